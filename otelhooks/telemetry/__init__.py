@@ -1,0 +1,1 @@
+"""Names, providers, instruments, events and content of what otelhooks emits."""
