@@ -1,0 +1,485 @@
+"""Counters, histograms and gauges, written so that a governed call costs next to nothing.
+
+Signatures that other modules use::
+
+    instruments = Instruments(meter_provider, version, token_histogram=False)
+    cell = instruments.decisions.cell(attributes)      # once per template, kept by the caller
+    cell.add(1, span_context)                          # hot path; span_context or None
+    instruments.record(METRIC_..., seconds, attributes, span_context)     # hot path
+    instruments.counter(METRIC_...).cell(attributes)   # by name: usage counters, flips, gaps
+    instruments.set_gauge(METRIC_..., callback)        # callback() -> iterable of (value, attrs)
+    instruments.rebind(meter_provider)                 # cells stay valid
+    instruments.flush(); instruments.close()
+    instruments.after_fork(reset="metrics" in providers.owned)
+
+`decisions`, `denies`, `evaluations`, `evaluation_time`, `coverage_gaps`, `hook_errors`,
+`hook_queue_dropped` and `candidate_flips` are attributes; every counter is reached by name too.
+
+Counts are integers of our own, one `Cell` per attribute set, read by observable counters when a
+reader collects. Histogram values go into a bounded queue and reach the SDK when a reader
+collects (in that same collection), when the queue is half full (by a worker thread), when it is
+full (at once, by the caller: nothing is lost) and at `flush`. Both paths give exemplars: pass the
+`SpanContext` of a **sampled** span, None for any other. It is a small tuple, so that nothing of
+the run stays alive in a cell or in the queue.
+
+Everything here is telemetry: it fails open, is logged once per cause, and never raises.
+
+Source: semconv.md sections 5 and 9, design.md section 14 rules 3 to 5.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import NoOpMeter, Observation
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
+    from opentelemetry.trace import SpanContext
+
+    AttributeValue: TypeAlias = str | bool | int | float
+    Attributes: TypeAlias = Mapping[str, AttributeValue]
+    GaugeCallback: TypeAlias = Callable[[], Iterable[tuple[float, Attributes]]]
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+MAX_SERIES = 2_000
+"""Attribute sets of one counter, the overflow series included (what the SDK holds by default)."""
+
+QUEUE_CAPACITY = 2_048
+"""Histogram values that wait for the worker or the next collection."""
+
+_DURATION = (
+    *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64),
+    *(1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
+)
+_MCP = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+_AGENT = tuple(round(0.1 * 2**i, 1) for i in range(13))
+_WORKFLOW = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
+_EVALUATION = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+_APPROVAL = (1, 5, 10, 30, 60, 300, 900, 1800, 3600, 14400, 86400)
+_TOKENS = tuple(4**i for i in range(14))
+
+
+class _Spec(NamedTuple):
+    unit: str
+    description: str
+    buckets: tuple[float, ...] = ()
+
+
+_COUNTERS = {
+    semconv.METRIC_POLICY_DECISIONS: _Spec("{decision}", "Verdicts of policies and hooks."),
+    semconv.METRIC_POLICY_DENIES: _Spec("{decision}", "Denials by rule, from 0 at start."),
+    semconv.METRIC_POLICY_EVALUATIONS: _Spec("{evaluation}", "Evaluations of the policy set."),
+    semconv.METRIC_POLICY_EVALUATION_TIME: _Spec("s", "Time spent in evaluations."),
+    semconv.METRIC_CANDIDATE_FLIPS: _Spec("{decision}", "Verdicts the candidate set would change."),
+    semconv.METRIC_COVERAGE_GAPS: _Spec("{tool_call}", "Tool calls that no seat judged."),
+    semconv.METRIC_HOOK_ERRORS: _Spec("{error}", "Hooks that raised."),
+    semconv.METRIC_HOOK_QUEUE_DROPPED: _Spec("{item}", "Items dropped from background queues."),
+    semconv.METRIC_GEN_AI_USAGE_INPUT_TOKENS: _Spec("{token}", "Input tokens."),
+    semconv.METRIC_GEN_AI_USAGE_OUTPUT_TOKENS: _Spec("{token}", "Output tokens."),
+    semconv.METRIC_GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: _Spec("{token}", "Input read from cache."),
+    semconv.METRIC_GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS: _Spec("{token}", "Input put in cache."),
+    semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS: _Spec("{token}", "Reasoning tokens."),
+}
+
+_HISTOGRAMS = {
+    semconv.METRIC_POLICY_EVALUATION_DURATION: _Spec("s", "Slow policy evaluations.", _EVALUATION),
+    semconv.METRIC_APPROVAL_WAIT_DURATION: _Spec("s", "Waiting for an approver.", _APPROVAL),
+    semconv.METRIC_HOOK_DURATION: _Spec("s", "Duration of hooks.", _EVALUATION),
+    semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION: _Spec("s", "Model calls.", _DURATION),
+    semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: _Spec(
+        "s", "Time to the first chunk of a streamed response.", _DURATION
+    ),
+    semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE: _Spec("{token}", "Tokens of a model call.", _TOKENS),
+    semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION: _Spec("s", "Agent invocations.", _AGENT),
+    semconv.METRIC_GEN_AI_INVOKE_WORKFLOW_DURATION: _Spec("s", "Workflow runs.", _WORKFLOW),
+    semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION: _Spec("s", "Tool executions.", _DURATION),
+    semconv.METRIC_MCP_CLIENT_OPERATION_DURATION: _Spec("s", "MCP requests sent.", _MCP),
+    semconv.METRIC_MCP_SERVER_OPERATION_DURATION: _Spec("s", "MCP requests served.", _MCP),
+    semconv.METRIC_MCP_CLIENT_SESSION_DURATION: _Spec("s", "MCP client sessions.", _MCP),
+    semconv.METRIC_MCP_SERVER_SESSION_DURATION: _Spec("s", "MCP server sessions.", _MCP),
+}
+
+_GAUGES = {
+    semconv.METRIC_APPROVAL_PENDING: _Spec("{approval}", "Questions that wait for an answer."),
+    semconv.METRIC_AUDIT_SPOOLED: _Spec("{record}", "Audit records not written yet."),
+    semconv.METRIC_ADAPTER_INFO: _Spec("1", "Imported frameworks and how they are guarded."),
+}
+
+# Not empty: the SDK takes an empty Context for none and puts the collecting thread's in its place.
+_NO_SPAN = Context({"no span": True})
+
+
+def _as_context(span_context: SpanContext | None) -> Context:
+    """Give the SDK the span it takes trace and span id of an exemplar from."""
+    if span_context is None:
+        return _NO_SPAN
+    return set_span_in_context(NonRecordingSpan(span_context), _NO_SPAN)
+
+
+class Cell:
+    """One attribute set of one counter."""
+
+    __slots__ = ("_lock", "attributes", "exemplar", "value")
+
+    def __init__(self, attributes: dict[str, AttributeValue]) -> None:
+        self.attributes = attributes
+        self.value: float = 0
+        self.exemplar: SpanContext | None = None
+        self._lock = threading.Lock()
+
+    def add(self, amount: float = 1, exemplar: SpanContext | None = None) -> None:
+        """Count.
+
+        Args:
+            amount: Not negative; in the unit of the counter.
+            exemplar: Context of the sampled span this belongs to, or None.
+        """
+        with self._lock:
+            self.value += amount
+        if exemplar is not None:
+            self.exemplar = exemplar
+
+    def observe(self) -> Observation:
+        """Read the sum; the exemplar is handed out once, so that none is reported as new twice."""
+        exemplar, self.exemplar = self.exemplar, None
+        return Observation(self.value, self.attributes, _as_context(exemplar))
+
+    def after_fork(self, *, reset: bool) -> None:
+        """Replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
+        self.exemplar = None
+        if reset:
+            self.value = 0
+
+
+class CellCounter:
+    """A monotonic counter whose sums are held here and read when somebody collects."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._cells: dict[frozenset[tuple[str, AttributeValue]], Cell] = {}
+        self._overflow: Cell | None = None
+        self._lock = threading.Lock()
+
+    def cell(self, attributes: Attributes) -> Cell:
+        """Find or make the cell of an attribute set; from then on it is reported, from 0.
+
+        Args:
+            attributes: Copied. Beyond `MAX_SERIES` sets every new one is the same overflow cell.
+        """
+        key = frozenset(attributes.items())
+        with self._lock:
+            cell = self._cells.get(key)
+            if cell is not None:
+                return cell
+            if len(self._cells) < MAX_SERIES - 1:
+                cell = self._cells[key] = Cell(dict(attributes))
+                return cell
+            return self._overflow_cell()
+
+    def _overflow_cell(self) -> Cell:
+        if self._overflow is None:
+            self._overflow = Cell({semconv.METRIC_OVERFLOW: True})
+            _log.warning(
+                "metric `%s` has more than %d attribute sets, the rest is counted together",
+                self.name,
+                MAX_SERIES - 1,
+            )
+        return self._overflow
+
+    def cells(self) -> list[Cell]:
+        """List all cells, the overflow cell last."""
+        with self._lock:
+            cells = list(self._cells.values())
+            if self._overflow is not None:
+                cells.append(self._overflow)
+        return cells
+
+    def take_over(self, other: CellCounter) -> None:
+        """Add the sums of a predecessor on the same provider: a sum must never fall."""
+        for cell in other.cells():
+            if semconv.METRIC_OVERFLOW in cell.attributes:
+                self._overflow_cell().add(cell.value)
+            else:
+                self.cell(cell.attributes).add(cell.value)
+
+    def after_fork(self, *, reset: bool) -> None:
+        """Renew the locks in a forked child.
+
+        Args:
+            reset: Set the sums to 0; the cells stay.
+        """
+        self._lock = threading.Lock()
+        for cell in self.cells():
+            cell.after_fork(reset=reset)
+
+
+class _Hub:
+    """The instruments registered with one meter provider.
+
+    A provider keeps the callbacks of the first registration for good: registering again after
+    `uninstrument` changes nothing. So callbacks belong to the hub and read whoever is current.
+    """
+
+    def __init__(self, meter_provider: MeterProvider, version: str) -> None:
+        self.meter = meter_provider.get_meter(semconv.SCOPE_NAME, version)
+        self.is_silent = isinstance(self.meter, NoOpMeter)
+        self.current: Instruments | None = None
+        self._histograms: dict[str, Histogram] = {}
+        if self.is_silent:
+            return
+        for name, spec in _COUNTERS.items():
+            self.meter.create_observable_counter(
+                name, [self._counter_callback(name)], unit=spec.unit, description=spec.description
+            )
+        for name, spec in _GAUGES.items():
+            self.meter.create_observable_gauge(
+                name, [self._gauge_callback(name)], unit=spec.unit, description=spec.description
+            )
+
+    def histogram(self, name: str) -> Histogram | None:
+        """Find or make a histogram; None if there is none of that name."""
+        histogram = self._histograms.get(name)
+        if histogram is None and (spec := _HISTOGRAMS.get(name)) is not None:
+            histogram = self._histograms[name] = self.meter.create_histogram(
+                name,
+                unit=spec.unit,
+                description=spec.description,
+                explicit_bucket_boundaries_advisory=spec.buckets,
+            )
+        return histogram
+
+    def _counter_callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_options: CallbackOptions) -> Iterable[Observation]:
+            current = self.current
+            if current is None:
+                return []
+            current.flush()
+            return [cell.observe() for cell in current.counter(name).cells()]
+
+        return observe
+
+    def _gauge_callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_options: CallbackOptions) -> Iterable[Observation]:
+            current = self.current
+            return [] if current is None else current.read_gauge(name)
+
+        return observe
+
+
+_hubs: WeakKeyDictionary[MeterProvider, _Hub] = WeakKeyDictionary()
+_hubs_lock = threading.Lock()
+
+
+class Instruments:
+    """All instruments of otelhooks on one meter provider.
+
+    Args:
+        meter_provider: Where values go; a no-op provider makes `record` free.
+        version: Version of the instrumentation scope.
+        token_histogram: Also keep the old histogram ``gen_ai.client.token.usage``; off, values
+            recorded for it are ignored.
+    """
+
+    def __init__(
+        self, meter_provider: MeterProvider, version: str, *, token_histogram: bool = False
+    ) -> None:
+        self.token_histogram = token_histogram
+        self._version = version
+        self._counters = {name: CellCounter(name) for name in _COUNTERS}
+        self.decisions = self._counters[semconv.METRIC_POLICY_DECISIONS]
+        self.denies = self._counters[semconv.METRIC_POLICY_DENIES]
+        self.evaluations = self._counters[semconv.METRIC_POLICY_EVALUATIONS]
+        self.evaluation_time = self._counters[semconv.METRIC_POLICY_EVALUATION_TIME]
+        self.candidate_flips = self._counters[semconv.METRIC_CANDIDATE_FLIPS]
+        self.coverage_gaps = self._counters[semconv.METRIC_COVERAGE_GAPS]
+        self.hook_errors = self._counters[semconv.METRIC_HOOK_ERRORS]
+        self.hook_queue_dropped = self._counters[semconv.METRIC_HOOK_QUEUE_DROPPED]
+        self._gauges: dict[str, GaugeCallback] = {}
+        self._logged: set[str] = set()
+        self._queue: deque[tuple[str, float, Attributes, SpanContext | None]] = deque()
+        self._wake_at = QUEUE_CAPACITY // 2
+        self._make_worker_parts()
+        self._hub: _Hub | None = None
+        self._is_silent = True
+        self.rebind(meter_provider)
+
+    def _make_worker_parts(self) -> None:
+        # Reentrant: a signal handler may run a governed call while this thread drains.
+        self._drain_lock = threading.RLock()
+        self._wake = threading.Event()
+        self._worker: threading.Thread | None = None
+        self._is_closed = False
+
+    def counter(self, name: str) -> CellCounter:
+        """Find a counter by its metric name (KeyError if there is none of that name)."""
+        return self._counters[name]
+
+    def record(
+        self,
+        name: str,
+        value: float,
+        attributes: Attributes,
+        exemplar: SpanContext | None = None,
+    ) -> None:
+        """Put a value into a histogram, later.
+
+        Args:
+            name: Metric name.
+            value: Seconds, or tokens.
+            attributes: Not copied, not to be changed afterwards: share one dict per template.
+            exemplar: Context of the sampled span this belongs to, or None.
+        """
+        if self._is_silent:
+            return
+        queue = self._queue
+        queue.append((name, value, attributes, exemplar))
+        if len(queue) >= self._wake_at:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        if len(self._queue) >= QUEUE_CAPACITY or self._is_closed:
+            self.flush()
+            return
+        if self._worker is None:
+            with self._drain_lock:
+                if self._worker is None:
+                    self._worker = threading.Thread(
+                        target=self._work, name="otelhooks-metrics", daemon=True
+                    )
+                    try:
+                        self._worker.start()
+                    except RuntimeError:  # the interpreter is shutting down
+                        self.flush()
+                        return
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _work(self) -> None:
+        wake = self._wake
+        while not self._is_closed and wake is self._wake:
+            wake.wait()
+            wake.clear()
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand the queued histogram values to the SDK."""
+        hub = self._hub
+        if hub is None or not self._queue:
+            return
+        with self._drain_lock:
+            for _ in range(len(self._queue)):
+                try:
+                    name, value, attributes, exemplar = self._queue.popleft()
+                except IndexError:
+                    return  # a reentrant flush of this thread took the rest
+                try:
+                    if (
+                        name == semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE
+                        and not self.token_histogram
+                    ):
+                        continue
+                    histogram = hub.histogram(name)
+                    if histogram is None:
+                        self._log_once(name, "there is no histogram `%s`: its values are dropped")
+                        continue
+                    histogram.record(value, attributes, context=_as_context(exemplar))
+                except Exception:
+                    self._log_once(name, "recording into histogram `%s` failed", exc_info=True)
+
+    def set_gauge(self, name: str, callback: GaugeCallback | None) -> None:
+        """Set what a gauge shows.
+
+        Args:
+            name: Metric name of a gauge.
+            callback: Called at each collection, gives (value, attributes) pairs; None: no value.
+        """
+        if name not in _GAUGES:
+            self._log_once(name, "there is no gauge `%s`: its values are dropped")
+        elif callback is None:
+            self._gauges.pop(name, None)
+        else:
+            self._gauges[name] = callback
+
+    def read_gauge(self, name: str) -> list[Observation]:
+        """Ask a gauge's callback; a failing one gives nothing."""
+        callback = self._gauges.get(name)
+        if callback is None:
+            return []
+        try:
+            return [Observation(value, attributes) for value, attributes in callback()]
+        except Exception:
+            self._log_once(name, "reading gauge `%s` failed", exc_info=True)
+            return []
+
+    def rebind(self, meter_provider: MeterProvider) -> None:
+        """Move to another provider; sums go on, cells that callers hold stay valid.
+
+        Args:
+            meter_provider: The one that now holds; the same one again changes nothing.
+        """
+        try:
+            with _hubs_lock:
+                hub = _hubs.get(meter_provider)
+                if hub is None:
+                    hub = _hubs[meter_provider] = _Hub(meter_provider, self._version)
+        except Exception:
+            self._log_once(
+                "rebind", "no metrics (%s): the meter provider makes no instruments", exc_info=True
+            )
+            return
+        if hub is self._hub:
+            return
+        self.flush()
+        if self._hub is not None:
+            self._hub.current = None
+        predecessor, hub.current = hub.current, self
+        if predecessor is not None and predecessor is not self:
+            predecessor.flush()
+            for name, counter in self._counters.items():
+                counter.take_over(predecessor.counter(name))
+        self._hub = hub
+        self._is_silent = hub.is_silent
+
+    def after_fork(self, *, reset: bool = False) -> None:
+        """Drop what the parent queued (it reports that itself) and renew locks and worker.
+
+        Args:
+            reset: Count from 0 again: right where the child gets a provider of its own (then
+                call `rebind` when it is there). On an inherited provider sums go on, as those of
+                the SDK's own counters do.
+        """
+        global _hubs_lock
+        _hubs_lock = threading.Lock()
+        self._queue.clear()
+        self._make_worker_parts()
+        for counter in self._counters.values():
+            counter.after_fork(reset=reset)
+        if reset and self._hub is not None:
+            self._hub.current = None
+            self._hub = None
+            self._is_silent = False
+
+    def close(self) -> None:
+        """Hand over what is queued, end the worker, show no more gauges; sums stay readable."""
+        self.flush()
+        self._is_closed = True
+        self._wake.set()
+        self._gauges.clear()
+
+    def _log_once(self, name: str, message: str, *, exc_info: bool = False) -> None:
+        if message not in self._logged:
+            self._logged.add(message)
+            _log.error(message, name, exc_info=exc_info)
