@@ -1,0 +1,228 @@
+"""Patch the frameworks of this process: seats, versions, deferred import, refusal, coverage.
+
+What adapters write (a `Seat` is described in `_seat`)::
+
+    Package(distributions, supported, module, seats)     one distribution, range and table
+    NotCovered(what, why, distribution="", module="", seats=())
+    Adapter(framework, packages, not_covered=(), canonical_tools={})
+
+    ADAPTER = Adapter(
+        framework="mcp",
+        packages=(Package(("mcp",), ">=1.22,<3", "mcp", seats),),
+        not_covered=(NotCovered("plain functions", "`@server.tool()` gives them back unchanged"),),
+        canonical_tools={"bash": "run_command"},         # framework tool -> canonical name
+    )
+
+``seats`` is a table or a function ``seats(version) -> table``; it is also asked with a version out
+of range, and with an empty text for an unreadable one, and gives its nearest table then (those
+seats are where calls are refused). ``since`` and ``until`` of a seat are applied afterwards.
+`NotCovered` with ``seats`` refuses at them whenever ``strict`` is on.
+
+What the rest of otelhooks calls::
+
+    install(adapter, *, strict, off=frozenset()) -> AdapterState
+    uninstall(framework=None)            coverage() -> tuple[Coverage, ...]
+    set_strict(strict)                   Coverage.to_dict()
+
+**The rule.** The unit is a package: one distribution, one version range, one table of seats.
+It is guarded in full, refused in full, or left alone; one switch that all its seats read says
+which, so it changes at once and is never a mix.
+
+1. Its version is read from the metadata of the distribution that owns the module, when
+   `install` runs and again at the first import of one of its modules. Nothing of it is imported.
+2. Out of range, unreadable, a required seat whose module does not exist, or a failing table: the
+   package has a *problem* before any of its code ran.
+3. Otherwise each module's seats are judged as that module is imported: all found, then all
+   patched. A module that is not imported has no code that could run, so its seats may wait.
+4. A required seat that is missing, taken by another otelhooks, or cannot be set is a problem of
+   the whole package, whenever it shows.
+5. A package with a problem is refused under ``strict``: seats already patched refuse from then
+   on, and every seat found in a module, now or imported later, is wrapped to refuse. Without
+   ``strict`` all its seats are put back. Either way one ERROR line, once it is in use.
+
+Import hooks run inside the user's ``import``: they catch everything (and then fail the package,
+closed) and carry the generation of their installation, so a late import after `uninstall` patches
+nothing. A module that is only half imported by the very thread that calls `install` is judged as
+it is. What cannot be reached: bound methods and copies of functions taken before `install`, and
+modules that are imported a second time after they were removed from ``sys.modules`` or reloaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from otelhooks.errors import ConfigError
+from otelhooks.instrumentation._adapter import (
+    Adapter,
+    Coverage,
+    NotCovered,
+    Package,
+    SeatCoverage,
+)
+from otelhooks.instrumentation._seat import Seat, pass_through
+from otelhooks.instrumentation._unit import Unit, is_importing, live_generations, lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "Adapter",
+    "AdapterState",
+    "Coverage",
+    "NotCovered",
+    "Package",
+    "Seat",
+    "SeatCoverage",
+    "coverage",
+    "install",
+    "pass_through",
+    "set_strict",
+    "uninstall",
+]
+
+_logger = logging.getLogger("otelhooks.instrumentation")
+
+
+class AdapterState:
+    """One installed adapter.
+
+    Attributes:
+        adapter: What was installed.
+    """
+
+    def __init__(self, adapter: Adapter, units: tuple[Unit, ...]) -> None:
+        self.adapter = adapter
+        self._units = units
+
+    def coverage(self) -> tuple[Coverage, ...]:
+        """Return one row a package; what no seat guards stands in the row of its distribution."""
+        with lock:
+            rows: list[Coverage] = []
+            for index, unit in enumerate(self._units):
+                names = unit.package.distributions
+                items = [
+                    item
+                    for item in self.adapter.not_covered
+                    if item.distribution in names or (index == 0 and not self._has_row(item))
+                ]
+                rows.append(unit.report(items))
+            return tuple(rows)
+
+    def set_strict(self, strict: bool) -> None:
+        """Switch refusal for every package of it; called under the lock."""
+        for unit in self._units:
+            unit.set_strict(strict)
+
+    def clear(self) -> None:
+        """Put everything back, the last package first; called under the lock."""
+        for unit in reversed(self._units):
+            live_generations.discard(unit.generation)
+            unit.clear()
+
+    def _has_row(self, item: NotCovered) -> bool:
+        return any(item.distribution in unit.package.distributions for unit in self._units)
+
+
+_states: dict[str, AdapterState] = {}
+_generations = itertools.count(1)
+
+
+def install(adapter: Adapter, *, strict: bool, off: frozenset[str] = frozenset()) -> AdapterState:
+    """Patch a framework, now or as it is imported. The same adapter again changes nothing.
+
+    Args:
+        adapter: The framework.
+        strict: Whether a package that cannot be guarded in full is refused.
+        off: Names that are left alone: frameworks, or single distributions of one.
+
+    Returns:
+        The installed adapter, for its coverage.
+
+    Raises:
+        ConfigError: if another adapter of this framework is installed.
+    """
+    units = _units(adapter, strict=strict, off=off)
+    for unit in units:
+        unit.plan()
+    _wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
+    with lock:
+        state = _states.get(adapter.framework)
+        if state is not None and state.adapter is adapter:
+            return state
+        if state is not None:
+            problem = f"framework `{adapter.framework}` is already patched by another adapter"
+            raise ConfigError(problem, hint="call `otelhooks.uninstrument()` first")
+        generation = next(_generations)
+        live_generations.add(generation)
+        state = _states[adapter.framework] = AdapterState(adapter, units)
+        for unit in units:
+            unit.generation = generation
+            if not unit.off:
+                unit.start()
+        return state
+
+
+def uninstall(framework: str | None = None) -> None:
+    """Put every patched name back; a later import patches nothing.
+
+    Args:
+        framework: Name of one adapter; None = all, the last one installed first.
+    """
+    with lock:
+        for name in reversed(tuple(_states)) if framework is None else (framework,):
+            state = _states.pop(name, None)
+            if state is not None:
+                state.clear()
+
+
+def set_strict(strict: bool) -> None:
+    """Switch refusal of what cannot be guarded, for every installed adapter at once.
+
+    Called when the first rule that can deny is registered at run time, or the last one goes.
+    """
+    with lock:
+        for state in _states.values():
+            state.set_strict(strict)
+
+
+def coverage() -> tuple[Coverage, ...]:
+    """Return one row for each package of each installed adapter, in order of installation."""
+    with lock:
+        return tuple(row for state in _states.values() for row in state.coverage())
+
+
+def _units(adapter: Adapter, *, strict: bool, off: frozenset[str]) -> tuple[Unit, ...]:
+    packages = [(package, "") for package in adapter.packages]
+    for item in adapter.not_covered:
+        if item.seats:
+            names = (item.distribution,) if item.distribution else packages[0][0].distributions
+            why = f"{item.what} is not covered: {item.why}"
+            packages.append((Package(names, "none", item.module, item.seats), why))
+    return tuple(
+        Unit(
+            adapter,
+            package,
+            why,
+            strict=strict,
+            off=adapter.framework in off or not off.isdisjoint(package.distributions),
+        )
+        for package, why in packages
+    )
+
+
+def _wait_for_imports(names: Iterable[str]) -> None:
+    """Wait until imports that run in other threads are done, outside of our lock.
+
+    `import_module` of a module that is being imported waits for it, and returns at once in the
+    thread that imports it. Its failure is that thread's to report.
+    """
+    for name in names:
+        if is_importing(sys.modules.get(name)):
+            try:
+                importlib.import_module(name)
+            except Exception:
+                _logger.debug("module failed to import in another thread: %s", name)
