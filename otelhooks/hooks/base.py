@@ -1,0 +1,376 @@
+"""Hook classes, one a point and kind, and the decorators that make hooks of functions.
+
+A hook *inspects* (reads), *decides* (allows or denies, may rewrite the input) or *transforms*
+(returns the data, rewritten or not). Options of every hook, set as class attributes or given to
+the decorator:
+
+- ``priority``: low runs first, default 100; equal ones in the order of registration.
+- ``timeout``: seconds; expiry counts as raising. On a synchronous hook it needs ``blocking``.
+- ``blocking``: the hook waits (a prompt, a network call) and runs in a worker thread.
+- ``background``: an inspector that the operation does not wait for.
+- ``rule_id``: what verdicts of this hook are recorded under, instead of its qualified name.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from otelhooks import types
+from otelhooks.hooks.context import HookContext
+
+DataT = TypeVar("DataT")
+ResultT = TypeVar("ResultT")
+Kind = Literal["inspect", "decide", "transform"]
+
+
+class Hook(abc.ABC):
+    """What every hook has: where it runs, in which order, and how."""
+
+    POINT: ClassVar[str]
+    KIND: ClassVar[Kind]
+    priority: int = 100
+    timeout: float | None = None
+    blocking: bool = False
+    background: bool = False
+    rule_id: str | None = None
+
+
+class InspectHook(Hook, Generic[DataT]):
+    """A hook that reads."""
+
+    KIND = "inspect"
+
+    @abc.abstractmethod
+    async def run(self, context: HookContext, data: DataT) -> None:
+        """Read the data.
+
+        Args:
+            context: State of the layer.
+            data: Not to be changed.
+        """
+
+
+class DecideHook(Hook, Generic[DataT]):
+    """A hook that allows or denies, and may rewrite the input."""
+
+    KIND = "decide"
+
+    @abc.abstractmethod
+    async def run(self, context: HookContext, data: DataT) -> types.HookResult:
+        """Decide about the data.
+
+        Args:
+            context: State of the layer.
+            data: Not to be changed in place.
+
+        Returns:
+            The decision. Anything else, and an exception, denies.
+        """
+        return None  # type: ignore[return-value]  # super().run() decides nothing
+
+
+class TransformHook(Hook, Generic[DataT, ResultT]):
+    """A hook that returns the data, rewritten or not."""
+
+    KIND = "transform"
+
+    @abc.abstractmethod
+    async def run(self, context: HookContext, data: DataT) -> ResultT:
+        """Transform the data.
+
+        Args:
+            context: State of the layer.
+            data: What the hook before returned.
+
+        Returns:
+            The new data; None leaves it as it is.
+        """
+        return None  # type: ignore[return-value]  # super().run() changes nothing
+
+
+class OnSessionStartHook(InspectHook[None]):
+    """Runs when a conversation starts."""
+
+    POINT = "session_start"
+
+
+class OnSessionEndHook(InspectHook[None]):
+    """Runs when a conversation ends."""
+
+    POINT = "session_end"
+
+
+class OnRunStartHook(InspectHook[types.RunInfo]):
+    """Runs when a framework's entry function is called."""
+
+    POINT = "run_start"
+
+
+class OnRunEndHook(InspectHook[types.RunInfo]):
+    """Runs when it returns or fails; always, if the start ran."""
+
+    POINT = "run_end"
+
+
+class PreTurnHook(DecideHook[types.Content]):
+    """Decides about a user's message; may return ``modified_prompt``."""
+
+    POINT = "pre_turn"
+
+
+class PostTurnHook(InspectHook[str]):
+    """Reads the answer's text."""
+
+    POINT = "post_turn"
+
+
+class PreAgentHook(DecideHook[types.AgentCall]):
+    """Decides whether an agent starts; may return ``response``, a ready answer."""
+
+    POINT = "pre_agent"
+
+
+class PostAgentTransformHook(TransformHook[Any, Any]):
+    """Rewrites an agent's answer."""
+
+    POINT = "post_agent"
+
+
+class PreModelCallHook(DecideHook[types.ModelCall]):
+    """Decides about a model call; may rewrite its messages and tools, or answer it."""
+
+    POINT = "pre_model_call"
+
+
+class PostModelCallTransformHook(TransformHook[types.ModelResponse, Any]):
+    """Rewrites a model's answer."""
+
+    POINT = "post_model_call"
+
+
+class PostModelCallHook(InspectHook[types.ModelResponse]):
+    """Reads a model's answer."""
+
+    POINT = "post_model_call"
+
+
+class OnModelErrorHook(TransformHook[Exception, Any]):
+    """Returns an answer in place of a model's failure, or None."""
+
+    POINT = "on_model_error"
+
+
+class PreToolCallDecideHook(DecideHook[types.ToolCall]):
+    """Decides about a tool call; may return ``modified_args`` or ``replace_args``."""
+
+    POINT = "pre_tool_call"
+
+
+class PostToolCallTransformHook(TransformHook[types.ToolResult, Any]):
+    """Rewrites or withholds a tool's result."""
+
+    POINT = "post_tool_call"
+
+
+class PostToolCallHook(InspectHook[types.ToolResult]):
+    """Reads a tool's result, or its failure."""
+
+    POINT = "post_tool_call"
+
+
+class OnToolErrorHook(TransformHook[Exception, Any]):
+    """Returns a value in place of a tool's failure, or None."""
+
+    POINT = "on_tool_error"
+
+
+class OnInteractionHook(TransformHook[types.AskQuestionInteractionSpec, types.QuestionHookResult]):
+    """Answers a question that an agent asks its user."""
+
+    POINT = "on_interaction"
+
+
+class OnCompactionHook(InspectHook[types.Step]):
+    """Reads what became of a history that was summarised."""
+
+    POINT = "on_compaction"
+
+
+class StopHook(TransformHook[types.StopArgs, types.StopHookResult]):
+    """Lets a turn end, or sends the agent on with a reason."""
+
+    POINT = "stop"
+
+
+class OnSubagentStartHook(InspectHook[types.SubagentInfo]):
+    """Runs when an agent starts another."""
+
+    POINT = "subagent_start"
+
+
+class OnSubagentStopHook(InspectHook[types.SubagentInfo]):
+    """Runs when that one has ended."""
+
+    POINT = "subagent_stop"
+
+
+class OnEventHook(InspectHook[types.HookEvent]):
+    """Hears of every point after its chain, denies included."""
+
+    POINT = "event"
+
+
+HOOK_CLASSES: tuple[type[Hook], ...] = (
+    OnSessionStartHook,
+    OnSessionEndHook,
+    OnRunStartHook,
+    OnRunEndHook,
+    PreTurnHook,
+    PostTurnHook,
+    PreAgentHook,
+    PostAgentTransformHook,
+    PreModelCallHook,
+    PostModelCallTransformHook,
+    PostModelCallHook,
+    OnModelErrorHook,
+    PreToolCallDecideHook,
+    PostToolCallTransformHook,
+    PostToolCallHook,
+    OnToolErrorHook,
+    OnInteractionHook,
+    OnCompactionHook,
+    StopHook,
+    OnSubagentStartHook,
+    OnSubagentStopHook,
+    OnEventHook,
+)
+"""Every hook class; a point's deciders, transformers and inspectors are told apart by ``KIND``."""
+
+
+def keyword(hook_class: type[Hook]) -> str:
+    """Return a class's name as a decorator: ``PreTurnHook`` is ``pre_turn``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", hook_class.__name__.removesuffix("Hook")).lower()
+
+
+def _is_context(parameter: inspect.Parameter) -> bool:
+    annotation: object = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = annotation.rsplit(".", 1)[-1].strip("\"' ")
+        return parameter.name == "context" or annotation == "HookContext"
+    return parameter.name == "context" or annotation is HookContext
+
+
+def _adapt(function: Callable[..., Any], takes_data: bool) -> Callable[[HookContext, Any], Any]:
+    """Return `function` as one of (context, data), however it takes them.
+
+    Raises:
+        TypeError: The signature fits neither.
+    """
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    context = next((p for p in parameters if _is_context(p)), None)
+    only_context = context is not None and len(parameters) == 1
+    try:
+        if not takes_data or only_context:
+            signature.bind(*([object()] if context else []))
+        elif context is None:
+            signature.bind(object())
+        elif context is parameters[0] and context.kind is not context.KEYWORD_ONLY:
+            signature.bind(object(), object())
+        else:
+            signature.bind(object(), **{context.name: object()})
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        msg = f"Invalid signature for hook '{name}': {error}"
+        raise TypeError(msg) from error
+    if context is None:
+        return (lambda _, data: function(data)) if takes_data else (lambda _, __: function())
+    if not takes_data or only_context:
+        return lambda ctx, _: function(ctx)
+    if context is parameters[0] and context.kind is not context.KEYWORD_ONLY:
+        return function
+    name = context.name
+    return lambda ctx, data: function(data, **{name: ctx})
+
+
+class FunctionHook:
+    """A hook made of a function; calling it calls the function, and is always awaitable.
+
+    Attributes:
+        f: The function as it was decorated.
+        invoke: The same, as a function of context and data.
+    """
+
+    f: Callable[..., Any]
+    invoke: Callable[[HookContext, Any], Any]
+
+    async def run(self, context: HookContext, data: Any) -> Any:
+        """Call the function with what it asks for."""
+        result = self.invoke(context, data)
+        return await result if inspect.isawaitable(result) else result
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function as it stands."""
+        result = self.f(*args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+
+def _decorator(hook_class: type[Hook]) -> Any:
+    takes_data = hook_class.POINT not in {"session_start", "session_end"}
+    made: type[Any] = type(f"_Function{hook_class.__name__}", (FunctionHook, hook_class), {})
+
+    def decorate(
+        function: Callable[..., Any] | None = None,
+        *,
+        priority: int = 100,
+        timeout: float | None = None,
+        blocking: bool = False,
+        background: bool = False,
+        rule_id: str | None = None,
+    ) -> Any:
+        def wrap(function: Callable[..., Any]) -> Any:
+            hook = made()
+            functools.update_wrapper(hook, function)
+            hook.f = function
+            hook.invoke = _adapt(function, takes_data)
+            hook.priority = priority
+            hook.timeout = timeout
+            hook.blocking = blocking
+            hook.background = background
+            hook.rule_id = rule_id
+            return hook
+
+        return wrap if function is None else wrap(function)
+
+    decorate.__name__ = decorate.__qualname__ = keyword(hook_class)
+    decorate.__doc__ = f"Make a `{hook_class.__name__}` of a function; see the module for options."
+    return decorate
+
+
+on_session_start = _decorator(OnSessionStartHook)
+on_session_end = _decorator(OnSessionEndHook)
+on_run_start = _decorator(OnRunStartHook)
+on_run_end = _decorator(OnRunEndHook)
+pre_turn = _decorator(PreTurnHook)
+post_turn = _decorator(PostTurnHook)
+pre_agent = _decorator(PreAgentHook)
+post_agent_transform = _decorator(PostAgentTransformHook)
+pre_model_call = _decorator(PreModelCallHook)
+post_model_call_transform = _decorator(PostModelCallTransformHook)
+post_model_call = _decorator(PostModelCallHook)
+on_model_error = _decorator(OnModelErrorHook)
+pre_tool_call_decide = _decorator(PreToolCallDecideHook)
+post_tool_call_transform = _decorator(PostToolCallTransformHook)
+post_tool_call = _decorator(PostToolCallHook)
+on_tool_error = _decorator(OnToolErrorHook)
+on_interaction = _decorator(OnInteractionHook)
+on_compaction = _decorator(OnCompactionHook)
+stop = _decorator(StopHook)
+on_subagent_start = _decorator(OnSubagentStartHook)
+on_subagent_stop = _decorator(OnSubagentStopHook)
+on_event = _decorator(OnEventHook)

@@ -1,0 +1,173 @@
+"""The tool call as the hot path carries it: slots first, a pydantic record when somebody looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otelhooks import types
+
+__all__ = ["Call", "copy_json", "same_json"]
+
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+def copy_json(value: Any) -> Any:
+    """Copy JSON-like containers, at any depth; other values are handed on as they are."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        for item in value.values():
+            if type(item) not in _SCALARS:
+                return {key: copy_json(item) for key, item in value.items()}
+        return value.copy()
+    if kind is list:
+        return [copy_json(item) for item in value]
+    return value
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Say whether two values are equal; values that are no JSON count as equal if identical."""
+    if left is right:
+        return True
+    kind = type(left)
+    if kind is not type(right):
+        # 1, 1.0 and True are equal in Python but not to a tool that looks at the type.
+        return False
+    if kind is dict:
+        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+    if kind is list:
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return bool(kind in _SCALARS and left == right)
+
+
+class Call:
+    """A tool call on its way through a seat.
+
+    Attributes:
+        name: Name that rules see.
+        args: Arguments; after the last pass a copy that nobody else holds.
+        id: The framework's id of the call.
+        server: Name the application gave to the tool's MCP server.
+        claimed_server: True for an MCP tool whose server has no such name: deny and ask rules of
+            every server apply to it, allow rules of none.
+        server_says: What such a server calls itself; matches deny and ask rules only.
+        canonical: Canonical names that rules may use for this tool as well, such as
+            ``run_command`` or ``invoke_subagent``.
+        kind: ``shell``, ``file_read``, ``file_write`` or ``net``, where the adapter knows.
+        path: Normalised path of a file tool.
+        raw: The model's own text of the arguments.
+        agent: Agent that the call runs under.
+        branch: Path of agents.
+        tool_type: ``function``, ``extension`` or ``datastore``.
+        description: The tool's own description.
+        version: Counts changes of value of the arguments.
+        place: Keyword arguments that tell a record where it was made.
+    """
+
+    __slots__ = (
+        "_record",
+        "agent",
+        "args",
+        "branch",
+        "canonical",
+        "claimed_server",
+        "description",
+        "foreign",
+        "id",
+        "kind",
+        "name",
+        "path",
+        "place",
+        "raw",
+        "server",
+        "server_says",
+        "tool_type",
+        "version",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        args: dict[str, Any],
+        *,
+        id: str | None = None,
+        server: str | None = None,
+        claimed_server: bool = False,
+        server_says: str | None = None,
+        canonical: tuple[str, ...] = (),
+        kind: str | None = None,
+        path: str | None = None,
+        raw: str | None = None,
+        agent: str = "",
+        branch: str = "",
+        tool_type: str = "function",
+        description: str | None = None,
+    ) -> None:
+        self.name = name
+        self.args = args
+        self.id = id
+        self.server = server
+        self.claimed_server = claimed_server
+        self.server_says = server_says
+        self.canonical = canonical
+        self.kind = kind
+        self.path = path
+        self.raw = raw
+        self.agent = agent
+        self.branch = branch
+        self.tool_type = tool_type
+        self.description = description
+        self.version = 0
+        self.place: dict[str, Any] | None = None
+        self.foreign: Any = None
+        self._record: types.ToolCall | None = None
+
+    @classmethod
+    def of(cls, record: Any) -> Call:
+        """Carry a record that somebody handed to a dispatch; one of another type as it is."""
+        if not isinstance(record, types.ToolCall):
+            call = cls(getattr(record, "name", "") or type(record).__name__, {})
+            call.foreign = record
+            return call
+        call = cls(
+            str(record.name),
+            record.args,
+            id=record.id,
+            server=record.server_name,
+            path=record.canonical_path,
+            raw=record.raw,
+            agent=record.agent,
+            branch=record.branch,
+        )
+        call._record = record
+        return call
+
+    def record(self) -> Any:
+        """Return the call as hooks see it; its ``args`` are this object's."""
+        if self.foreign is not None:
+            return self.foreign
+        record = self._record
+        if record is None or record.args is not self.args:
+            if record is not None:
+                record = record.model_copy(update={"args": self.args})
+            else:
+                record = types.ToolCall(
+                    name=self.name,
+                    args={},
+                    id=self.id,
+                    canonical_path=self.path,
+                    server_name=self.server,
+                    raw=self.raw,
+                    **(self.place or {"agent": self.agent, "branch": self.branch}),
+                )
+                record.args = self.args
+            self._record = record
+        return record
+
+    def rewrite(self, args: dict[str, Any]) -> bool:
+        """Take other arguments; say whether that changed their value."""
+        changed = not same_json(args, self.args)
+        self.args = args
+        self.version += changed
+        return changed

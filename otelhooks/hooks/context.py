@@ -1,0 +1,218 @@
+"""The three layers of hook state, and the branch of agents that the code runs in.
+
+A `SessionContext` lasts for a conversation, a `TurnContext` for one user message, an
+`OperationContext` for one tool or model call. Reads walk outwards, writes stay local.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from otelhooks import state
+
+__all__ = [
+    "HookContext",
+    "OperationContext",
+    "SessionContext",
+    "SpanNotes",
+    "Step",
+    "TurnContext",
+    "agent_scope",
+    "current_branch",
+]
+
+_EXPORTABLE = (str, bool, int, float)
+_branch: ContextVar[str] = ContextVar("otelhooks_branch", default="")
+
+
+class SpanNotes:
+    """What hooks wrote on a span that is not open yet; put on it when it opens."""
+
+    __slots__ = ("attributes", "events")
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, Any] = {}
+        self.events: list[tuple[str, Mapping[str, Any]]] = []
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Keep an attribute; a later value of the same name wins."""
+        self.attributes[name] = value
+
+    def add_event(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+        """Keep an event, in order."""
+        self.events.append((name, attributes or {}))
+
+
+class Step:
+    """A finished operation of a turn.
+
+    Attributes:
+        name: Tool or model name.
+        verdict: ``allow``, ``deny``, ``ask`` or ``modify``.
+        status: ``ok``, ``error``, ``denied``, ``recovered``, ``withheld`` or ``paused``.
+        span_id: 16 hexadecimal digits, empty without a span.
+    """
+
+    __slots__ = ("name", "span_id", "status", "verdict")
+
+    def __init__(self, name: str, verdict: str, status: str, span_id: str = "") -> None:
+        self.name = name
+        self.verdict = verdict
+        self.status = status
+        self.span_id = span_id
+
+    def __repr__(self) -> str:
+        return f"Step({self.name!r}, {self.verdict!r}, {self.status!r}, {self.span_id!r})"
+
+
+class HookContext(state.StateStore):
+    """State that hooks share at one layer, and their way to the span of that layer.
+
+    Prefilled keys, read with `get`: ``session_id``, ``turn_number``, ``tool_name``,
+    ``agent_name``, ``branch``, ``source``. A local `set` shadows them; spans keep the true value.
+
+    Args:
+        parent: Layer outside.
+    """
+
+    def __init__(self, parent: HookContext | None = None) -> None:
+        super().__init__(parent)
+        self.parent: HookContext | None = parent
+        self.span: Any = SpanNotes()
+        self._facts: dict[str, Any] = {}
+        self._exports: dict[str, str | bool | int | float] | None = None
+        self._trace_id: str | Callable[[], str] = ""
+
+    def set(self, key: str, value: Any, export: bool = False) -> None:
+        """Keep a value at this layer.
+
+        Args:
+            key: Name of the value.
+            value: Not copied.
+            export: Also write it as ``otelhooks.context.<key>`` on every span that starts at this
+                layer or below.
+
+        Raises:
+            TypeError: `export` with a value that is no str, bool, int or float.
+        """
+        if export:
+            if not isinstance(value, _EXPORTABLE):
+                msg = f"cannot export `{key}`: {type(value).__name__} is no str, bool, int or float"
+                raise TypeError(msg)
+            with self._lock:
+                self._exports = {**(self._exports or {}), key: value}
+        super().set(key, value)
+
+    def exports(self) -> dict[str, str | bool | int | float]:
+        """Return what this layer and those outside it export; inner values win."""
+        outer = self.parent.exports() if self.parent is not None else {}
+        return {**outer, **self._exports} if self._exports else outer
+
+    def child(self) -> HookContext:
+        """Return a context inside this one."""
+        return HookContext(self)
+
+    @property
+    def steps(self) -> list[Step]:
+        """Finished operations of the turn, in the order in which they ended."""
+        return self.parent.steps if self.parent is not None else []
+
+    @property
+    def trace_id(self) -> str:
+        """Trace that the layer's span lies in: 32 hexadecimal digits, empty without a trace.
+
+        Valid before the span opens.
+        """
+        if callable(self._trace_id):
+            self._trace_id = self._trace_id()
+        if not self._trace_id and self.parent is not None:
+            return self.parent.trace_id
+        return self._trace_id
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Put an attribute on the span of this layer.
+
+        Args:
+            name: Attribute name; use a prefix of your own.
+            value: str, bool, int, float, or a sequence of one of them.
+        """
+        self.span.set_attribute(name, value)
+
+    def event(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+        """Add an event to the span of this layer.
+
+        Args:
+            name: Event name.
+            attributes: Its attributes.
+        """
+        self.span.add_event(name, attributes)
+
+    def know(self, **facts: Any) -> None:
+        """Fill what the layer knows by itself; for the pipeline."""
+        self._facts.update(facts)
+
+    def _prefilled(self, key: str) -> Any:
+        return self._facts.get(key, state.MISSING)
+
+
+class SessionContext(HookContext):
+    """State of a conversation."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
+class TurnContext(HookContext):
+    """State of one user message, up to the answer.
+
+    Args:
+        session_context: The conversation, or for a sub-agent the operation that started it.
+    """
+
+    def __init__(self, session_context: HookContext) -> None:
+        super().__init__(session_context)
+        self._steps: list[Step] = []
+
+    @property
+    def steps(self) -> list[Step]:
+        """Finished operations of this turn, in the order in which they ended."""
+        return self._steps
+
+
+class OperationContext(HookContext):
+    """State of one tool or model call, the same for its decide, error and post hooks.
+
+    Attributes:
+        is_recheck: True while a decider is asked again because the arguments changed after it.
+    """
+
+    def __init__(self, turn_context: HookContext) -> None:
+        super().__init__(turn_context)
+        self.is_recheck = False
+
+
+def current_branch() -> str:
+    """Return the path of agents that this code runs in, such as ``orchestrator/researcher``."""
+    return _branch.get()
+
+
+@contextlib.contextmanager
+def agent_scope(name: str) -> Iterator[str]:
+    """Run a block as an agent of that name, below the agents that it already runs in.
+
+    Args:
+        name: The agent's name.
+
+    Yields:
+        The branch inside the block.
+    """
+    outer = _branch.get()
+    branch = f"{outer}/{name}" if outer else name
+    token = _branch.set(branch)
+    try:
+        yield branch
+    finally:
+        _branch.reset(token)

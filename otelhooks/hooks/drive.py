@@ -1,0 +1,280 @@
+"""Running what the point generators ask for: a generator yields, a driver runs and sends back.
+
+Generators know neither threads nor event loops. They yield a `Run` and get its value, or a
+`Raised`. Two drivers live here: `run_sync` for seats that are plain functions, `run_async` for
+coroutines on asyncio or trio.
+
+From a synchronous seat a hook coroutine that cannot suspend is run in place, without a loop. One
+that can runs on one background loop, so that what it keeps open between calls (a client, a pool)
+stays on the loop it was made on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import dis
+import functools
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+__all__ = ["ESCAPING", "Raised", "Run", "arun", "can_suspend", "drive", "escapes", "run"]
+
+T = TypeVar("T")
+
+ESCAPING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
+"""Exceptions that are no answer of a hook: the caller is being stopped."""
+
+_INSIDE_LOOP_S = 5.0
+"""Longest wait, in seconds, in a thread whose own event loop is running meanwhile."""
+
+
+class Raised:
+    """An exception as a value."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Run:
+    """A function that a driver is to call.
+
+    Args:
+        fn: May return an awaitable.
+        args: Its positional arguments.
+        blocking: It waits; an asynchronous driver gives it a worker thread.
+        timeout: Seconds, None for no limit. Expiry is a `TimeoutError`.
+        human: A person answers it: it may take longer than other hooks may.
+    """
+
+    __slots__ = ("args", "blocking", "fn", "human", "timeout")
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *args: Any,
+        blocking: bool = False,
+        timeout: float | None = None,
+        human: bool = False,
+    ) -> None:
+        self.fn = fn
+        self.args = args
+        self.blocking = blocking
+        self.timeout = timeout
+        self.human = human
+
+
+def escapes(error: BaseException) -> bool:
+    """Say whether an exception must go on up, whatever raised it."""
+    if isinstance(error, Exception):
+        return False
+    trio = sys.modules.get("trio")
+    return isinstance(error, ESCAPING) or (trio is not None and isinstance(error, trio.Cancelled))
+
+
+@functools.lru_cache(maxsize=4096)
+def _awaits(code: Any) -> bool:
+    names = {"GET_AWAITABLE", "GET_AITER", "BEFORE_ASYNC_WITH", "GET_YIELD_FROM_ITER"}
+    return any(instruction.opname in names for instruction in dis.get_instructions(code))
+
+
+def can_suspend(awaitable: Any) -> bool:
+    """Say whether an awaitable may suspend; a coroutine that awaits nothing cannot."""
+    code = getattr(awaitable, "cr_code", None)
+    return code is None or _awaits(code)
+
+
+def drive(generator: Generator[Run, Any, T]) -> T:
+    """Run a generator to its end from a plain function."""
+    try:
+        effect = next(generator)
+        while True:
+            effect = generator.send(run(effect))
+    except StopIteration as stop:
+        return stop.value
+
+
+async def adrive(generator: Generator[Run, Any, T]) -> T:
+    """Run a generator to its end from a coroutine."""
+    try:
+        effect = next(generator)
+        while True:
+            effect = generator.send(await arun(effect))
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        generator.close()
+
+
+def run(effect: Run) -> Any:
+    """Run one effect in the calling thread; return its value or a `Raised`."""
+    try:
+        if effect.blocking and effect.timeout is not None:
+            future = _worker().submit(contextvars.copy_context().run, effect.fn, *effect.args)
+            value = _result(future, effect.timeout)
+        else:
+            value = effect.fn(*effect.args)
+        if inspect.isawaitable(value):
+            value = _await(value, effect)
+    except BaseException as error:
+        if escapes(error):
+            raise
+        return Raised(error)
+    return value
+
+
+async def arun(effect: Run) -> Any:
+    """Run one effect on the running loop; return its value or a `Raised`."""
+    try:
+        if effect.timeout is None:
+            return await _arun(effect)
+        import anyio
+
+        with anyio.fail_after(effect.timeout):
+            return await _arun(effect)
+    except BaseException as error:
+        if escapes(error):
+            raise
+        return Raised(error)
+
+
+async def _arun(effect: Run) -> Any:
+    if effect.blocking:
+        import anyio.to_thread
+
+        call = functools.partial(effect.fn, *effect.args)
+        value = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+    else:
+        value = effect.fn(*effect.args)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _await(awaitable: Awaitable[Any], effect: Run) -> Any:
+    """Wait for an awaitable from a plain function."""
+    if effect.timeout is None and inspect.iscoroutine(awaitable) and not can_suspend(awaitable):
+        try:
+            awaitable.send(None)
+        except StopIteration as stop:
+            return stop.value
+        awaitable.close()
+        msg = "a coroutine suspended that awaits nothing"
+        raise RuntimeError(msg)
+    if _is_green():
+        if inspect.iscoroutine(awaitable):
+            awaitable.close()
+        msg = (
+            "a hook that suspends cannot run under gevent or eventlet"
+            " (hint: make it a synchronous function)"
+        )
+        raise RuntimeError(msg)
+    limit = effect.timeout
+    if _loop_is_running_here():
+        if effect.human:
+            if inspect.iscoroutine(awaitable):
+                awaitable.close()
+            msg = "nobody can be asked here: the thread's event loop would stand still meanwhile"
+            raise RuntimeError(msg)
+        limit = min(limit or _INSIDE_LOOP_S, _INSIDE_LOOP_S)
+    return _result(_background.submit(awaitable), limit)
+
+
+def _result(future: concurrent.futures.Future[Any], limit: float | None) -> Any:
+    try:
+        return future.result(limit)
+    except concurrent.futures.TimeoutError as error:
+        if future.done():
+            raise  # the hook's own TimeoutError
+        future.cancel()
+        msg = f"no answer within {limit:g} s"
+        raise TimeoutError(msg) from error
+
+
+def _is_green() -> bool:
+    """Say whether gevent or eventlet took the place of threads."""
+    gevent = sys.modules.get("gevent.monkey")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        return True
+    eventlet = sys.modules.get("eventlet.patcher")
+    return eventlet is not None and bool(eventlet.is_monkey_patched("thread"))
+
+
+def _loop_is_running_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class _BackgroundLoop:
+    """One event loop on a daemon thread, started at first use and again after a fork."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def submit(self, awaitable: Awaitable[Any]) -> concurrent.futures.Future[Any]:
+        """Run an awaitable on the loop, in a copy of the caller's context."""
+        loop = self._started()
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def start() -> None:
+            task = asyncio.ensure_future(awaitable, loop=loop)
+            future.add_done_callback(
+                lambda f: loop.call_soon_threadsafe(task.cancel) if f.cancelled() else None
+            )
+            task.add_done_callback(functools.partial(_copy_outcome, future))
+
+        loop.call_soon_threadsafe(start, context=contextvars.copy_context())
+        return future
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=self._loop.run_forever, name="otelhooks-hooks", daemon=True
+                ).start()
+            return self._loop
+
+    def forget(self) -> None:
+        """Drop the loop of the parent process, whose thread did not survive the fork."""
+        self._lock = threading.Lock()
+        self._loop = None
+
+
+def _copy_outcome(future: concurrent.futures.Future[Any], task: asyncio.Future[Any]) -> None:
+    if future.cancelled():
+        return
+    if task.cancelled():
+        future.set_exception(RuntimeError("the hook was cancelled"))
+    elif (error := task.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())
+
+
+_background = _BackgroundLoop()
+
+
+@functools.lru_cache(maxsize=1)
+def _worker() -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(
+        max_workers=8, thread_name_prefix="otelhooks-blocking"
+    )
+
+
+def _after_fork() -> None:
+    _background.forget()
+    _worker.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,675 @@
+"""One generator a point: how hooks compose is written here, and only here.
+
+A generator yields what is to be run (`otelhooks.hooks.drive.Run`) and gets back what came out; it
+knows neither threads, event loops nor OpenTelemetry. Source of every rule: design section 5.
+
+Deciding fails closed: a hook that raises, or returns what it must not, denies. Inspecting fails
+open: it is logged and the chain goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call, copy_json, same_json
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.registry import PointHooks, Registration
+from otelhooks.hooks.verdict import (
+    ALLOW,
+    ASK,
+    DENY,
+    MODIFY,
+    Approval,
+    Judge,
+    Observed,
+    RuleLike,
+    Ruling,
+    Verdict,
+)
+from otelhooks.hooks.watch import Watch
+
+__all__ = [
+    "inspect_point",
+    "interaction",
+    "on_error",
+    "place_response",
+    "place_result",
+    "place_value",
+    "post_point",
+    "pre_agent",
+    "pre_model_call",
+    "pre_tool_call",
+    "pre_turn",
+    "rule_verdict",
+    "stop",
+]
+
+CHECK_FAILED = "The call was refused because a policy check failed."
+RESULT_CHECK_FAILED = "The result was withheld because a policy check failed."
+UNSTABLE = "arguments not stable"
+HOOK = "hook"
+
+Steps = Generator[Run, Any, Any]
+
+
+def _run(registration: Registration, context: Any, data: Any, watch: Watch) -> Steps:
+    """Run one hook; return what it returned, or a `Raised`."""
+    started = time.perf_counter()
+    if registration.plain:
+        try:
+            value = registration.call(context, data)
+        except BaseException as error:
+            if escapes(error):
+                raise
+            value = Raised(error)
+        if inspect.isawaitable(value):
+            awaitable = value
+            value = yield Run(lambda: awaitable, timeout=registration.timeout)
+    else:
+        value = yield Run(
+            registration.call,
+            context,
+            data,
+            blocking=registration.blocking,
+            timeout=registration.timeout,
+        )
+    watch.hook_ran(registration, time.perf_counter() - started)
+    if type(value) is Raised:
+        watch.hook_failed(registration, value.error)
+    return value
+
+
+def inspect_point(hooks: PointHooks, context: Any, data: Any, watch: Watch) -> Steps:
+    """Run a point's inspectors, in order; one that raises is logged."""
+    for registration in hooks.inspectors:
+        yield from _run(registration, context, data, watch)
+    for registration in hooks.background:
+        watch.in_background(registration, context, data)
+
+
+# -- deciding ---------------------------------------------------------------------------------
+
+
+def rule_verdict(point: str, ruling: Ruling) -> Verdict:
+    """Return the verdict that a ruling stands for."""
+    rule = ruling.rule
+    verdict = Verdict(point, ruling.decision, evaluations=ruling.evaluations)
+    if rule is not None:
+        verdict.policy_id = rule.policy_id
+        verdict.policy_version = rule.policy_version
+        verdict.rule_id = rule.id
+        verdict.severity = rule.severity
+    if ruling.decision == DENY:
+        verdict.allowed = False
+        verdict.reason = verdict.told = ruling.message
+        verdict.error = ruling.error
+        verdict.result = types.HookResult(
+            allow=False,
+            message=ruling.message,
+            rule_id=verdict.rule_id or None,
+            severity=_severity(verdict.severity),
+        )
+    if ruling.observed:
+        verdict.observed = tuple(_observed(decision, rule) for decision, rule in ruling.observed)
+    return verdict
+
+
+def _severity(value: str | None) -> Any:
+    return value
+
+
+def _observed(decision: str, rule: RuleLike) -> Observed:
+    reason = rule.reason or f"Denied by policy '{rule.label}'."
+    return Observed(decision, rule.policy_id, rule.id, reason, rule.severity, rule.policy_version)
+
+
+class _Chain:
+    """The deciders of one point, one after another, up to the first deny."""
+
+    def __init__(self, point: str, watch: Watch, context: Any, monitor: bool) -> None:
+        self.point = point
+        self.watch = watch
+        self.context = context
+        self.monitor = monitor
+        self.verdict = Verdict(point)
+        self.last: types.HookResult | None = None
+        self.observed: list[Observed] = []
+        self.evaluations = 0
+
+    def deny(self, verdict: Verdict) -> Verdict:
+        """End with a deny; what monitor mode saw before goes with it."""
+        return self._finish(verdict)
+
+    def allow(self, result: types.HookResult | None = None) -> Verdict:
+        """End with what was said so far."""
+        self.verdict.result = result or self.last or types.HookResult()
+        return self._finish(self.verdict)
+
+    def _finish(self, verdict: Verdict) -> Verdict:
+        verdict.observed = (*self.observed, *verdict.observed)
+        verdict.evaluations += self.evaluations
+        return verdict
+
+    def judge_hook(self, registration: Registration, value: Any) -> Verdict | None:
+        """Return the deny that a hook's answer stands for, or None if the chain goes on."""
+        self.evaluations += 1
+        if type(value) is Raised:
+            verdict = self.crash(registration, value.error)
+        elif not isinstance(value, types.HookResult):
+            error = TypeError(f"returned {type(value).__name__}, not a HookResult")
+            self.watch.hook_failed(registration, error)
+            verdict = self.crash(registration, error)
+        elif value.allow:
+            self.last = value
+            return None
+        else:
+            verdict = Verdict(
+                self.point,
+                DENY,
+                allowed=False,
+                result=value,
+                policy_id=HOOK,
+                rule_id=value.rule_id or registration.rule_id,
+                reason=value.message,
+                told=value.message or f"Denied by hook '{registration.rule_id}'.",
+                severity=value.severity,
+            )
+        if not self.monitor:
+            return verdict
+        self.observed.append(
+            Observed(DENY, HOOK, verdict.rule_id, verdict.reason, verdict.severity)
+        )
+        return None
+
+    def crash(self, registration: Registration, error: BaseException) -> Verdict:
+        """Return the deny of a hook that failed; the model is not told how."""
+        reason = f"hook '{registration.source}' failed: {error!r}"
+        return Verdict(
+            self.point,
+            DENY,
+            allowed=False,
+            result=types.HookResult(allow=False, message=reason),
+            policy_id=HOOK,
+            rule_id=registration.rule_id,
+            reason=reason,
+            told=CHECK_FAILED,
+            error=error,
+        )
+
+    def modified(self, registration: Registration, result: types.HookResult) -> None:
+        """Remember who rewrote last; deciding rules name it."""
+        self.verdict.decision = MODIFY
+        self.verdict.policy_id = HOOK
+        self.verdict.rule_id = result.rule_id or registration.rule_id
+        self.verdict.severity = result.severity
+        self.verdict.reason = result.message
+
+
+def pre_tool_call(
+    hooks: PointHooks,
+    context: Any,
+    call: Call,
+    watch: Watch,
+    policies: Judge | None = None,
+    monitor: bool = False,
+) -> Generator[Run, Any, Verdict]:
+    """Decide about a tool call: deciders in order, rules last on the final arguments, then people.
+
+    Args:
+        hooks: Hooks of this point.
+        context: The operation's context; its ``is_recheck`` is set while a decider is asked again.
+        call: Ends with the arguments that are to run, in a copy that no hook holds.
+        watch: Hears what happens.
+        policies: The rules of ``policies=``.
+        monitor: Denies and asks are recorded, not enforced.
+    """
+    chain = _ToolChain(call, watch, context, monitor)
+    call.args = copy_json(call.args)
+    denied = yield from chain.first_pass(hooks.deciders)
+    if denied is None and call.version:
+        denied = yield from chain.recheck()
+    if denied is not None:
+        return chain.deny(denied)
+    if hooks.deciders:
+        call.args = copy_json(call.args)
+    if policies is not None:
+        denied = yield from chain.rules(policies)
+        if denied is not None:
+            return chain.deny(denied)
+    if chain.asks:
+        denied = yield from chain.ask(policies)
+        if denied is not None:
+            return chain.deny(denied)
+    return chain.allow(chain.result())
+
+
+class _ToolChain(_Chain):
+    """The chain at pre_tool_call, where arguments change hands."""
+
+    def __init__(self, call: Call, watch: Watch, context: Any, monitor: bool) -> None:
+        super().__init__("pre_tool_call", watch, context, monitor)
+        self.call = call
+        self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
+        self.asks: list[RuleLike] = []
+        self.rewrites = False
+
+    def first_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
+        """Ask every decider once."""
+        for registration in deciders:
+            denied = yield from self._decide(registration)
+            if denied is not None:
+                return denied
+        return None
+
+    def recheck(self) -> Generator[Run, Any, Verdict | None]:
+        """Ask again whoever allowed arguments that were rewritten later."""
+        stale = [r for r, version in self.allowed if version != self.call.version]
+        version = self.call.version
+        for registration in stale:
+            if isinstance(self.context, HookContext):
+                self.context.is_recheck = True  # type: ignore[attr-defined]
+            try:
+                denied = yield from self._decide(registration)
+            finally:
+                if isinstance(self.context, HookContext):
+                    self.context.is_recheck = False  # type: ignore[attr-defined]
+            if denied is not None:
+                return denied
+            if self.call.version != version:
+                return Verdict(
+                    self.point,
+                    DENY,
+                    allowed=False,
+                    result=types.HookResult(allow=False, message=UNSTABLE),
+                    policy_id=HOOK,
+                    rule_id=registration.rule_id,
+                    reason=UNSTABLE,
+                )
+        return None
+
+    def _decide(self, registration: Registration) -> Generator[Run, Any, Verdict | None]:
+        call = self.call
+        if registration.judge is not None:
+            version = call.version
+            denied = yield from self.rules(registration.judge)
+            self.last = types.HookResult()
+            self.allowed.append((registration, version))
+            return denied
+        before, version = copy_json(call.args), call.version
+        value = yield from _run(registration, self.context, call.record(), self.watch)
+        if not same_json(call.args, before):
+            error = ValueError("changed the arguments in place; return modified_args instead")
+            self.watch.hook_failed(registration, error)
+            call.args = before
+            value = Raised(error)
+        denied = self.judge_hook(registration, value)
+        if denied is None and isinstance(value, types.HookResult) and value.allow:
+            self._rewrite(registration, value)
+        if call.version == version:
+            self.allowed.append((registration, version))
+        return denied
+
+    def _rewrite(self, registration: Registration, result: types.HookResult) -> None:
+        if result.modified_args is None and result.replace_args is None:
+            return
+        args = self.call.args if result.replace_args is None else copy_json(result.replace_args)
+        self.rewrites = True
+        if self.call.rewrite({**args, **copy_json(result.modified_args or {})}):
+            self.modified(registration, result)
+
+    def rules(self, judge: Judge, asked: bool = False) -> Generator[Run, Any, Verdict | None]:
+        """Put the call to a set of rules."""
+        ruling = yield from judge.evaluate(self.call, self.context, asked=asked)
+        self.evaluations += ruling.evaluations
+        self.observed += [_observed(decision, rule) for decision, rule in ruling.observed]
+        rule = ruling.rule
+        if ruling.decision != ALLOW and self.monitor and not getattr(rule, "veto", False):
+            if rule is not None:
+                self.observed.append(_observed(ruling.decision, rule))
+            return None
+        if ruling.decision == DENY:
+            verdict = rule_verdict(self.point, ruling)
+            verdict.observed, verdict.evaluations = (), 0
+            return verdict
+        if rule is not None and ruling.decision == ASK:
+            self.asks.append(rule)
+        if rule is not None and self.verdict.decision == ALLOW and not asked:
+            self.verdict.policy_id = rule.policy_id
+            self.verdict.policy_version = rule.policy_version
+            self.verdict.rule_id = rule.id
+            self.verdict.severity = rule.severity
+        return None
+
+    def ask(self, policies: Judge | None) -> Generator[Run, Any, Verdict | None]:
+        """Ask people once, for all rules together; then see whether anything denies by now."""
+        rules, call, verdict = list(self.asks), self.call, self.verdict
+        deciding = rules[0]
+        verdict.decision = ASK
+        verdict.policy_id, verdict.rule_id = deciding.policy_id, deciding.id
+        verdict.policy_version, verdict.severity = deciding.policy_version, deciding.severity
+        verdict.reason = deciding.reason or f"Asked by policy '{deciding.label}'."
+        before = copy_json(call.args)
+        approval = yield from self.watch.approve(rules, call, self.context)
+        verdict.approval = approval
+        if approval.approved and not same_json(call.args, before):
+            call.args = before  # what was asked about is what runs
+        if not approval.approved:
+            verdict.allowed = False
+            verdict.told = verdict.reason = self._refusal(approval, deciding)
+            verdict.error = approval.error
+            verdict.result = types.HookResult(
+                allow=False, message=verdict.told, rule_id=verdict.rule_id
+            )
+            return verdict
+        if approval.edit is not None:
+            self.rewrites = True
+            if call.rewrite({**call.args, **copy_json(approval.edit)}):
+                denied = yield from self.recheck()
+                if denied is not None:
+                    return denied
+        judges = [r.judge for r, _ in self.allowed if r.judge is not None]
+        for judge in (*judges, *([policies] if policies is not None else [])):
+            denied = yield from self.rules(judge, asked=True)
+            if denied is not None:
+                denied.approval = approval
+                return denied
+        return None
+
+    def _refusal(self, approval: Approval, deciding: RuleLike) -> str:
+        rule = approval.rejected_by or deciding
+        if approval.status == "error":
+            return f"Policy evaluation failed for policy '{rule.label}': {approval.error!r}"
+        if rule.reason:
+            return rule.reason
+        if approval.status == "expired":
+            return f"Nobody approved tool '{self.call.name}' in time (policy '{rule.label}')."
+        return f"User denied tool '{self.call.name}' (policy '{rule.label}')."
+
+    def result(self) -> types.HookResult:
+        """Return the last decider's answer, with all arguments if anybody rewrote any."""
+        result = self.last or types.HookResult()
+        if self.rewrites:
+            result = result.model_copy(
+                update={
+                    "modified_args": dict(self.call.args),
+                    "replace_args": None,
+                    "action": types.HookAction.MODIFY,
+                }
+            )
+        return result
+
+
+def pre_turn(
+    hooks: PointHooks, context: Any, prompt: Any, watch: Watch, monitor: bool = False
+) -> Generator[Run, Any, tuple[Verdict, Any]]:
+    """Decide about a user's message; return the verdict and the message that goes on."""
+    chain = _Chain("pre_turn", watch, context, monitor)
+    current = prompt
+    for registration in hooks.deciders:
+        value = yield from _run(registration, context, current, watch)
+        denied = chain.judge_hook(registration, value)
+        if denied is not None:
+            return chain.deny(denied), current
+        if isinstance(value, types.HookResult) and value.modified_prompt is not None:
+            if not same_json(value.modified_prompt, current):
+                chain.modified(registration, value)
+            current = value.modified_prompt
+    return chain.allow(_with(chain.last, modified_prompt=current, changed=current is not prompt)), (
+        current
+    )
+
+
+def pre_agent(
+    hooks: PointHooks, context: Any, call: Any, watch: Watch, monitor: bool = False
+) -> Generator[Run, Any, Verdict]:
+    """Decide whether an agent starts; the last ready answer is used."""
+    chain = _Chain("pre_agent", watch, context, monitor)
+    for registration in hooks.deciders:
+        value = yield from _run(registration, context, call, watch)
+        denied = chain.judge_hook(registration, value)
+        if denied is not None:
+            return chain.deny(denied)
+        _answer(chain, registration, value)
+    return chain.allow(_with(chain.last, response=chain.verdict.answer))
+
+
+def pre_model_call(
+    hooks: PointHooks, context: Any, call: Any, watch: Watch, monitor: bool = False
+) -> Generator[Run, Any, tuple[Verdict, Any]]:
+    """Decide about a model call; return the verdict and the call that goes on."""
+    chain = _Chain("pre_model_call", watch, context, monitor)
+    current, changes = call, {}
+    for registration in hooks.deciders:
+        before = _contents(current)
+        value = yield from _run(registration, context, current, watch)
+        if before != _contents(current):
+            error = ValueError("changed the call in place; return modified_messages instead")
+            watch.hook_failed(registration, error)
+            value = Raised(error)
+        denied = chain.judge_hook(registration, value)
+        if denied is not None:
+            return chain.deny(denied), current
+        if not isinstance(value, types.HookResult) or not value.allow:
+            continue
+        update: dict[str, Any] = {}
+        if value.modified_messages is not None:
+            update["messages"] = changes["modified_messages"] = list(value.modified_messages)
+        if value.modified_tools is not None:
+            update["tools"] = changes["modified_tools"] = list(value.modified_tools)
+        if update:
+            current = current.model_copy(update=update)
+            chain.modified(registration, value)
+        _answer(chain, registration, value)
+    result = chain.last or types.HookResult()
+    if changes or chain.verdict.answered:
+        changes = {**changes, "action": types.HookAction.MODIFY}
+        if chain.verdict.answered:
+            changes["response"] = chain.verdict.answer
+        result = result.model_copy(update=changes)
+    return chain.allow(result), current
+
+
+def _contents(call: Any) -> Any:
+    """Return which objects a model call holds, to see whether a hook swapped any in place."""
+    if not isinstance(call, types.ModelCall):
+        return None
+    return [id(item) for item in call.messages], [id(item) for item in call.tools]
+
+
+def _answer(chain: _Chain, registration: Registration, value: Any) -> None:
+    if isinstance(value, types.HookResult) and value.allow and value.response is not None:
+        chain.modified(registration, value)
+        chain.verdict.answer = value.response
+        chain.verdict.answered = True
+
+
+def _with(
+    result: types.HookResult | None, *, changed: bool | None = None, **fields: Any
+) -> types.HookResult:
+    """Return the last answer with what the chain accumulated, if it accumulated anything."""
+    result = result or types.HookResult()
+    if changed is None:
+        changed = any(value is not None for value in fields.values())
+    if not changed:
+        return result
+    return result.model_copy(update={**fields, "action": types.HookAction.MODIFY})
+
+
+# -- transforming -----------------------------------------------------------------------------
+
+
+def post_point(
+    point: str,
+    hooks: PointHooks,
+    context: Any,
+    data: Any,
+    watch: Watch,
+    place: Callable[[Any, Any], Any],
+    monitor: bool = False,
+) -> Generator[Run, Any, tuple[Any, Verdict | None]]:
+    """Run the transformers of a result, each on what the one before returned.
+
+    Args:
+        point: ``post_tool_call``, ``post_model_call`` or ``post_agent``.
+        hooks: Hooks of the point; its inspectors are not run here, since they see the result that
+            goes on.
+        context: The operation's context.
+        data: The result.
+        watch: Hears what happens.
+        place: Function of the data and what a hook returned, giving the new data.
+        monitor: A block is recorded, the result goes on.
+
+    Returns:
+        The data, and a verdict if it was rewritten or withheld.
+    """
+    verdict: Verdict | None = None
+    observed: list[Observed] = []
+    for registration in hooks.transformers:
+        value = yield from _run(registration, context, data, watch)
+        blocked = _block(point, registration, value)
+        if blocked is not None and monitor and blocked.error is None:
+            observed.append(Observed(DENY, HOOK, blocked.rule_id, blocked.reason, blocked.severity))
+            continue
+        if blocked is not None:
+            blocked.observed = observed
+            return place(data, blocked.told), blocked
+        if isinstance(value, types.HookResult):
+            value = value.output
+        if value is None:
+            continue
+        new = place(data, value)
+        if new is not data and not _same_data(new, data):
+            verdict = Verdict(
+                point, MODIFY, policy_id=HOOK, rule_id=registration.rule_id, evaluations=1
+            )
+        data = new
+    if observed:
+        verdict = verdict or Verdict(point)
+        verdict.observed = observed
+    return data, verdict
+
+
+def place_value(data: Any, value: Any) -> Any:
+    """Put a value in the place of any data."""
+    return value
+
+
+def place_result(data: Any, value: Any) -> Any:
+    """Put a value into a tool's result; a `ToolResult` takes the place of the whole."""
+    if isinstance(value, types.ToolResult) or not isinstance(data, types.ToolResult):
+        return value
+    return data.model_copy(update={"result": value})
+
+
+def place_response(data: Any, value: Any) -> Any:
+    """Put a text into a model's response; anything else takes the place of the whole."""
+    if isinstance(data, types.ModelResponse) and isinstance(value, str):
+        return data.model_copy(update={"text": value, "tool_calls": []})
+    return value
+
+
+def _same_data(new: Any, old: Any) -> bool:
+    """Compare two results; values that cannot be compared count as changed."""
+    try:
+        return type(new) is type(old) and bool(new == old)
+    except Exception:  # a data frame's == gives a frame, whose truth is an error
+        return False
+
+
+def _block(point: str, registration: Registration, value: Any) -> Verdict | None:
+    """Return the verdict of a transformer that takes the result back, or None."""
+    if type(value) is Raised:
+        verdict = Verdict(
+            point,
+            DENY,
+            reason=f"hook '{registration.source}' failed: {value.error!r}",
+            told=RESULT_CHECK_FAILED,
+            error=value.error,
+        )
+    elif isinstance(value, types.HookResult) and not value.allow:
+        reason = value.message or f"Withheld by hook '{registration.rule_id}'."
+        verdict = Verdict(point, DENY, reason=reason, severity=value.severity)
+    else:
+        return None
+    verdict.policy_id, verdict.rule_id = HOOK, registration.rule_id
+    verdict.withheld = True
+    verdict.evaluations = 1
+    return verdict
+
+
+def on_error(
+    hooks: PointHooks, context: Any, error: BaseException, watch: Watch
+) -> Generator[Run, Any, tuple[types.HookResult, Any]]:
+    """Ask for a value in place of a failure; the first that is not None ends the chain.
+
+    Returns:
+        ``allow=True`` and the value, or ``allow=False`` and None; its message, if any, takes the
+        place of the failure's text.
+    """
+    message = ""
+    for registration in hooks.transformers:
+        value = yield from _run(registration, context, error, watch)
+        if type(value) is Raised:
+            failed = f"Error recovery failed: {value.error}"
+            return types.HookResult(allow=False, message=failed), None
+        result: types.HookResult | None = None
+        if isinstance(value, types.HookResult):
+            result, value = value, value.output
+        elif isinstance(value, tuple) and len(value) == 2:  # pyright: ignore[reportUnknownArgumentType]
+            first: Any = value[0]  # pyright: ignore[reportUnknownVariableType]
+            if isinstance(first, types.HookResult):
+                result, value = first, value[1]  # pyright: ignore[reportUnknownVariableType]
+        if result is not None and not result.allow:
+            message = result.message or message
+            continue
+        if value is not None:
+            return result or types.HookResult(), value
+    return types.HookResult(allow=False, message=message), None
+
+
+# -- questions and the end of a turn ----------------------------------------------------------
+
+
+def interaction(
+    hooks: PointHooks, context: Any, spec: Any, watch: Watch
+) -> Generator[Run, Any, tuple[types.HookResult, Any]]:
+    """Ask for an answer to a question; the first that is not None is it.
+
+    Raises:
+        Exception: What a hook raised.
+    """
+    for registration in hooks.transformers:
+        value = yield from _run(registration, context, spec, watch)
+        if type(value) is Raised:
+            raise value.error
+        if value is not None:
+            return types.HookResult(), value
+    message = "No interaction hook handled the request"
+    return types.HookResult(allow=False, message=message), None
+
+
+def stop(
+    hooks: PointHooks, context: Any, args: Any, watch: Watch
+) -> Generator[Run, Any, types.StopHookResult]:
+    """Ask whether a turn may end; the first CONTINUE is used.
+
+    Raises:
+        Exception: What a hook raised.
+    """
+    for registration in hooks.transformers:
+        value = yield from _run(registration, context, args, watch)
+        if type(value) is Raised:
+            raise value.error
+        if value is None:
+            continue
+        if not isinstance(value, types.StopHookResult):
+            msg = f"stop hook `{registration.source}` returned {type(value).__name__}"
+            raise TypeError(msg)
+        if value.decision is types.StopDecision.CONTINUE:
+            return value
+    return types.StopHookResult()

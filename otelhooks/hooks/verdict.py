@@ -1,0 +1,271 @@
+"""What rules say about a call, and what came out at a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import Run
+
+__all__ = [
+    "ALLOW",
+    "ASK",
+    "DENY",
+    "MODIFY",
+    "Approval",
+    "Judge",
+    "Observed",
+    "RuleLike",
+    "Ruling",
+    "Verdict",
+]
+
+ALLOW = "allow"
+DENY = "deny"
+ASK = "ask"
+MODIFY = "modify"
+_STRICTNESS = {ALLOW: 0, MODIFY: 1, ASK: 2, DENY: 3}
+
+
+class RuleLike(Protocol):
+    """What a verdict tells of the rule behind it."""
+
+    @property
+    def id(self) -> str:
+        """Given, or a stable hash of the rule."""
+        ...
+
+    @property
+    def policy_id(self) -> str:
+        """Source of the rule: a file's stem, or ``code``."""
+        ...
+
+    @property
+    def policy_version(self) -> str:
+        """Content hash of that source."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Name or tool, as messages have it."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """What takes the place of the standard message, or nothing."""
+        ...
+
+    @property
+    def severity(self) -> str | None:
+        """``low``, ``medium``, ``high`` or ``critical``."""
+        ...
+
+    @property
+    def handler(self) -> Callable[..., Any] | None:
+        """Who is asked: a function of the call, and of the reason if it takes one."""
+        ...
+
+
+class Ruling:
+    """What a set of rules says about one call.
+
+    Attributes:
+        decision: ``allow``, ``deny`` or ``ask``.
+        rule: The rule that decided; None where none matched.
+        message: What the model is told on a deny.
+        error: What went wrong, where the deny stands for a rule that could not be evaluated.
+        observed: Rules in monitor mode that would have denied or asked, in order.
+        evaluations: How many predicates ran.
+    """
+
+    __slots__ = ("decision", "error", "evaluations", "message", "observed", "rule")
+
+    def __init__(
+        self,
+        decision: str,
+        rule: RuleLike | None = None,
+        message: str = "",
+        error: BaseException | None = None,
+        observed: tuple[tuple[str, RuleLike], ...] = (),
+        evaluations: int = 0,
+    ) -> None:
+        self.decision = decision
+        self.rule = rule
+        self.message = message
+        self.error = error
+        self.observed = observed
+        self.evaluations = evaluations
+
+
+class Judge(Protocol):
+    """A set of rules, as the point that asks it sees it."""
+
+    def evaluate(
+        self, call: Call, context: Any = None, *, asked: bool = False
+    ) -> Generator[Run, Any, Ruling]:
+        """Decide about a call.
+
+        Args:
+            call: With its final arguments.
+            context: The operation's context.
+            asked: A human has approved: ask rules that match allow, denies still deny.
+        """
+        ...
+
+
+class Approval:
+    """The answer to a question, for exactly one call with exactly those arguments.
+
+    Attributes:
+        status: ``approved``, ``rejected``, ``expired``, ``withdrawn`` or ``error``.
+        edit: Arguments that the approver changed, to merge into the call.
+        approver_type: ``human``, ``service`` or ``rule``.
+        approver_id: Pseudonym, where the channel knows one.
+        wait_s: Seconds from question to answer.
+        error: Why the question could not be put or answered.
+        rejected_by: The rule whose handler said no, where several were asked.
+    """
+
+    __slots__ = (
+        "approver_id",
+        "approver_type",
+        "edit",
+        "error",
+        "rejected_by",
+        "status",
+        "wait_s",
+    )
+
+    def __init__(
+        self,
+        status: str,
+        *,
+        edit: dict[str, Any] | None = None,
+        approver_type: str = "human",
+        approver_id: str = "",
+        wait_s: float = 0.0,
+        error: BaseException | None = None,
+        rejected_by: RuleLike | None = None,
+    ) -> None:
+        self.status = status
+        self.edit = edit
+        self.approver_type = approver_type
+        self.approver_id = approver_id
+        self.wait_s = wait_s
+        self.error = error
+        self.rejected_by = rejected_by
+
+    @property
+    def approved(self) -> bool:
+        """Whether the call may go on."""
+        return self.status == "approved"
+
+
+class Observed:
+    """A deny or ask in monitor mode: recorded, not enforced."""
+
+    __slots__ = ("decision", "policy_id", "policy_version", "reason", "rule_id", "severity")
+
+    def __init__(
+        self,
+        decision: str,
+        policy_id: str,
+        rule_id: str,
+        reason: str,
+        severity: str | None = None,
+        policy_version: str = "",
+    ) -> None:
+        self.decision = decision
+        self.policy_id = policy_id
+        self.rule_id = rule_id
+        self.reason = reason
+        self.severity = severity
+        self.policy_version = policy_version
+
+
+class Verdict:
+    """What came out at one point: what was decided, by whom, and what the model is told.
+
+    Attributes:
+        point: Point name.
+        decision: ``allow``, ``deny``, ``ask`` or ``modify``: the strictest thing that was said.
+        allowed: Whether the operation goes on.
+        result: The `HookResult` that a dispatch returns.
+        policy_id: ``hook`` for a plain hook, else the source of the rule. Empty if nobody decided.
+        rule_id: Rule, or the hook's rule id.
+        reason: For span, event and audit; names hook and cause of a crash.
+        told: What the model is told.
+        error: The crash behind a deny.
+        observed: Verdicts of monitor mode.
+        approval: How a question ended.
+        answer: A ready answer; `answered` says whether there is one.
+        withheld: Whether a result was taken back after the operation had run.
+        evaluations: How many rules with a predicate, and hooks, ran.
+        decision_id: Joins span, event and audit record; set on first use by telemetry.
+    """
+
+    __slots__ = (
+        "allowed",
+        "answer",
+        "answered",
+        "approval",
+        "decision",
+        "decision_id",
+        "error",
+        "evaluations",
+        "observed",
+        "point",
+        "policy_id",
+        "policy_version",
+        "reason",
+        "result",
+        "rule_id",
+        "severity",
+        "told",
+        "withheld",
+    )
+
+    def __init__(
+        self,
+        point: str,
+        decision: str = ALLOW,
+        *,
+        allowed: bool = True,
+        result: types.HookResult | None = None,
+        policy_id: str = "",
+        policy_version: str = "",
+        rule_id: str = "",
+        reason: str = "",
+        told: str = "",
+        severity: str | None = None,
+        error: BaseException | None = None,
+        evaluations: int = 0,
+    ) -> None:
+        self.point = point
+        self.decision = decision
+        self.allowed = allowed
+        self.result = result
+        self.policy_id = policy_id
+        self.policy_version = policy_version
+        self.rule_id = rule_id
+        self.reason = reason
+        self.told = told or reason
+        self.severity = severity
+        self.error = error
+        self.evaluations = evaluations
+        self.observed: Sequence[Observed] = ()
+        self.approval: Approval | None = None
+        self.answer: Any = None
+        self.answered = False
+        self.withheld = False
+        self.decision_id = ""
+
+    def is_stricter_than(self, other: Verdict) -> bool:
+        """Say whether this one goes before another: deny > ask > modify > allow."""
+        return _STRICTNESS[self.decision] > _STRICTNESS[other.decision]
+
+    def is_plain(self) -> bool:
+        """Say whether nothing but an allow came out, with nothing more to tell."""
+        return self.decision == ALLOW and not self.observed and not self.answered

@@ -1,0 +1,86 @@
+"""What a point tells of itself while it runs: hooks that ran or failed, questions, events.
+
+The base class is what a `HookRunner` without telemetry uses; the pipeline's subclass makes spans,
+metrics and records of the same calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import Raised, Run
+from otelhooks.hooks.registry import Registration
+from otelhooks.hooks.verdict import Approval, RuleLike
+
+__all__ = ["Watch", "ask_handlers"]
+
+log = logging.getLogger("otelhooks.hooks")
+
+
+class Watch:
+    """Hears what happens at a point. Telemetry: its methods must not raise."""
+
+    def hook_ran(self, registration: Registration, seconds: float) -> None:
+        """A hook has ended, however it ended."""
+
+    def hook_failed(self, registration: Registration, error: BaseException) -> None:
+        """A hook has raised, or returned what it must not."""
+        log.error("hook `%s` failed at %s", registration.source, registration.point, exc_info=error)
+
+    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
+        """An inspector that nobody waits for is to run; without a queue it is the caller's turn."""
+        log.error("hook `%s` wants a background queue; there is none", registration.source)
+
+    def approve(
+        self, rules: Sequence[RuleLike], call: Call, context: Any
+    ) -> Generator[Run, Any, Approval]:
+        """Ask whoever is to be asked about one call.
+
+        Args:
+            rules: Rules that said ask, in order.
+            call: With its final arguments.
+            context: The operation's context.
+        """
+        return ask_handlers(rules, call)
+
+    def event(self, kind: str, context: Any, **fields: Any) -> types.HookEvent:
+        """Make the record that listeners of every point get; content stays out."""
+        fields.pop("input", None)
+        fields.pop("output", None)
+        return types.HookEvent(
+            type=kind,
+            timestamp=time.time(),
+            branch=context.get("branch", "") if context is not None else "",
+            agent_name=context.get("agent_name", "") if context is not None else "",
+            trace_id=context.trace_id if context is not None else "",
+            **fields,
+        )
+
+
+def ask_handlers(rules: Sequence[RuleLike], call: Call) -> Generator[Run, Any, Approval]:
+    """Put a call to the handlers of the rules that want it asked; each handler once.
+
+    Fails closed: a handler that raises, or answers anything but True, rejects.
+    """
+    started = time.perf_counter()
+    asked: list[Any] = []
+    for rule in rules:
+        handler = rule.handler
+        if handler is None:
+            error = LookupError("nobody to ask: no handler and no approval channel")
+            return Approval("error", error=error, rejected_by=rule)
+        if any(handler is other for other in asked):
+            continue
+        asked.append(handler)
+        answer = yield Run(handler, call.record(), rule.reason, blocking=True, human=True)
+        waited = time.perf_counter() - started
+        if type(answer) is Raised:
+            return Approval("error", error=answer.error, rejected_by=rule, wait_s=waited)
+        if answer is not True:
+            return Approval("rejected", rejected_by=rule, wait_s=waited)
+    return Approval("approved", wait_s=time.perf_counter() - started)

@@ -1,0 +1,1 @@
+"""Import paths of google-antigravity's ``utils``, as aliases."""
