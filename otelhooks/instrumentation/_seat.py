@@ -163,11 +163,15 @@ def _find_in_class(seat: Seat, named: type, attribute: str) -> Place | None:
     for cls in named.__mro__:
         if attribute in vars(cls):
             value = vars(cls)[attribute]
-            if not (callable(value) or isinstance(value, (classmethod, staticmethod))):
+            if not _is_function(value):
                 return None
             ours = cls.__module__.partition(".")[0] == seat.module.partition(".")[0]
             return Place(cls if ours else named, attribute)
     return None
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) or isinstance(value, (classmethod, staticmethod))
 
 
 def _declares(cls: type, attribute: str) -> bool:
@@ -182,10 +186,15 @@ def _declares(cls: type, attribute: str) -> bool:
     )
 
 
-def is_taken(place: Place) -> bool:
-    """Tell whether a live otelhooks wrapper, of any copy of otelhooks, is already there."""
+def is_taken(place: Place, mine: Switch) -> bool:
+    """Tell whether a live otelhooks wrapper that is not of this package is already there.
+
+    It may be another adapter's, or that of a second copy of otelhooks in the process.
+    """
     current = _current(place)
-    return current is not None and wrapt.is_wrapped_by(current, predicate=_is_live)
+    return current is not None and any(
+        _is_live(entry) and entry._self_switch is not mine for entry in wrapt.wrapper_chain(current)
+    )
 
 
 def _is_live(entry: Any) -> bool:
@@ -212,25 +221,32 @@ class Handle:
         """
         self.seat = seat
         self._place = place
-        call = _guarded(seat, switch)
-        self._wrapper: Any = None
         self._undo: Undo | None = None
         self._overrides: _Overrides | None = None
+        call = _guarded(seat, switch)
         if seat.install is not None:
             self._undo = seat.install(place.owner, place.attribute, call)
             self._wrapper = _names(place.owner).get(place.attribute)
             return
+        _drop_copied_wrapper(place, switch)
         self._wrapper = wrapt.wrap_object(place.owner, place.attribute, SeatWrapper, (call, switch))
         if seat.overrides and inspect.isclass(place.owner):
-            self._overrides = _Overrides(place.owner, place.attribute, call, switch)
+            try:
+                self._overrides = _Overrides(place.owner, place.attribute, call, switch)
+            except BaseException:
+                self.undo()
+                raise
 
     @property
     def in_place(self) -> bool:
         """Whether calls still reach the wrapper; False once somebody replaced the name."""
         current = _current(self._place)
-        return current is self._wrapper or (
-            current is not None and wrapt.is_wrapped_by(current, self._wrapper)
-        )
+        if current is self._wrapper or current is None:
+            return current is not None
+        try:
+            return wrapt.is_wrapped_by(current, self._wrapper)
+        except wrapt.WrapperChainTooDeepError:
+            return False
 
     def undo(self) -> None:
         """Put the name back, identically.
@@ -243,6 +259,17 @@ class Handle:
             self._undo()
             return
         _unwrap(self._place.owner, self._place.attribute, self._wrapper)
+
+
+def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
+    """Put the framework's function where ``from x import y`` copied our wrapper of it.
+
+    It happens when the module that copies is imported after the one that defines; the name gets a
+    wrapper of its own then, and undoing it leaves the function itself.
+    """
+    current: Any = _names(place.owner).get(place.attribute)
+    if _is_live(current) and current._self_switch is switch:
+        setattr(place.owner, place.attribute, current.__wrapped__)
 
 
 def _unwrap(owner: Any, attribute: str, wrapper: Any) -> None:
@@ -315,7 +342,7 @@ class _Overrides:
     def _wrap(self, cls: type) -> None:
         """Wrap one class; it runs inside the user's class statement, so it never raises."""
         value = vars(cls).get(self._attribute)
-        if self._switch.mode == PASS or value is None or cls in self._classes:
+        if self._switch.mode == PASS or not _is_function(value) or cls in self._classes:
             return
         try:
             arguments = (self._call, self._switch)

@@ -61,7 +61,8 @@ class Unit:
         self._judged: set[str] = set()
         self._armed: set[str] = set()
         self.generation = 0
-        self._is_logged = False
+        self._is_arming = False
+        self._logged = ""  # the effect that was logged last
 
     def plan(self) -> None:
         """Read the version and its table; nothing is imported and nothing patched."""
@@ -99,26 +100,32 @@ class Unit:
         return any(sys.modules.get(name) is not None for name in self.modules)
 
     def start(self) -> None:
-        """Patch what is imported, and wait for the rest."""
+        """Patch what is imported, and wait for the rest.
+
+        A module that is still being imported now is imported by this very thread, which cannot
+        wait for itself: it is judged as it is.
+        """
         self._arm()
-        self.advance()
+        self.advance(frozenset(self.modules))
 
     def _arm(self) -> None:
+        self._is_arming = True  # hooks of modules that are imported already fire at once
         for name in self.modules:
             if name not in self._armed:
                 self._armed.add(name)
                 wrapt.register_post_import_hook(self._on_import, name)
+        self._is_arming = False
 
     def _on_import(self, module: ModuleType) -> None:
         """Go on with a module that was just imported; never raises into the user's import."""
         try:
             with lock:
-                if self.generation not in live_generations:
+                if self.generation not in live_generations or self._is_arming:
                     return
                 if not self._judged:
                     self.plan()
                     self._arm()
-                self.advance(module.__name__)
+                self.advance(frozenset((module.__name__,)))
         except Exception as error:
             _logger.exception("import hook failed: %s", self.distribution)
             self._fail_closed(f"import hook failed: {error!r}")
@@ -131,11 +138,12 @@ class Unit:
         except Exception:
             _logger.exception("refusal failed: %s", self.distribution)
 
-    def advance(self, fresh: str = "") -> None:
+    def advance(self, fresh: frozenset[str]) -> None:
         """Judge every module that is imported and was not judged yet.
 
         Args:
-            fresh: Module whose import hook is running; it still counts as being imported.
+            fresh: Modules that count as imported although the import system is not done with
+                them, such as the one whose hook is running.
         """
         names = [name for name in self.modules if name not in self._judged]
         loaded = {name: sys.modules[name] for name in names if _is_loaded(name, fresh)}
@@ -157,7 +165,7 @@ class Unit:
                 continue
             place = find(seat, modules[seat.module])
             if place is not None:
-                if is_taken(place):
+                if is_taken(place, self._switch):
                     return f"seat `{seat.name}` is already patched by another otelhooks"
                 places[seat] = place
             elif seat.required:
@@ -176,9 +184,10 @@ class Unit:
             self._wrap_found()
         else:
             self.clear()
-        if self.is_in_use and not self._is_logged:
-            self._is_logged = True
-            effect = "it refuses to run" if self._handles else "it runs unguarded"
+        effect = "it refuses to run" if self._handles else "it runs unguarded"
+        is_settled = self._handles or not self.strict or self.package.module in self._judged
+        if self.is_in_use and is_settled and effect != self._logged:
+            self._logged = effect
             _logger.error("%s\n%s", self._error(), effect)
 
     def _wrap_found(self) -> None:
@@ -235,8 +244,10 @@ class Unit:
     def _state(self) -> str:
         if self.off:
             return "off"
+        if not self.version and not self._judged:
+            return "not installed"
         if not self.is_in_use:
-            return "not imported" if self.version else "not installed"
+            return "not imported"
         if self.problem:
             return "refused" if self._handles else "unpatched"
         waiting = any(seat.required and seat.module not in self._judged for seat in self.seats)
@@ -260,9 +271,9 @@ def _applies(seat: Seat, version: str) -> bool:
     )
 
 
-def _is_loaded(name: str, fresh: str) -> bool:
+def _is_loaded(name: str, fresh: frozenset[str]) -> bool:
     module = sys.modules.get(name)
-    return module is not None and (name == fresh or not is_importing(module))
+    return module is not None and (name in fresh or not is_importing(module))
 
 
 def is_importing(module: ModuleType | None) -> bool:
