@@ -1,0 +1,241 @@
+"""Readers of settings: each takes an argument, or the text of a variable, and gives its value.
+
+Every reader has the form ``read(value, origin)``, where `origin` names the argument or variable
+in error messages, and raises `ConfigError` for what it cannot use. This is decision code: nothing
+is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from otelhooks.errors import ConfigError
+from otelhooks.telemetry.content import CaptureMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+
+
+def _wrong(origin: str, value: Any, allowed: str) -> ConfigError:
+    return ConfigError(f"{origin} cannot be `{value}`", hint=f"use {allowed}")
+
+
+def boolean(value: object, origin: str) -> bool:
+    """Read a bool, or true/false, yes/no, on/off, 1/0."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in _TRUE:
+            return True
+        if text in _FALSE:
+            return False
+    raise _wrong(origin, value, "true or false")
+
+
+def optional_boolean(value: object, origin: str) -> bool | None:
+    """Read a bool, or None."""
+    return None if value is None else boolean(value, origin)
+
+
+def choice(*allowed: str) -> Callable[[object, str], str]:
+    """Make a reader of one of a few words, upper or lower case."""
+
+    def read(value: object, origin: str) -> str:
+        text = value.strip().lower() if isinstance(value, str) else value
+        if text not in allowed:
+            raise _wrong(origin, value, " or ".join(allowed))
+        return cast("str", text)
+
+    return read
+
+
+def count(value: object, origin: str) -> int:
+    """Read a whole number, 0 or more."""
+    try:
+        number = int(value) if isinstance(value, (str, int)) else -1
+    except ValueError:
+        number = -1
+    if number < 0 or isinstance(value, bool):
+        raise _wrong(origin, value, "a whole number, 0 or more")
+    return number
+
+
+def words(value: object, origin: str) -> tuple[str, ...]:
+    """Read texts: a list of them, or one text with commas."""
+    if isinstance(value, str):
+        return tuple(word for word in (part.strip() for part in value.split(",")) if word)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        words = tuple(cast("list[object]", value))
+        if all(isinstance(word, str) for word in words):
+            return cast("tuple[str, ...]", words)
+    raise _wrong(origin, cast("object", value), "a list of names")
+
+
+def capture(value: object, origin: str) -> CaptureMode:
+    """Read a capture mode."""
+    if isinstance(value, CaptureMode):
+        return value
+    try:
+        return CaptureMode(value.strip().upper() if isinstance(value, str) else value)
+    except ValueError:
+        raise _wrong(origin, value, ", ".join(CaptureMode)) from None
+
+
+def path(value: object, origin: str) -> Path | None:
+    """Read the path of a file; ``~`` is the home directory."""
+    if value is None:
+        return None
+    if isinstance(value, (str, os.PathLike)) and os.fspath(cast("str", value)):
+        return Path(cast("str", value)).expanduser()
+    raise _wrong(origin, cast("object", value), "the path of a file")
+
+
+def frameworks(value: object, origin: str) -> dict[str, Any] | None:
+    """Read ``["mcp"]``, ``{"mcp": "off"}`` or the text ``openai_agents,mcp=off``."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        pairs = [word.partition("=") for word in words(value, origin)]
+        choices: dict[str, Any] = {name.strip(): state.strip() or "on" for name, _, state in pairs}
+    elif isinstance(value, dict):
+        choices = dict(cast("dict[str, Any]", value))
+    else:
+        choices = dict.fromkeys(words(value, origin), "on")
+    for name, state in choices.items():
+        if isinstance(state, dict):
+            spans = cast("dict[str, object]", state)
+            if set(spans) - {"spans"}:
+                raise _wrong(f"{origin} of `{name}`", spans, '"on", "off" or {"spans": ...}')
+            choice("auto", "own", "off")(spans.get("spans", "auto"), f"{origin} of `{name}`")
+        elif state not in ("on", "off"):
+            raise _wrong(f"{origin} of `{name}`", state, '"on", "off" or {"spans": ...}')
+    return choices
+
+
+def load_object(reference: str, origin: str) -> Any:
+    """Import what ``module:attribute`` names.
+
+    Args:
+        reference: Dotted module, a colon, dotted attribute.
+        origin: Argument or variable it stands in, for the error message.
+
+    Raises:
+        ConfigError: The module cannot be imported or has no such attribute.
+    """
+    module_name, _, attribute = reference.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise ConfigError(
+            f"{origin} names `{reference}`, but module `{module_name}` cannot be imported: {error}",
+            hint="check the spelling, and that the folder of the module is on PYTHONPATH",
+        ) from error
+    for name in attribute.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise ConfigError(
+                f"{origin} names `{reference}`, but module `{module_name}` has no `{attribute}`",
+                hint="give the name of a variable, function or class of that module",
+            ) from None
+    return found
+
+
+def _is_reference(text: str) -> bool:
+    module_name, colon, attribute = text.partition(":")
+    parts = [*module_name.split("."), *attribute.split(".")]
+    return bool(colon) and all(part.isidentifier() for part in parts)
+
+
+def _items(value: object) -> list[Any]:
+    """Spread a list, tuple or set; anything else is one item."""
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(cast("list[Any]", value))
+    return [value]
+
+
+def objects(value: object, origin: str) -> tuple[Any, ...]:
+    """Read objects; texts are ``module:attribute`` references."""
+    found: list[Any] = []
+    for item in _items(words(value, origin) if isinstance(value, str) else value):
+        if isinstance(item, str):
+            if not _is_reference(item):
+                raise _wrong(origin, item, "module:attribute, for example my_app.guards:hooks")
+            found.extend(_items(load_object(item, origin)))
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+def policies(value: object, origin: str) -> tuple[Any, ...]:
+    """Read rules and policy objects; texts are references or paths of policy files."""
+    found: list[Any] = []
+    for item in _items(words(value, origin) if isinstance(value, str) else value):
+        if isinstance(item, str) and _is_reference(item):
+            found.extend(_items(load_object(item, origin)))
+        elif isinstance(item, (str, os.PathLike)):
+            found.extend(load_policy_path(cast("str | os.PathLike[str]", item), origin))
+        else:
+            found.append(item)
+    return tuple(found)
+
+
+def load_policy_path(path: str | os.PathLike[str], origin: str) -> list[Any]:
+    """Load a policy file, or the files of a folder.
+
+    Args:
+        path: File or folder.
+        origin: Argument or variable it stands in, for the error message.
+
+    Raises:
+        ConfigError: Always: the path cannot be read, or it is a policy file, which this version
+            does not load.
+    """
+    place = Path(path).expanduser()
+    try:
+        if place.is_dir():
+            os.listdir(place)
+        else:
+            place.open("rb").close()
+    except OSError as error:
+        raise ConfigError(
+            f"{origin} names `{os.fspath(path)}`, which cannot be read: {error.strerror or error}",
+            hint="give an existing policy file or folder, or objects as module:attribute",
+        ) from error
+    raise ConfigError(
+        f"{origin} names `{os.fspath(path)}`: this version does not load policy files",
+        hint="write the rules in Python and give them as objects or as module:attribute",
+    )
+
+
+def servers(value: object, origin: str) -> tuple[Any, ...] | None:
+    """Read server configurations, or None."""
+    return None if value is None else objects(value, origin)
+
+
+def redact(value: object, origin: str) -> Any:
+    """Read True, False, patterns or a callable; a text is true, false or a reference."""
+    if isinstance(value, str):
+        if _is_reference(value):
+            return load_object(value, origin)
+        return boolean(value, origin)
+    return True if value is None else value
+
+
+def audit(value: object, origin: str) -> Any:
+    """Read a path, or an object as it is."""
+    return path(cast("str", value), origin) if isinstance(value, (str, os.PathLike)) else value
+
+
+def as_is(value: object, _origin: str) -> Any:
+    """Take an object as it is."""
+    return value

@@ -1,0 +1,335 @@
+"""Take secrets out of content before it is recorded.
+
+::
+
+    redactor = Redactor.of(config.redact)     # True, False, patterns, a callable, or a Redactor
+    redactor.mask(value)                      # a JSON-like copy of any value, secrets replaced
+    redactor.mask_text(text)                  # the same for a text
+
+Masked are: values under keys that name a secret (``password``, ``client_secret``, ``api_key``,
+``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
+into JSON text, also as ``key=value`` and ``key: value`` in running text; bearer tokens, API keys
+with a known prefix, AWS access keys, JSON web tokens, private keys, passwords in URLs, card
+numbers that pass the Luhn check; e-mail addresses on request.
+
+Time is bounded: every pattern is linear in the length of the text, containers are read up to
+`MAX_DEPTH` levels and `MAX_NODES` values. Masking is telemetry, but it fails towards hiding: a
+pattern or callable of the user that raises hides the whole text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeAlias, cast
+
+from otelhooks.errors import ConfigError
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+MASK = "[MASKED]"
+MAX_DEPTH = 64
+MAX_NODES = 100_000
+
+Rule: TypeAlias = "str | re.Pattern[str] | Callable[[str], str]"
+
+# Words that make a key secret wherever they stand in it, and pairs that do so together.
+_SECRET_WORDS = frozenset(
+    "password passwd pwd passphrase secret secrets credential credentials authorization cookie"
+    " apikey authtoken accesstoken privatekey".split()
+)
+_SECRET_PAIRS = frozenset(
+    (first, "key") for first in ("api", "access", "private", "secret", "signing", "encryption")
+)
+_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
+
+_compiled = lru_cache(maxsize=64)(re.compile)
+"""Compile on first use: most processes record no content, and patterns cost time at import."""
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(key: str) -> bool:
+    words = [word.lower() for word in _compiled(_WORD).findall(key)]
+    if not words:
+        return False
+    return (
+        words[-1] == "token"
+        or not _SECRET_WORDS.isdisjoint(words)
+        or any(pair in _SECRET_PAIRS for pair in pairwise(words))
+    )
+
+
+def is_secret_key(key: object) -> bool:
+    """Tell whether a key names a secret: ``apiKey`` does, ``max_tokens`` does not."""
+    return isinstance(key, str) and len(key) <= 128 and _is_secret(key)
+
+
+# Each pattern with a text that must occur for it to match: a plain search is far cheaper.
+# None starts with an unbounded repetition, and where one repeats without bound it cannot start
+# again inside what it has passed over, so that the time stays linear on hostile text.
+_PATTERNS = (
+    ("sk-", r"\bsk-[A-Za-z0-9_-]{16,}"),
+    ("k_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
+    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    ("glpat-", r"\bglpat-[A-Za-z0-9_-]{16,}"),
+    ("xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    ("hf_", r"\bhf_[A-Za-z0-9]{30,}"),
+    ("AIza", r"\bAIza[0-9A-Za-z_-]{35}"),
+    ("A", r"\b(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ("eyJ", r"(?a)(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    (
+        "PRIVATE KEY",
+        r"(?s)-----BEGIN (?:[A-Z]{1,16} ){0,3}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,48}-----|\Z)",
+    ),
+    ("://", r"(?<=://)[^/\s:@]{0,128}:[^/\s@]{1,256}(?=@)"),
+)
+_BEARER = r"(?i)\bbearer\s{1,8}[A-Za-z0-9._~+/-]{16,}=*"
+_CARD = r"(?a)(?<![\d.])[2-6](?:[ -]?\d){12,18}(?!\d)"
+_EMAIL = r"(?a)(?<![\w.%+-])[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
+
+_KEY_CORE = (
+    r"(?i)passw|passphrase|pwd|secret|credential|authorization|cookie|token"
+    r"|(?:api|access|private|signing|encryption)[_-]?key"
+)
+_KEY_LEFT = r"(?a)[\w.-]{0,64}\Z"
+_KEY_RIGHT = r"(?a)[\w.-]{0,64}"
+_KEY_GAP = r"(?:\\{0,31}[\"'])?\s{0,16}(?:=>|[:=])\s{0,16}(?:(\\{0,31})([\"'])|([\[{]))?"
+_BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
+_HEADER_VALUE = r"[^\r\n,;\"'\\}]+"
+_BRACKET = r"[\[\]{}]"
+
+
+class Redactor:
+    """Mask secrets in values and texts.
+
+    Args:
+        is_on: False: nothing is masked, values are only made JSON-like.
+        patterns: Regular expressions whose matches are masked, or callables that get a text and
+            return it masked; applied after the built-in patterns, in order.
+        emails: Mask e-mail addresses too.
+
+    Raises:
+        ConfigError: A pattern is no regular expression.
+
+    Example:
+        >>> Redactor().mask({"user": "ann", "apiKey": "k-1"})
+        {'user': 'ann', 'apiKey': '[MASKED]'}
+    """
+
+    def __init__(
+        self, *, is_on: bool = True, patterns: Iterable[Rule] = (), emails: bool = False
+    ) -> None:
+        self.is_on = is_on
+        self._emails = emails
+        self._rules = [_compile(pattern) for pattern in patterns]
+        self._has_logged = False
+
+    @classmethod
+    def of(cls, setting: object) -> Redactor:
+        """Make a redactor of the setting ``redact``.
+
+        Args:
+            setting: True or None (built-in patterns), False (no masking), a pattern or callable,
+                a list of them (beside the built-in ones), or a `Redactor`.
+
+        Raises:
+            ConfigError: The setting is none of these.
+        """
+        if isinstance(setting, Redactor):
+            return setting
+        if setting is None or isinstance(setting, bool):
+            return cls(is_on=setting is not False)
+        if isinstance(setting, (list, tuple)):
+            return cls(patterns=cast("Iterable[Rule]", setting))
+        return cls(patterns=(cast("Rule", setting),))
+
+    def mask(self, value: object) -> Any:
+        """Copy a value as JSON-like data with secrets replaced.
+
+        Args:
+            value: Anything. Containers are copied, other objects become their masked text,
+                bytes their length; parts beyond the limits of depth and size are left out.
+
+        Returns:
+            None, bool, int, finite float, str, list or dict with str keys.
+        """
+        return self._mask(value, 0, [MAX_NODES])
+
+    def _mask(self, value: object, depth: int, budget: list[int]) -> Any:
+        budget[0] -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._mask_string(str(value), depth, budget)
+        if isinstance(value, int):
+            return MASK if self.is_on and _is_card(str(abs(value))) else value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else str(value)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return f"[{len(cast('bytes', value))} bytes]"
+        if depth >= MAX_DEPTH or budget[0] <= 0:
+            return "[left out]"
+        if isinstance(value, Mapping):
+            copy: dict[str, Any] = {}
+            for key, item in cast("Mapping[object, object]", value).items():
+                if budget[0] <= 0:
+                    break
+                name = key if isinstance(key, str) else str(key)
+                if self.is_on and is_secret_key(name) and item not in (None, ""):
+                    copy[name] = MASK
+                else:
+                    copy[name] = self._mask(item, depth + 1, budget)
+            return copy
+        if isinstance(value, (list, tuple, set, frozenset)):
+            items: list[Any] = []
+            for item in cast("Iterable[object]", value):
+                if budget[0] <= 0:
+                    break
+                items.append(self._mask(item, depth + 1, budget))
+            return items
+        return self._mask_string(_text_of(value), depth, budget)
+
+    def mask_text(self, text: str) -> str:
+        """Replace secrets in a text, which may be or contain JSON."""
+        return self._mask_string(text, 0, [MAX_NODES])
+
+    def _mask_string(self, text: str, depth: int, budget: list[int]) -> str:
+        if not self.is_on or not text:
+            return text
+        if depth < MAX_DEPTH and text.lstrip()[:1] in ("{", "["):
+            try:
+                parsed = json.loads(text)
+            except (ValueError, RecursionError):
+                pass  # not JSON, or cut off: the search for keys in running text finds it
+            else:
+                masked = self._mask(parsed, depth + 1, budget)
+                if masked == parsed:
+                    return text
+                return json.dumps(masked, separators=(",", ":"), ensure_ascii=False)
+        for marker, pattern in _PATTERNS:
+            if marker in text:
+                text = _compiled(pattern).sub(MASK, text)
+        text = _compiled(_BEARER).sub(MASK, text)
+        text = _compiled(_CARD).sub(_mask_card, text)
+        text = _mask_keys(text)
+        if self._emails and "@" in text:
+            text = _compiled(_EMAIL).sub(MASK, text)
+        for rule in self._rules:
+            try:
+                text = rule(text)
+            except Exception:
+                if not self._has_logged:
+                    self._has_logged = True
+                    _log.exception("a pattern of `redact` failed, the text is hidden")
+                return MASK
+        return text
+
+
+def _compile(pattern: Rule) -> Callable[[str], str]:
+    if isinstance(pattern, (str, re.Pattern)):
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(
+                f"redact has a pattern `{pattern}` that is no regular expression: {error}",
+                hint="escape special characters, or give a callable",
+            ) from error
+        return lambda text: compiled.sub(MASK, text)
+    if callable(pattern):
+        return lambda text: str(pattern(text))
+    raise ConfigError(
+        f"redact cannot be `{pattern}`", hint="use True, False, a pattern, a callable or a list"
+    )
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        # A broken __str__ is the application's affair; content is only an observation of it.
+        _log.debug("a value has no text", exc_info=True)
+        return f"[{type(value).__name__}]"
+
+
+def _is_card(digits: str) -> bool:
+    """Check the length and the Luhn sum of a card number."""
+    if not 13 <= len(digits) <= 19 or digits[0] not in "23456":
+        return False
+    doubled = (int(digit) * 2 for digit in digits[-2::-2])
+    total = sum(map(int, digits[-1::-2])) + sum(n - 9 if n > 9 else n for n in doubled)
+    return total % 10 == 0
+
+
+def _mask_card(match: re.Match[str]) -> str:
+    digits = match.group().replace(" ", "").replace("-", "")
+    return MASK if _is_card(digits) else match.group()
+
+
+def _mask_keys(text: str) -> str:
+    """Mask the values of secret keys in running text, JSON fragments and escaped JSON."""
+    pieces: list[str] = []
+    done = 0  # everything before is in `pieces`
+    find_core = _compiled(_KEY_CORE).search
+    core = find_core(text)
+    while core is not None:
+        start, resume = core.start(), core.end()
+        right = cast("re.Match[str]", _compiled(_KEY_RIGHT).match(text, resume))
+        left = cast(
+            "re.Match[str]", _compiled(_KEY_LEFT).search(text[max(0, start - 64, done) : start])
+        )
+        gap = _compiled(_KEY_GAP).match(text, right.end())
+        if gap is not None and is_secret_key(left.group() + text[start : right.end()]):
+            key_is_header = core.group().lower() in ("authorization", "cookie")
+            first, last = _value_extent(text, gap, key_is_header)
+            if last > first and text[first:last] not in ("null", "None"):
+                pieces += (text[done:first], MASK)
+                done = resume = last
+        core = find_core(text, max(resume, right.end() if gap is None else resume))
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def _value_extent(text: str, gap: re.Match[str], is_header: bool) -> tuple[int, int]:
+    """Find where the value after a key starts and ends, without its quotes."""
+    start = gap.end()
+    escapes, quote, bracket = gap.groups()
+    if quote:
+        return start, _closing_quote(text, start, len(escapes), quote)
+    if bracket:
+        return start - 1, _closing_bracket(text, start)
+    match = _compiled(_HEADER_VALUE if is_header else _BARE_VALUE).match(text, start)
+    return (start, match.end()) if match else (start, start)
+
+
+def _closing_quote(text: str, start: int, escapes: int, quote: str) -> int:
+    """Find the quote that ends a string of JSON that was escaped into JSON any number of times.
+
+    A string opened by a quote behind n backslashes ends at a quote behind r of them, where r
+    modulo 2(n + 1) is n; all other quotes belong to the value. Without one, the text was cut off
+    and the value goes to its end.
+    """
+    position = text.find(quote, start)
+    while position >= 0:
+        first = position
+        while first > start and text[first - 1] == "\\":
+            first -= 1
+        if (position - first) % (2 * (escapes + 1)) == escapes:
+            return position - escapes
+        position = text.find(quote, position + 1)
+    return len(text)
+
+
+def _closing_bracket(text: str, start: int) -> int:
+    """Find the end of a container whose opening bracket is just before `start`."""
+    depth = 1
+    for match in _compiled(_BRACKET).finditer(text, start):
+        depth += 1 if match.group() in "[{" else -1
+        if depth == 0:
+            return match.end()
+    return len(text)
