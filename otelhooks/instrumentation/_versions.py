@@ -7,6 +7,7 @@ not loaded, since this runs at every start.
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
 import sys
 from operator import eq, ge, gt, le, lt, ne
@@ -133,12 +134,10 @@ def exists(module: str) -> bool:
         name = f"{name}.{part}" if name else part
         if name in sys.modules:
             path = getattr(_loaded(name), "__path__", None)
+            found = _loaded(name) is not None
         else:
-            spec = _find_spec(name, path)
-            if spec is None:
-                return False
-            path = spec.submodule_search_locations
-        if path is None and name != module:
+            found, path = _look_up(name, part, path)
+        if not found or (path is None and name != module):
             return False
     return True
 
@@ -148,12 +147,18 @@ def _loaded(name: str) -> ModuleType | None:
     return sys.modules.get(name)
 
 
-def _find_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+def _look_up(name: str, part: str, path: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:
+    """Find one module below `path`: whether it is there, and where its own submodules are."""
     for finder in sys.meta_path:
-        if type(finder).__module__.partition(".")[0] == "wrapt":
-            continue
         find_spec = getattr(finder, "find_spec", None)
-        spec = find_spec(name, path) if find_spec else None
+        if find_spec is None or type(finder).__module__.partition(".")[0] == "wrapt":
+            continue
+        try:
+            spec: ModuleSpec | None = find_spec(name, path)
+        except KeyError:
+            # A namespace package inside one that is not imported: its search path needs the parent.
+            folders = [os.path.join(entry, part) for entry in path or ()]
+            return True, [folder for folder in folders if os.path.isdir(folder)]
         if spec is not None:
-            return spec
-    return None
+            return True, spec.submodule_search_locations
+    return False, None

@@ -1,0 +1,190 @@
+"""Three ways to drive an operation: from a plain function, from a coroutine, and split in two.
+
+An operation is a generator. It yields `Run` for hooks and `Body` for the framework's own call, and
+returns what the seat is to return, or a `Raised`. A body that raises comes back to the generator as
+a `Raised`, never as an exception thrown into it: nothing of ours stands in the user's traceback,
+and an exception class that escapes ``except Exception`` takes the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeAlias
+
+from opentelemetry.context import Context, attach, detach
+
+from otelhooks.hooks.drive import Raised, Run, arun, run
+
+__all__ = ["Body", "Operation", "Split", "adrive", "drive"]
+
+
+class Body:
+    """The framework's own call is to run now.
+
+    Attributes:
+        context: Context that is current while it runs.
+        value: What it is given: the arguments that were approved.
+    """
+
+    __slots__ = ("context", "value")
+
+    def __init__(self, context: Context, value: Any) -> None:
+        self.context = context
+        self.value = value
+
+
+Operation: TypeAlias = Generator[Run | Body, Any, Any]
+
+
+def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
+    """Run an operation from a plain function.
+
+    Args:
+        operation: Not started.
+        body: The framework's own call, a function of what was approved.
+
+    Raises:
+        BaseException: What the body raised, if no hook recovered from it.
+    """
+    try:
+        effect = next(operation)
+        while True:
+            if type(effect) is Body:
+                token = attach(effect.context)
+                try:
+                    value = body(effect.value)
+                except BaseException as error:  # noqa: BLE001  # handed to the operation, see above
+                    value = Raised(error)
+                finally:
+                    detach(token)
+                effect = operation.send(value)
+            else:
+                effect = operation.send(run(effect))
+    except StopIteration as stop:
+        result = stop.value
+    if type(result) is Raised:
+        raise result.error
+    return result
+
+
+async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Run an operation from a coroutine, on asyncio or trio; as `drive` otherwise."""
+    try:
+        effect = next(operation)
+        while True:
+            if type(effect) is Body:
+                token = attach(effect.context)
+                try:
+                    value = await body(effect.value)
+                except BaseException as error:  # noqa: BLE001  # handed to the operation
+                    value = Raised(error)
+                finally:
+                    detach(token)
+                effect = operation.send(value)
+            else:
+                effect = operation.send(await arun(effect))
+    except StopIteration as stop:
+        result = stop.value
+    finally:
+        operation.close()
+    if type(result) is Raised:
+        raise result.error
+    return result
+
+
+class Split:
+    """An operation whose start and end are seen in different places.
+
+    After `begin` or `abegin`: `proceeds` says whether the framework's own call is to run, with
+    `value`, in `context`; if it is not, `result` is what the seat returns. Exactly one of `finish`,
+    `fail` and `abandon` (or their asynchronous forms) ends an operation that proceeds; what comes
+    later is ignored.
+
+    Args:
+        operation: Not started.
+    """
+
+    __slots__ = ("_operation", "context", "proceeds", "result", "value")
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self.proceeds = False
+        self.value: Any = None
+        self.context: Context | None = None
+        self.result: Any = None
+
+    def begin(self) -> Split:
+        """Decide, from a plain function."""
+        self._drive(None)
+        return self
+
+    async def abegin(self) -> Split:
+        """Decide, from a coroutine."""
+        await self._adrive(None)
+        return self
+
+    def finish(self, value: Any) -> Any:
+        """Hand in the call's result; return what the seat is to return.
+
+        Raises:
+            BaseException: The operation ends with a failure.
+        """
+        return self._end(value, self._drive)
+
+    def fail(self, error: BaseException) -> Any:
+        """Hand in the call's failure; return a value if a hook recovered from it.
+
+        Raises:
+            BaseException: The failure, if none did.
+        """
+        return self._end(Raised(error), self._drive)
+
+    async def afinish(self, value: Any) -> Any:
+        """Do what `finish` does, from a coroutine."""
+        await self._adrive(value) if self.proceeds else None
+        return self._outcome()
+
+    async def afail(self, error: BaseException) -> Any:
+        """Do what `fail` does, from a coroutine."""
+        await self._adrive(Raised(error)) if self.proceeds else None
+        return self._outcome()
+
+    def abandon(self) -> None:
+        """The call's end will not be seen: close what is open."""
+        self.proceeds = False
+        self._operation.close()
+
+    def _end(self, value: Any, drive: Callable[[Any], None]) -> Any:
+        if self.proceeds:
+            drive(value)
+        return self._outcome()
+
+    def _outcome(self) -> Any:
+        if type(self.result) is Raised:
+            raise self.result.error
+        return self.result
+
+    def _drive(self, value: Any) -> None:
+        self.proceeds = False
+        try:
+            effect = self._operation.send(value)
+            while type(effect) is not Body:
+                effect = self._operation.send(run(effect))
+            self._pause(effect)
+        except StopIteration as stop:
+            self.result = stop.value
+
+    async def _adrive(self, value: Any) -> None:
+        self.proceeds = False
+        try:
+            effect = self._operation.send(value)
+            while type(effect) is not Body:
+                effect = self._operation.send(await arun(effect))
+            self._pause(effect)
+        except StopIteration as stop:
+            self.result = stop.value
+
+    def _pause(self, body: Body) -> None:
+        self.proceeds = True
+        self.value = body.value
+        self.context = body.context

@@ -1,0 +1,322 @@
+"""What the current code runs in: session, turn, operation; carried by the OpenTelemetry context.
+
+One `Context` an operation holds its span and its frame, so that one attach makes both current.
+The frame also keeps the span itself: frameworks move work between tasks, and the trace must hold.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
+from otelhooks.instrumentation._permit import Permits
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span
+
+    from otelhooks.hooks.calls import Call
+    from otelhooks.hooks.registry import HookSet
+    from otelhooks.hooks.verdict import Judge, Verdict
+
+__all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "current_scope"]
+
+_FRAME = otel_context.create_key("otelhooks-frame")
+_SCOPE = otel_context.create_key("otelhooks-scope")
+
+MAX_SESSIONS = 10_000
+MAX_STEPS = 10_000
+MAX_ASKED = 10_000
+
+
+class Scope:
+    """Hooks and rules that a block adds; scopes nest, and an inner one lifts nothing.
+
+    Attributes:
+        hooks: Of this block and those outside it.
+        judges: Rules of this block and those outside it; each of them must allow.
+        session: Conversation that the block runs, if it opened one.
+        agent: Name that the block gives to the agent it runs.
+    """
+
+    __slots__ = ("agent", "hooks", "judges", "session")
+
+    def __init__(
+        self,
+        hooks: HookSet,
+        judges: tuple[Judge, ...],
+        session: Session | None = None,
+        agent: str = "",
+    ) -> None:
+        self.hooks = hooks
+        self.judges = judges
+        self.session = session
+        self.agent = agent
+
+
+class Session:
+    """One conversation.
+
+    Attributes:
+        id: As the framework or user gave it; empty for a run that belongs to none.
+        context: State of its hooks.
+        turns: How many turns have started.
+        user: Pseudonym of the user.
+        last_turn: Span context of the turn before, which the next one links to.
+        span: One span over all its turns, with ``trace="single"``.
+        started: Whether session_start ran.
+    """
+
+    __slots__ = (
+        "attributes",
+        "context",
+        "id",
+        "last_turn",
+        "lock",
+        "span",
+        "started",
+        "tool_state",
+        "turns",
+        "user",
+    )
+
+    def __init__(self, id: str = "", user: str = "") -> None:
+        self.id = id
+        self.user = user
+        self.context = SessionContext()
+        self.context.know(session_id=id)
+        self.turns = 0
+        self.last_turn: trace.SpanContext | None = None
+        self.span: Span | None = None
+        self.started = False
+        self.lock = threading.Lock()
+        self.tool_state: Any = None
+        self.attributes: dict[str, str] | None = None
+
+    def next_turn(self) -> tuple[int, list[Link]]:
+        """Count a turn; return its number, from 1, and the link to the one before."""
+        with self.lock:
+            self.turns += 1
+            links = [trace.Link(self.last_turn)] if self.last_turn is not None else []
+            return self.turns, links
+
+
+class Sessions:
+    """The conversations that this process remembers, the least recently used going first.
+
+    Args:
+        on_evicted: Told of each that goes.
+    """
+
+    def __init__(self, on_evicted: Callable[[Session], None]) -> None:
+        self._by_id: collections.OrderedDict[str, Session] = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._on_evicted = on_evicted
+
+    def get(self, id: str) -> Session:
+        """Return the conversation of that id, a new one if it is not known."""
+        evicted = None
+        with self._lock:
+            session = self._by_id.get(id)
+            if session is None:
+                session = self._by_id[id] = Session(id)
+                if len(self._by_id) > MAX_SESSIONS:
+                    _, evicted = self._by_id.popitem(last=False)
+            else:
+                self._by_id.move_to_end(id)
+        if evicted is not None:
+            self._on_evicted(evicted)
+        return session
+
+    def end(self, id: str) -> Session | None:
+        """Forget a conversation; return it if it was known."""
+        with self._lock:
+            return self._by_id.pop(id, None)
+
+    def end_all(self) -> list[Session]:
+        """Forget all conversations; return them."""
+        with self._lock:
+            sessions = list(self._by_id.values())
+            self._by_id.clear()
+        return sessions
+
+
+class Turn:
+    """One run of an agent: a user message up to its answer, or a sub-agent's work.
+
+    Attributes:
+        session: Conversation that it belongs to.
+        number: Which turn of it, from 1; a sub-agent has its turn's number.
+        agent: Agent that is at work; a hand-off changes it.
+        branch: Path of agents.
+        framework: Adapter that opened it.
+        outer: Frame that it was entered in; None for a turn of its own.
+        context: State of its hooks.
+        span: Its span, None if spans are off.
+        otel: Context that its body runs in.
+        asked: Tool calls that a model asked for and no seat has judged: id to name.
+        usage: Tokens of its model calls.
+        resumed: Whether it goes on after a pause; then no user message started it.
+        source: ``user`` or ``trigger``.
+    """
+
+    __slots__ = (
+        "agent",
+        "asked",
+        "branch",
+        "context",
+        "continuations",
+        "framework",
+        "number",
+        "otel",
+        "outer",
+        "resumed",
+        "session",
+        "source",
+        "span",
+        "usage",
+    )
+
+    def __init__(
+        self, session: Session, agent: str, framework: str, outer: Turn | Op | None, branch: str
+    ) -> None:
+        self.session = session
+        self.agent = agent
+        self.framework = framework
+        self.outer = outer
+        self.branch = branch
+        self.number = outer.turn.number if outer is not None and outer.turn is not None else 0
+        parent: HookContext = session.context
+        if isinstance(outer, Op):
+            parent = outer.context
+        elif outer is not None:
+            parent = outer.context
+        self.context = TurnContext(parent)
+        self.span: Span | None = None
+        self.otel: Context | None = None
+        self.asked: dict[str, str] = {}
+        self.usage: dict[str, int] = {}
+        self.resumed = False
+        self.source = "user"
+        self.continuations = 0
+
+    @property
+    def turn(self) -> Turn:
+        """The frame's turn: itself."""
+        return self
+
+    def judged(self, call_id: str | None) -> None:
+        """Note that a seat has judged a call that a model asked for."""
+        if call_id is None:
+            return
+        frame: Turn | None = self
+        while frame is not None:
+            frame.asked.pop(call_id, None)
+            frame = frame.outer.turn if frame.outer is not None else None
+
+    def ask_for(self, calls: Mapping[str, str]) -> None:
+        """Note the tool calls that a model asks for: id to name."""
+        if len(self.asked) < MAX_ASKED:
+            self.asked.update(calls)
+
+
+class Op:
+    """One tool or model call.
+
+    Attributes:
+        turn: Run that it belongs to; None for a call outside any.
+        session: Conversation that it belongs to.
+        outer: Frame that it was entered in.
+        call: The tool call; None for a model call.
+        verdict: What was decided before it.
+        span: Its span, None if spans are off.
+        adopted: Whether the span is somebody else's.
+        permits: What it leaves for deeper seats.
+        subagent: Whether its tool is known to start an agent.
+    """
+
+    __slots__ = (
+        "_context",
+        "adopted",
+        "agent",
+        "branch",
+        "call",
+        "outer",
+        "permits",
+        "session",
+        "span",
+        "subagent",
+        "turn",
+        "verdict",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        turn: Turn | None,
+        outer: Turn | Op | None,
+        call: Call | None,
+        agent: str,
+        branch: str,
+    ) -> None:
+        self.session = session
+        self.turn = turn
+        self.outer = outer
+        self.call = call
+        self.agent = agent
+        self.branch = branch
+        self.verdict: Verdict | None = None
+        self.span: Span | None = None
+        self.adopted = False
+        self.permits = Permits()
+        self.subagent = False
+        self._context: OperationContext | None = None
+
+    @property
+    def context(self) -> OperationContext:
+        """State of its hooks, made when somebody looks."""
+        if self._context is None:
+            outer = self.outer
+            parent = outer.context if outer is not None else self.session.context
+            self._context = OperationContext(parent)
+            self._context.know(agent_name=self.agent, branch=self.branch)
+            if self.call is not None:
+                self._context.know(tool_name=self.call.name)
+            if self.span is not None:
+                self._context.span = self.span
+        return self._context
+
+    @property
+    def has_context(self) -> bool:
+        """Whether anybody has looked at the context."""
+        return self._context is not None
+
+
+def current_frame(context: Context | None = None) -> Turn | Op | None:
+    """Return the innermost frame that the code runs in."""
+    frame: Any = otel_context.get_value(_FRAME, context)
+    return frame
+
+
+def current_scope() -> Scope | None:
+    """Return the innermost scope that the code runs in."""
+    scope: Any = otel_context.get_value(_SCOPE)
+    return scope
+
+
+def with_frame(frame: Turn | Op, span: Span | None, base: Context | None = None) -> Context:
+    """Return a context in which a frame, and its span, are current."""
+    if span is not None:
+        base = trace.set_span_in_context(span, base)
+    return otel_context.set_value(_FRAME, frame, base)
+
+
+def with_scope(scope: Scope) -> Context:
+    """Return a context in which a scope is current."""
+    return otel_context.set_value(_SCOPE, scope)

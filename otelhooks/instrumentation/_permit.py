@@ -1,0 +1,76 @@
+"""One call, several seats: judged once.
+
+A call often passes an agent framework, an MCP client and an MCP server. A seat that allowed a call,
+and knows that the framework will hand it to a deeper seat, leaves one permit in the call's own
+operation. The deeper seat takes it if seat, name, server and arguments are all as approved; it
+then opens no operation of its own. Anything else is judged anew. A permit is gone once taken, so
+before the tool's own body there is none left: what the body calls is judged, whatever its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from otelhooks.hooks.calls import Call, same_json
+
+__all__ = ["Handoff", "Permit", "Permits"]
+
+
+class Handoff(NamedTuple):
+    """What a seat knows of the deeper seat that its call will reach.
+
+    Attributes:
+        seat: Group name of the deeper seat, such as ``mcp.client``.
+        name: The tool's name there.
+        server: The server's name there, None if this seat cannot know it.
+    """
+
+    seat: str
+    name: str
+    server: str | None = None
+
+
+class Permit(NamedTuple):
+    """A call that was approved and is on its way to a deeper seat."""
+
+    to: Handoff
+    args: dict[str, Any]
+
+
+class Permits:
+    """The permits of one operation; taking is atomic, since `list.remove` and `append` are."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: list[Permit] = []
+
+    def leave(self, to: Handoff, args: dict[str, Any]) -> None:
+        """Leave a permit for the one deeper seat that the call will reach."""
+        self._left.append(Permit(to, args))
+
+    def take(self, seat: str, call: Call) -> Permit | None:
+        """Take the permit for exactly this call at this seat, if there is one.
+
+        Returns:
+            The permit. Its server may differ from the call's only where it is None, which means
+            that the outer seat could not know it: rules are to be asked again then.
+        """
+        for permit in tuple(self._left):
+            to = permit.to
+            if to.seat != seat or to.name != call.name:
+                continue
+            if to.server is not None and to.server != call.server:
+                continue
+            if not same_json(permit.args, call.args):
+                continue
+            try:
+                self._left.remove(permit)
+            except ValueError:  # another thread was faster: the permit is used up
+                continue
+            return permit
+        return None
+
+    def revoke(self) -> None:
+        """Take back what nobody took; the operation is over."""
+        self._left.clear()

@@ -1,0 +1,1 @@
+"""Imported later than the rest."""

@@ -1,0 +1,5 @@
+"""A seat that only some programs import."""
+
+
+def compact(x):
+    return ("compact", x)
