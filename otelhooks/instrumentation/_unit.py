@@ -185,10 +185,18 @@ class Unit:
         else:
             self.clear()
         effect = "it refuses to run" if self._handles else "it runs unguarded"
-        is_settled = self._handles or not self.strict or self.package.module in self._judged
-        if self.is_in_use and is_settled and effect != self._logged:
+        if self.is_in_use and not self._may_refuse_later and effect != self._logged:
             self._logged = effect
             _logger.error("%s\n%s", self._error(), effect)
+
+    @property
+    def _may_refuse_later(self) -> bool:
+        """Whether nothing refuses yet, but a module with seats is still to be imported."""
+        return (
+            self.strict
+            and not self._handles
+            and any(name not in self._judged and _versions.exists(name) for name in self.modules)
+        )
 
     def _wrap_found(self) -> None:
         for seat in self.seats:
@@ -249,7 +257,7 @@ class Unit:
         if not self.is_in_use:
             return "not imported"
         if self.problem:
-            return "refused" if self._handles else "unpatched"
+            return "refused" if self._handles or self._may_refuse_later else "unpatched"
         waiting = any(seat.required and seat.module not in self._judged for seat in self.seats)
         return "partial" if waiting else "patched"
 
