@@ -35,26 +35,22 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from opentelemetry.context import Context
 from opentelemetry.metrics import NoOpMeter, Observation
-from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.counters import CellCounter, exemplar_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
     from opentelemetry.trace import SpanContext
 
-    AttributeValue: TypeAlias = str | bool | int | float
-    Attributes: TypeAlias = Mapping[str, AttributeValue]
+    from otelhooks.telemetry.counters import Attributes
+
     GaugeCallback: TypeAlias = Callable[[], Iterable[tuple[float, Attributes]]]
 
 _log = logging.getLogger("otelhooks.telemetry")
-
-MAX_SERIES = 2_000
-"""Attribute sets of one counter, the overflow series included (what the SDK holds by default)."""
 
 QUEUE_CAPACITY = 2_048
 """Histogram values that wait for the worker or the next collection."""
@@ -116,114 +112,6 @@ _GAUGES = {
     semconv.METRIC_AUDIT_SPOOLED: _Spec("{record}", "Audit records not written yet."),
     semconv.METRIC_ADAPTER_INFO: _Spec("1", "Imported frameworks and how they are guarded."),
 }
-
-# Not empty: the SDK takes an empty Context for none and puts the collecting thread's in its place.
-_NO_SPAN = Context({"no span": True})
-
-
-def _as_context(span_context: SpanContext | None) -> Context:
-    """Give the SDK the span it takes trace and span id of an exemplar from."""
-    if span_context is None:
-        return _NO_SPAN
-    return set_span_in_context(NonRecordingSpan(span_context), _NO_SPAN)
-
-
-class Cell:
-    """One attribute set of one counter."""
-
-    __slots__ = ("_lock", "attributes", "exemplar", "value")
-
-    def __init__(self, attributes: dict[str, AttributeValue]) -> None:
-        self.attributes = attributes
-        self.value: float = 0
-        self.exemplar: SpanContext | None = None
-        self._lock = threading.Lock()
-
-    def add(self, amount: float = 1, exemplar: SpanContext | None = None) -> None:
-        """Count.
-
-        Args:
-            amount: Not negative; in the unit of the counter.
-            exemplar: Context of the sampled span this belongs to, or None.
-        """
-        with self._lock:
-            self.value += amount
-        if exemplar is not None:
-            self.exemplar = exemplar
-
-    def observe(self) -> Observation:
-        """Read the sum; the exemplar is handed out once, so that none is reported as new twice."""
-        exemplar, self.exemplar = self.exemplar, None
-        return Observation(self.value, self.attributes, _as_context(exemplar))
-
-    def after_fork(self, *, reset: bool) -> None:
-        """Replace the lock, which another thread of the parent may have held."""
-        self._lock = threading.Lock()
-        self.exemplar = None
-        if reset:
-            self.value = 0
-
-
-class CellCounter:
-    """A monotonic counter whose sums are held here and read when somebody collects."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._cells: dict[frozenset[tuple[str, AttributeValue]], Cell] = {}
-        self._overflow: Cell | None = None
-        self._lock = threading.Lock()
-
-    def cell(self, attributes: Attributes) -> Cell:
-        """Find or make the cell of an attribute set; from then on it is reported, from 0.
-
-        Args:
-            attributes: Copied. Beyond `MAX_SERIES` sets every new one is the same overflow cell.
-        """
-        key = frozenset(attributes.items())
-        with self._lock:
-            cell = self._cells.get(key)
-            if cell is not None:
-                return cell
-            if len(self._cells) < MAX_SERIES - 1:
-                cell = self._cells[key] = Cell(dict(attributes))
-                return cell
-            return self._overflow_cell()
-
-    def _overflow_cell(self) -> Cell:
-        if self._overflow is None:
-            self._overflow = Cell({semconv.METRIC_OVERFLOW: True})
-            _log.warning(
-                "metric `%s` has more than %d attribute sets, the rest is counted together",
-                self.name,
-                MAX_SERIES - 1,
-            )
-        return self._overflow
-
-    def cells(self) -> list[Cell]:
-        """List all cells, the overflow cell last."""
-        with self._lock:
-            cells = list(self._cells.values())
-            if self._overflow is not None:
-                cells.append(self._overflow)
-        return cells
-
-    def take_over(self, other: CellCounter) -> None:
-        """Add the sums of a predecessor on the same provider: a sum must never fall."""
-        for cell in other.cells():
-            if semconv.METRIC_OVERFLOW in cell.attributes:
-                self._overflow_cell().add(cell.value)
-            else:
-                self.cell(cell.attributes).add(cell.value)
-
-    def after_fork(self, *, reset: bool) -> None:
-        """Renew the locks in a forked child.
-
-        Args:
-            reset: Set the sums to 0; the cells stay.
-        """
-        self._lock = threading.Lock()
-        for cell in self.cells():
-            cell.after_fork(reset=reset)
 
 
 class _Hub:
@@ -395,7 +283,7 @@ class Instruments:
                     if histogram is None:
                         self._log_once(name, "there is no histogram `%s`: its values are dropped")
                         continue
-                    histogram.record(value, attributes, context=_as_context(exemplar))
+                    histogram.record(value, attributes, context=exemplar_context(exemplar))
                 except Exception:
                     self._log_once(name, "recording into histogram `%s` failed", exc_info=True)
 

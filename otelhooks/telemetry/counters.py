@@ -1,0 +1,140 @@
+"""Sums that are kept here and read by an observable counter when somebody collects.
+
+An increment is an addition under a lock: no SDK call, no attribute dictionary, no allocation.
+Used through `otelhooks.telemetry.metrics`.
+
+Source: design.md section 14 rule 4.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, TypeAlias
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import Observation
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opentelemetry.trace import SpanContext
+
+    AttributeValue: TypeAlias = str | bool | int | float
+    Attributes: TypeAlias = Mapping[str, AttributeValue]
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+MAX_SERIES = 2_000
+"""Attribute sets of one counter, the overflow series included (what the SDK holds by default)."""
+
+# Not empty: the SDK takes an empty Context for none and puts the collecting thread's in its place.
+_NO_SPAN = Context({"no span": True})
+
+
+def exemplar_context(span_context: SpanContext | None) -> Context:
+    """Give the SDK the span it takes trace and span id of an exemplar from."""
+    if span_context is None:
+        return _NO_SPAN
+    return set_span_in_context(NonRecordingSpan(span_context), _NO_SPAN)
+
+
+class Cell:
+    """One attribute set of one counter."""
+
+    __slots__ = ("_lock", "attributes", "exemplar", "value")
+
+    def __init__(self, attributes: dict[str, AttributeValue]) -> None:
+        self.attributes = attributes
+        self.value: float = 0
+        self.exemplar: SpanContext | None = None
+        self._lock = threading.Lock()
+
+    def add(self, amount: float = 1, exemplar: SpanContext | None = None) -> None:
+        """Count.
+
+        Args:
+            amount: Not negative; in the unit of the counter.
+            exemplar: Context of the sampled span this belongs to, or None.
+        """
+        with self._lock:
+            self.value += amount
+        if exemplar is not None:
+            self.exemplar = exemplar
+
+    def observe(self) -> Observation:
+        """Read the sum; the exemplar is handed out once, so that none is reported as new twice."""
+        exemplar, self.exemplar = self.exemplar, None
+        return Observation(self.value, self.attributes, exemplar_context(exemplar))
+
+    def after_fork(self, *, reset: bool) -> None:
+        """Replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
+        self.exemplar = None
+        if reset:
+            self.value = 0
+
+
+class CellCounter:
+    """A monotonic counter whose sums are held here and read when somebody collects."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._cells: dict[frozenset[tuple[str, AttributeValue]], Cell] = {}
+        self._overflow: Cell | None = None
+        self._lock = threading.Lock()
+
+    def cell(self, attributes: Attributes) -> Cell:
+        """Find or make the cell of an attribute set; from then on it is reported, from 0.
+
+        Args:
+            attributes: Copied. Beyond `MAX_SERIES` sets every new one is the same overflow cell.
+        """
+        key = frozenset(attributes.items())
+        with self._lock:
+            cell = self._cells.get(key)
+            if cell is not None:
+                return cell
+            if len(self._cells) < MAX_SERIES - 1:
+                cell = self._cells[key] = Cell(dict(attributes))
+                return cell
+            return self._overflow_cell()
+
+    def _overflow_cell(self) -> Cell:
+        if self._overflow is None:
+            self._overflow = Cell({semconv.METRIC_OVERFLOW: True})
+            _log.warning(
+                "metric `%s` has more than %d attribute sets, the rest is counted together",
+                self.name,
+                MAX_SERIES - 1,
+            )
+        return self._overflow
+
+    def cells(self) -> list[Cell]:
+        """List all cells, the overflow cell last."""
+        with self._lock:
+            cells = list(self._cells.values())
+            if self._overflow is not None:
+                cells.append(self._overflow)
+        return cells
+
+    def take_over(self, other: CellCounter) -> None:
+        """Add the sums of a predecessor on the same provider: a sum must never fall."""
+        for cell in other.cells():
+            if semconv.METRIC_OVERFLOW in cell.attributes:
+                self._overflow_cell().add(cell.value)
+            else:
+                self.cell(cell.attributes).add(cell.value)
+
+    def after_fork(self, *, reset: bool) -> None:
+        """Renew the locks in a forked child.
+
+        Args:
+            reset: Set the sums to 0; the cells stay.
+        """
+        self._lock = threading.Lock()
+        for cell in self.cells():
+            cell.after_fork(reset=reset)

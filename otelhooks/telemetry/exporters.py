@@ -1,0 +1,132 @@
+"""Choose and make the exporters that the ``OTEL_*`` variables name.
+
+A signal whose exporter is not named goes to OTLP if anything names OTLP, else nowhere. The
+protocol defaults to ``http/protobuf``, and to ``grpc`` on port 4317.
+
+Source: specification, SDK environment variables; OTLP exporter configuration.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOWHERE = "nowhere"
+
+_PROTOCOLS = ("http/protobuf", "grpc")
+_ENTRY_POINTS = {
+    "traces": "opentelemetry_traces_exporter",
+    "metrics": "opentelemetry_metrics_exporter",
+    "logs": "opentelemetry_logs_exporter",
+}
+_OTLP = "opentelemetry.exporter.otlp.proto"
+_CLASSES = {
+    ("traces", "http/protobuf"): (f"{_OTLP}.http.trace_exporter", "OTLPSpanExporter"),
+    ("traces", "grpc"): (f"{_OTLP}.grpc.trace_exporter", "OTLPSpanExporter"),
+    ("traces", "console"): ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
+    ("metrics", "http/protobuf"): (f"{_OTLP}.http.metric_exporter", "OTLPMetricExporter"),
+    ("metrics", "grpc"): (f"{_OTLP}.grpc.metric_exporter", "OTLPMetricExporter"),
+    ("metrics", "console"): ("opentelemetry.sdk.metrics.export", "ConsoleMetricExporter"),
+    ("logs", "http/protobuf"): (f"{_OTLP}.http._log_exporter", "OTLPLogExporter"),
+    ("logs", "grpc"): (f"{_OTLP}.grpc._log_exporter", "OTLPLogExporter"),
+    ("logs", "console"): ("opentelemetry.sdk._logs.export", "ConsoleLogRecordExporter"),
+}
+
+
+def exporters(signal: str, otel: Mapping[str, str], targets: dict[str, str]) -> list[Any]:
+    """Make the exporters of a signal.
+
+    Args:
+        signal: ``traces``, ``metrics`` or ``logs``.
+        otel: The variables that are set.
+        targets: Gets, under the signal, where it goes, in words.
+
+    Raises:
+        ConfigError: A name or protocol is not known, or an exporter cannot be made.
+    """
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
+    names = [name.strip() for name in otel.get(variable, "").split(",") if name.strip()]
+    if not names:
+        names = ["otlp"] if _names_otlp(otel) else ["none"]
+    made: list[Any] = []
+    places: list[str] = []
+    for name in names:
+        if name.lower() == "none":
+            continue
+        kind, place = _kind(name, signal, otel)
+        try:
+            made.append(_exporter_class(signal, kind)())
+        except Exception as error:
+            raise ConfigError(
+                f"{variable} names `{name}`, which cannot be used: {error or type(error).__name__}",
+                hint="use otlp, console or none, or install the package of that exporter",
+            ) from error
+        places.append(place)
+    targets[signal] = " and ".join(places) or NOWHERE
+    return made
+
+
+def _names_otlp(otel: Mapping[str, str]) -> bool:
+    return any(
+        name.startswith("OTEL_EXPORTER_OTLP_") or (name.endswith("_EXPORTER") and "otlp" in value)
+        for name, value in otel.items()
+    )
+
+
+def _kind(name: str, signal: str, otel: Mapping[str, str]) -> tuple[str, str]:
+    """Tell which exporter a name stands for, and where it sends to."""
+    if name == "otlp_proto_grpc":
+        kind = "grpc"
+    elif name == "otlp_proto_http":
+        kind = "http/protobuf"
+    elif name == "otlp":
+        kind = _protocol(signal, otel)
+    else:
+        return name, name
+    default = "http://localhost:4317" if kind == "grpc" else "http://localhost:4318"
+    endpoint = _otlp_setting(signal, "ENDPOINT", otel) or default
+    return kind, f"otlp {kind} {_without_credentials(endpoint)}"
+
+
+def _protocol(signal: str, otel: Mapping[str, str]) -> str:
+    protocol = _otlp_setting(signal, "PROTOCOL", otel)
+    if protocol:
+        if protocol not in _PROTOCOLS:
+            raise ConfigError(
+                f"OTEL_EXPORTER_OTLP_PROTOCOL cannot be `{protocol}`",
+                hint=f"use {' or '.join(_PROTOCOLS)}",
+            )
+        return protocol
+    endpoint = _otlp_setting(signal, "ENDPOINT", otel)
+    return "grpc" if endpoint.rstrip("/").endswith(":4317") else "http/protobuf"
+
+
+def _otlp_setting(signal: str, name: str, otel: Mapping[str, str]) -> str:
+    own = otel.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}", "")
+    return (own or otel.get(f"OTEL_EXPORTER_OTLP_{name}", "")).strip()
+
+
+def _without_credentials(endpoint: str) -> str:
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:
+        return "(an endpoint that is no URL)"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _exporter_class(signal: str, kind: str) -> Any:
+    """Find an exporter; those of the SDK and OTLP without searching all installed packages."""
+    known = _CLASSES.get((signal, kind))
+    if known is not None:
+        module, name = known
+        return getattr(importlib.import_module(module), name)
+    for entry in entry_points(group=_ENTRY_POINTS[signal], name=kind):
+        return entry.load()
+    raise ConfigError("no installed package provides it")

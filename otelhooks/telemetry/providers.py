@@ -1,0 +1,379 @@
+"""Where telemetry goes: providers given, set by the application, or built here.
+
+::
+
+    providers = resolve(config)
+    providers.tracer_provider, providers.meter_provider, providers.logger_provider
+    providers.describe()                    # "traces and events to local store ..., metrics ..."
+    providers.on_change(callback)           # callback(providers) after any of the three changed
+    providers.refresh()                     # at turn start; True if something changed
+    providers.owned                         # signals built here: {"traces", "metrics", "logs"}
+    providers.force_flush(timeout_s); providers.shutdown(timeout_s)
+    providers.after_fork()                  # in the child; the next refresh() builds new ones
+    providers.set_global()                  # only `otelhooks run` does that
+
+For each signal alone: a provider that is given wins, then one that is set globally. If nothing at
+all is configured, traces and events go to the local store. Otherwise the missing ones are built
+from ``OTEL_*``; they stay private, and are exchanged for a global one as soon as the application
+sets it. The exchanged ones are kept until shutdown, because spans of running turns end there.
+
+Wrong configuration raises `ConfigError` from `resolve`; everything after that is telemetry and
+fails open.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import metrics, trace
+
+from otelhooks.telemetry.ending import end_of, flush_of, in_time, shut_down
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from otelhooks.config import Config
+    from otelhooks.telemetry.sdk import Built
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+SIGNALS = ("traces", "metrics", "logs")
+_WORDS = {"traces": "traces", "metrics": "metrics", "logs": "events"}
+_ATTRIBUTES = {
+    "traces": "tracer_provider",
+    "metrics": "meter_provider",
+    "logs": "logger_provider",
+}
+
+
+class Providers:
+    """The three providers that hold now; get it from `resolve`.
+
+    Attributes:
+        tracer_provider: Makes tracers.
+        meter_provider: Makes meters.
+        logger_provider: Makes loggers for events.
+        owned: Signals whose provider was built here: ``traces``, ``metrics``, ``logs``.
+    """
+
+    tracer_provider: TracerProvider
+    meter_provider: MeterProvider
+    logger_provider: LoggerProvider
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._targets: dict[str, str] = {}
+        self._retired: list[Any] = []
+        self._callbacks: list[Callable[[Providers], None]] = []
+        self._lock = threading.Lock()
+        self._is_stale = False
+        self._is_shut_down = False
+        self._warned: set[str] = set()
+        self._watched: dict[str, Callable[[], Any]] = {}
+        self.owned: frozenset[str] = frozenset()
+        self._resolve()
+        self._register_exit()
+
+    # --- Choosing -------------------------------------------------------------------------------
+
+    def _resolve(self) -> None:
+        if self._config.sdk_disabled:
+            self._take(_build(self._config, has_other=True), SIGNALS)
+            self._targets = dict.fromkeys(SIGNALS, "nowhere (OTEL_SDK_DISABLED)")
+            return
+        missing: list[str] = []
+        for signal in SIGNALS:
+            if (given := getattr(self._config, _ATTRIBUTES[signal])) is not None:
+                self._use(signal, given, "the provider given")
+            elif (found := _global_provider(signal)) is not None:
+                self._use(signal, found, "the application's provider")
+            else:
+                missing.append(signal)
+        if missing:
+            built = _build(self._config, has_other=len(missing) < len(SIGNALS))
+            self._take(built, tuple(missing))
+            self._watched = {signal: _global_reader(signal) for signal in missing}
+
+    def _take(self, built: Built, signals: tuple[str, ...]) -> None:
+        for signal in SIGNALS:
+            provider = getattr(built, _ATTRIBUTES[signal])
+            if signal in signals:
+                setattr(self, _ATTRIBUTES[signal], provider)
+                self._targets[signal] = built.targets[signal]
+            else:
+                shut_down(provider)  # the application has one for this signal
+        self.owned = frozenset(signals)
+
+    def _use(self, signal: str, provider: Any, target: str) -> None:
+        setattr(self, _ATTRIBUTES[signal], provider)
+        self._targets[signal] = target
+        if _is_shut_down(provider):
+            self._warn_once(
+                f"the {_ATTRIBUTES[signal]} is shut down, its {_WORDS[signal]} are lost\n"
+                "hint: call otelhooks.instrument() before the provider is shut down, or pass a "
+                "running one"
+            )
+        if signal == "traces" and "opentelemetry.sdk.trace" in sys.modules:
+            from otelhooks.telemetry.sdk import ratio_of
+
+            if (ratio := ratio_of(provider)) is not None:
+                self._warn_once(
+                    f"the tracer provider samples {ratio:g} of all traces at the start, spans of "
+                    "denied calls are dropped with the rest (events, metrics and audit are not)\n"
+                    "hint: wrap its sampler in otelhooks.telemetry.sdk.KeepVerdicts, or sample in "
+                    "the collector"
+                )
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            _log.warning("%s", message)
+
+    # --- Changing -------------------------------------------------------------------------------
+
+    def on_change(self, callback: Callable[[Providers], None]) -> None:
+        """Call back after a provider was exchanged, from the thread that noticed it."""
+        self._callbacks.append(callback)
+
+    def refresh(self) -> bool:
+        """Look whether the application has set a global provider since, or the process forked.
+
+        Costs a look at three variables; meant for the start of every turn.
+
+        Returns:
+            True if a provider was exchanged.
+        """
+        if not self._is_stale:
+            for read in self._watched.values():
+                if read() is not None:
+                    break
+            else:
+                return False
+        try:
+            with self._lock:
+                if not self._exchange():
+                    return False
+        except Exception:
+            self._is_stale = False
+            self._watched = {}
+            _log.exception("providers could not be exchanged, the old ones stay")
+            return False
+        for callback in list(self._callbacks):
+            try:
+                callback(self)
+            except Exception:
+                _log.exception("a callback for changed providers failed")
+        return True
+
+    def _exchange(self) -> bool:
+        has_changed = False
+        for signal, read in list(self._watched.items()):
+            found = read()
+            if found is None:
+                continue
+            del self._watched[signal]
+            current = getattr(self, _ATTRIBUTES[signal])
+            if found is current:  # `set_global` put it there
+                continue
+            if not self._is_stale:
+                self._retired.append(current)
+            self.owned -= {signal}
+            self._use(signal, found, "the application's provider")
+            has_changed = True
+        if self._is_stale:
+            self._is_stale = False
+            if self.owned:
+                has_other = len(self.owned) < len(SIGNALS)
+                self._take(_build(self._config, has_other=has_other), tuple(self.owned))
+                self._register_exit()
+                has_changed = True
+        return has_changed
+
+    def set_global(self) -> None:
+        """Make the providers that were built here the global ones of this process."""
+        if "traces" in self.owned:
+            trace.set_tracer_provider(self.tracer_provider)
+        if "metrics" in self.owned:
+            metrics.set_meter_provider(self.meter_provider)
+        if "logs" in self.owned:
+            from opentelemetry._logs import set_logger_provider
+
+            set_logger_provider(self.logger_provider)
+
+    # --- Reporting and ending -------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say in one line where each signal goes; never headers or credentials."""
+        by_target: dict[str, list[str]] = {}
+        for signal in SIGNALS:
+            by_target.setdefault(self._targets[signal], []).append(_WORDS[signal])
+        return ", ".join(f"{' and '.join(names)} to {to}" for to, names in by_target.items())
+
+    def force_flush(self, timeout_s: float = 5.0) -> bool:
+        """Export what is waiting, on all providers at once.
+
+        Args:
+            timeout_s: Seconds to wait in all.
+
+        Returns:
+            True if everything was handed over in time.
+        """
+        if self._is_stale:
+            return True
+        return in_time([flush_of(provider) for provider in self._all()], timeout_s)
+
+    def shutdown(self, timeout_s: float = 5.0) -> bool:
+        """Flush everything, and shut down what was built here; a second call does nothing.
+
+        Args:
+            timeout_s: Seconds to wait in all.
+
+        Returns:
+            True if everything ended in time.
+        """
+        if self._is_shut_down:
+            return True
+        self._is_shut_down = True
+        atexit.unregister(self.shutdown)
+        self._watched = {}
+        self._callbacks.clear()
+        if self._is_stale:
+            return True  # a forked child that never used them: they belong to the parent
+        own = [getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS if signal in self.owned]
+        actions: list[Callable[[], bool]] = []
+        for provider in self._all():
+            is_own = any(provider is mine for mine in (*own, *self._retired))
+            actions.append(end_of(provider) if is_own else flush_of(provider))
+        return in_time(actions, timeout_s)
+
+    def _all(self) -> list[Any]:
+        return [*(getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS), *self._retired]
+
+    def after_fork(self) -> None:
+        """Forget the parent's providers in a child; the next `refresh` builds new ones.
+
+        Given and global providers stay: the SDK restarts them by itself.
+        """
+        self._lock = threading.Lock()
+        self._retired = []
+        self._is_stale = bool(self.owned)
+
+    def _register_exit(self) -> None:
+        atexit.unregister(self.shutdown)
+        atexit.register(self.shutdown)
+        # Children of multiprocessing leave through os._exit, past atexit.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, _end_here, args=(self, os.getpid()), exitpriority=0)
+
+
+def _end_here(providers: Providers, pid: int) -> None:
+    """End providers in the process that registered this, not in one forked from it."""
+    if os.getpid() == pid:
+        providers.shutdown()
+
+
+def resolve(config: Config) -> Providers:
+    """Choose or build the three providers.
+
+    Args:
+        config: `tracer_provider`, `meter_provider`, `logger_provider`, `store`, `sdk_disabled`,
+            `config_file` and the ``OTEL_*`` variables are used.
+
+    Raises:
+        ConfigError: A variable of OpenTelemetry has a value that cannot be used.
+    """
+    return Providers(config)
+
+
+def _build(config: Config, *, has_other: bool) -> Built:
+    """Build providers for signals that have none.
+
+    Args:
+        config: Says from what.
+        has_other: The application has a provider for another signal, so that something is
+            configured and the local store is not used.
+    """
+    from otelhooks.telemetry import sdk
+
+    if config.sdk_disabled:
+        return sdk.no_providers()
+    if config.config_file is not None:
+        return sdk.from_file(config.config_file)
+    if config.exporters_configured:
+        return sdk.from_environment(config.otel)
+    return sdk.no_providers() if has_other else sdk.for_store(config.store, config.otel)
+
+
+# --- Global providers ----------------------------------------------------------------------------
+
+
+def _get(signal: str) -> Any:
+    if signal == "traces":
+        return trace.get_tracer_provider()
+    if signal == "metrics":
+        return metrics.get_meter_provider()
+    from opentelemetry._logs import get_logger_provider
+
+    return get_logger_provider()
+
+
+def _global_provider(signal: str) -> Any:
+    """Get the provider that the application has set, or None."""
+    provider = _get(signal)
+    return None if type(provider).__name__.lstrip("_").startswith("Proxy") else provider
+
+
+_VARIABLES = {
+    "traces": ("opentelemetry.trace", "_TRACER_PROVIDER"),
+    "metrics": ("opentelemetry.metrics._internal", "_METER_PROVIDER"),
+    "logs": ("opentelemetry._logs._internal", "_LOGGER_PROVIDER"),
+}
+
+
+def _global_reader(signal: str) -> Callable[[], Any]:
+    """Make a cheap reader of a global provider.
+
+    The public functions read the environment each time while nothing is set; where this version
+    of the API keeps its variable under the known name, that is read instead.
+    """
+    module, name = _VARIABLES[signal]
+    namespace = vars(sys.modules[module]) if module in sys.modules else {}
+    if name in namespace:
+        return lambda: namespace[name]
+    return lambda: _global_provider(signal)
+
+
+def _is_shut_down(provider: Any) -> bool:
+    """Tell whether an SDK provider, or all of its processors, have been shut down.
+
+    The SDK offers no question for it; names that are not there count as running.
+    """
+    if _has_ended(provider):
+        return True
+    group = getattr(provider, "_active_span_processor", None) or getattr(
+        provider, "_multi_log_record_processor", None
+    )
+    processors = getattr(group, "_span_processors", None) or getattr(
+        group, "_log_record_processors", None
+    )
+    return bool(processors) and all(
+        _has_ended(processor)
+        or _has_ended(getattr(processor, "_batch_processor", None))
+        or _has_ended(getattr(processor, "span_exporter", None))
+        or _has_ended(getattr(processor, "_exporter", None))
+        for processor in processors
+    )
+
+
+def _has_ended(part: Any) -> bool:
+    return any(getattr(part, name, None) is True for name in ("_shutdown", "_stopped"))

@@ -1,0 +1,357 @@
+"""Providers of the OpenTelemetry SDK, built where the application has none.
+
+Imports the SDK; `otelhooks.telemetry.providers` imports this module only when it has to build.
+Settings are read by the SDK itself from its ``OTEL_*`` variables, save for the choice of
+exporters, protocol and sampler, which the SDK makes only under ``opentelemetry-instrument``.
+
+Nothing here registers a global provider. Providers are not shut down by the SDK at exit:
+`Providers` does that.
+
+Source: semconv.md section 10; specification, SDK environment variables.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import os
+import uuid
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
+from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import (
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
+from opentelemetry.trace import NoOpTracerProvider, TracerProvider
+
+from otelhooks.errors import ConfigError
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.exporters import NOWHERE, exporters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.metrics.export import MetricsData
+    from opentelemetry.trace import Link, SpanKind, TraceState
+    from opentelemetry.util.types import Attributes
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+_SIGNALS: tuple[str, ...] = ("traces", "metrics", "logs")
+_RATIO_SAMPLERS = ("traceidratio", "parentbased_traceidratio")
+_SDK_SAMPLERS = ("always_on", "always_off", "parentbased_always_on", "parentbased_always_off")
+
+
+class Built(NamedTuple):
+    """Three providers and, for each signal, in words where it goes."""
+
+    tracer_provider: TracerProvider
+    meter_provider: MeterProvider
+    logger_provider: LoggerProvider
+    targets: Mapping[str, str]
+
+
+class KeepVerdicts(Sampler):
+    """A sampler that keeps spans which start with a verdict other than a plain allow.
+
+    Works for roots and for children alike, so a parent-based sampler belongs inside.
+
+    Args:
+        inner: Decides for all other spans.
+    """
+
+    def __init__(self, inner: Sampler) -> None:
+        self._inner = inner
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Ask the inner sampler, and overrule a drop of a span with a verdict."""
+        result = self._inner.should_sample(
+            parent_context, trace_id, name, kind, attributes, links, trace_state
+        )
+        if result.decision is Decision.DROP and attributes and _has_verdict(attributes):
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, result.trace_state)
+        return result
+
+    def get_description(self) -> str:
+        """Name both samplers."""
+        return f"KeepVerdicts{{{self._inner.get_description()}}}"
+
+
+def _has_verdict(attributes: Mapping[str, Any]) -> bool:
+    decision = attributes.get(semconv.POLICY_DECISION)
+    if decision is None:
+        return False
+    # Enforcement is left out on a plain allow only; a candidate's verdict is there if it differs.
+    return (
+        decision != semconv.DECISION_ALLOW
+        or semconv.POLICY_ENFORCEMENT in attributes
+        or semconv.CANDIDATE_DECISION in attributes
+    )
+
+
+class _Reader(PeriodicExportingMetricReader):
+    """A periodic reader that stays silent in forked children.
+
+    The SDK restarts the inherited reader there, which would export the parent's sums a second
+    time under the parent's identity; the child gets providers of its own.
+    """
+
+    def __init__(self, exporter: Any) -> None:
+        self._pid = os.getpid()
+        super().__init__(exporter)
+
+    def _receive_metrics(
+        self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any
+    ) -> None:
+        if os.getpid() == self._pid:
+            super()._receive_metrics(  # pyright: ignore[reportUnknownMemberType]
+                metrics_data, timeout_millis, **kwargs
+            )
+
+
+# --- From variables -------------------------------------------------------------------------------
+
+
+def from_environment(otel: Mapping[str, str]) -> Built:
+    """Build what the ``OTEL_*`` variables ask for.
+
+    Args:
+        otel: The variables that are set.
+
+    Raises:
+        ConfigError: A name or protocol is not known, or an exporter cannot be made.
+    """
+    resource = make_resource(otel)
+    targets: dict[str, str] = {}
+    readers = [
+        exporter if isinstance(exporter, MetricReader) else _Reader(exporter)
+        for exporter in exporters("metrics", otel, targets)
+    ]
+    meters: MeterProvider = NoOpMeterProvider()
+    if readers:
+        meters = _make(
+            SdkMeterProvider,
+            metric_readers=readers,
+            resource=resource,
+            shutdown_on_exit=False,
+            _meter_configurator=_configurator("meter", otel),
+        )
+    tracers: TracerProvider = NoOpTracerProvider()
+    if span_exporters := exporters("traces", otel, targets):
+        tracers = _tracer_provider(resource, otel, meters)
+        for exporter in span_exporters:
+            tracers.add_span_processor(_make(BatchSpanProcessor, exporter, meter_provider=meters))
+    loggers = _no_logs()
+    if log_exporters := exporters("logs", otel, targets):
+        loggers = _logger_provider(resource, otel, meters)
+        for exporter in log_exporters:
+            processor = _make(BatchLogRecordProcessor, exporter, meter_provider=meters)
+            loggers.add_log_record_processor(processor)
+    return Built(tracers, meters, loggers, targets)
+
+
+def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
+    """Build providers that write spans and events to the local store; metrics go nowhere.
+
+    Args:
+        path: File of the store; None: the default place.
+        otel: The variables that are set.
+    """
+    from otelhooks.store.schema import default_store_path
+    from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
+
+    place = path or default_store_path()
+    resource = make_resource(otel)
+    meters = NoOpMeterProvider()
+    tracers = _tracer_provider(resource, otel, meters)
+    # Somebody looks at the store while it is written: a second, not five, unless asked otherwise.
+    delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else 1_000
+    tracers.add_span_processor(
+        BatchSpanProcessor(SqliteSpanExporter(place), schedule_delay_millis=delay)
+    )
+    loggers = _logger_provider(resource, otel, meters)
+    loggers.add_log_record_processor(BatchLogRecordProcessor(SqliteLogExporter(place)))
+    store = f"local store {place}"
+    return Built(tracers, meters, loggers, {"traces": store, "metrics": NOWHERE, "logs": store})
+
+
+def from_file(path: str) -> Built:
+    """Build what a declarative configuration file describes, through its own package.
+
+    Args:
+        path: Value of ``OTEL_CONFIG_FILE``.
+
+    Raises:
+        ConfigError: The package is missing, or it cannot use the file.
+    """
+    package = "opentelemetry.configuration"
+    try:
+        # The public function of the package sets global providers, which otelhooks never does.
+        load: Any = importlib.import_module(package).load_config_file
+        make: dict[str, Any] = {
+            kind: getattr(importlib.import_module(f"{package}._{kind}"), f"create_{kind}")
+            for kind in ("resource", "tracer_provider", "meter_provider", "logger_provider")
+        }
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"OTEL_CONFIG_FILE is `{path}`, but package `opentelemetry-configuration` cannot be "
+            f"used: {error}",
+            hint="install opentelemetry-configuration in the version of the SDK, or unset the "
+            "variable",
+        ) from error
+    try:
+        model: Any = load(path)
+        if model.disabled:
+            return no_providers()
+        resource = make["resource"](model.resource)
+        limits = model.attribute_limits
+        tracers: Any = NoOpTracerProvider()
+        if model.tracer_provider is not None:
+            tracers = make["tracer_provider"](model.tracer_provider, resource, limits)
+            if ratio_of(tracers) is not None:
+                tracers.sampler = KeepVerdicts(tracers.sampler)
+        meters: Any = NoOpMeterProvider()
+        if model.meter_provider is not None:
+            meters = make["meter_provider"](model.meter_provider, resource)
+        loggers: Any = _no_logs()
+        if model.logger_provider is not None:
+            loggers = make["logger_provider"](model.logger_provider, resource, limits)
+    except Exception as error:
+        raise ConfigError(
+            f"OTEL_CONFIG_FILE is `{path}`, which cannot be used: {error}",
+            hint="correct the file, or unset the variable",
+        ) from error
+    target = f"what {path} says"
+    return Built(tracers, meters, loggers, dict.fromkeys(_SIGNALS, target))
+
+
+def no_providers() -> Built:
+    """Give providers that do nothing."""
+    nowhere = dict.fromkeys(_SIGNALS, NOWHERE)
+    return Built(NoOpTracerProvider(), NoOpMeterProvider(), _no_logs(), nowhere)
+
+
+def _no_logs() -> Any:
+    from opentelemetry._logs import NoOpLoggerProvider
+
+    return NoOpLoggerProvider()
+
+
+def make_resource(otel: Mapping[str, str]) -> Resource:
+    """Describe this process; ``service.instance.id`` is new for each, unless the user set one."""
+    given = [pair.partition("=")[0] for pair in otel.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")]
+    if semconv.SERVICE_INSTANCE_ID in (name.strip() for name in given):
+        return Resource.create()
+    return Resource.create({semconv.SERVICE_INSTANCE_ID: str(uuid.uuid4())})
+
+
+def _tracer_provider(
+    resource: Resource, otel: Mapping[str, str], meters: MeterProvider
+) -> SdkTracerProvider:
+    return _make(
+        SdkTracerProvider,
+        sampler=_sampler(otel),
+        resource=resource,
+        shutdown_on_exit=False,
+        meter_provider=meters,
+        _tracer_configurator=_configurator("tracer", otel),
+    )
+
+
+def _logger_provider(
+    resource: Resource, otel: Mapping[str, str], meters: MeterProvider
+) -> SdkLoggerProvider:
+    return _make(
+        SdkLoggerProvider,
+        resource=resource,
+        shutdown_on_exit=False,
+        meter_provider=meters,
+        _logger_configurator=_configurator("logger", otel),
+    )
+
+
+def _make(factory: Any, *args: Any, **options: Any) -> Any:
+    """Call with the options that this version of the SDK knows."""
+    known = inspect.signature(factory).parameters
+    return factory(*args, **{key: item for key, item in options.items() if key in known})
+
+
+# --- Sampler and configurators --------------------------------------------------------------------
+
+
+def _sampler(otel: Mapping[str, str]) -> Sampler | None:
+    """Make the sampler where it needs us; None: the SDK reads its variable itself."""
+    name = otel.get("OTEL_TRACES_SAMPLER", "").strip().lower()
+    argument = otel.get("OTEL_TRACES_SAMPLER_ARG")
+    if not name or name in _SDK_SAMPLERS:
+        return None
+    if name in _RATIO_SAMPLERS:
+        try:
+            ratio = TraceIdRatioBased(float(argument or ""))
+        except ValueError:
+            _log.warning("OTEL_TRACES_SAMPLER_ARG is `%s`, not from 0 to 1: 1 is used", argument)
+            ratio = TraceIdRatioBased(1.0)
+        return KeepVerdicts(ratio if name == "traceidratio" else ParentBased(ratio))
+    return _load_entry_point("opentelemetry_traces_sampler", name, argument)
+
+
+def _configurator(kind: str, otel: Mapping[str, str]) -> Any:
+    name = otel.get(f"OTEL_PYTHON_{kind.upper()}_CONFIGURATOR", "").strip()
+    return _load_entry_point(f"_opentelemetry_{kind}_configurator", name) if name else None
+
+
+def _load_entry_point(group: str, name: str, *arguments: Any) -> Any:
+    """Load, and call if there are arguments; None with a warning if that fails (fails open)."""
+    try:
+        for entry in entry_points(group=group, name=name):
+            loaded: Any = entry.load()
+            return loaded(*arguments) if arguments else loaded
+        _log.warning("`%s` is not provided by any installed package, the default is used", name)
+    except Exception:
+        _log.warning("`%s` cannot be loaded, the default is used", name, exc_info=True)
+    return None
+
+
+def ratio_of(tracer_provider: Any) -> float | None:
+    """Read the ratio of a head sampler that may drop verdicts; None if there is none."""
+    sampler = getattr(tracer_provider, "sampler", None)
+    if not isinstance(sampler, Sampler):
+        return None
+    try:
+        description = sampler.get_description()
+    except Exception:
+        _log.debug("a sampler has no description", exc_info=True)
+        return None
+    _, found, rest = description.partition("TraceIdRatioBased{")
+    if not found or "KeepVerdicts" in description:
+        return None
+    try:
+        ratio = float(rest.partition("}")[0])
+    except ValueError:
+        return None
+    return ratio if ratio < 1 else None
