@@ -23,6 +23,7 @@ What the rest of otelhooks calls::
     install(adapter, *, strict, off=frozenset()) -> AdapterState
     uninstall(framework=None)            coverage() -> tuple[Coverage, ...]
     set_strict(strict)                   Coverage.to_dict()
+    modules() -> tuple[str, ...]
 
 **The rule.** The unit is a package: one distribution, one version range, one table of seats.
 It is guarded in full, refused in full, or left alone; one switch that all its seats read says
@@ -56,6 +57,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from otelhooks.errors import ConfigError
+from otelhooks.instrumentation import _versions
 from otelhooks.instrumentation._adapter import (
     Adapter,
     Coverage,
@@ -79,6 +81,7 @@ __all__ = [
     "SeatCoverage",
     "coverage",
     "install",
+    "modules",
     "pass_through",
     "set_strict",
     "uninstall",
@@ -111,6 +114,11 @@ class AdapterState:
                 ]
                 rows.append(unit.report(items))
             return tuple(rows)
+
+    def modules(self) -> tuple[str, ...]:
+        """Return the modules with seats of those of its packages that are installed."""
+        units = [unit for unit in self._units if unit.version and not unit.off]
+        return tuple(name for unit in units for name in unit.modules if _versions.exists(name))
 
     def set_strict(self, strict: bool) -> None:
         """Switch refusal for every package of it; called under the lock."""
@@ -193,6 +201,13 @@ def coverage() -> tuple[Coverage, ...]:
     """Return one row for each package of each installed adapter, in order of installation."""
     with lock:
         return tuple(row for state in _states.values() for row in state.coverage())
+
+
+def modules() -> tuple[str, ...]:
+    """Return the modules with seats of every package that is installed and not turned off."""
+    with lock:
+        names = (name for state in _states.values() for name in state.modules())
+        return tuple(dict.fromkeys(names))
 
 
 def _units(adapter: Adapter, *, strict: bool, off: frozenset[str]) -> tuple[Unit, ...]:

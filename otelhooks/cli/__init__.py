@@ -1,0 +1,98 @@
+"""The ``otelhooks`` command: a frame that loads each command only when it is called.
+
+Data goes to stdout, everything else to stderr. Exit codes are `ExitCode`.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import traceback
+from enum import IntEnum
+from typing import Any
+
+import click
+
+from otelhooks import __version__
+from otelhooks.errors import OtelHooksError
+
+__all__ = ["ExitCode", "cli", "main"]
+
+
+class ExitCode(IntEnum):
+    """What the exit code of a command says."""
+
+    OK = 0
+    NO = 1
+    """The answer is no: something is not covered, not proved, or was changed."""
+    USAGE = 2
+    """The command line, a setting or a file cannot be used."""
+    UNEXPECTED = 3
+    """A mistake of otelhooks itself."""
+
+
+# name -> module, attribute, one line for `otelhooks --help`, which then imports none of them
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("otelhooks.cli.run", "run", "Run a program with otelhooks switched on."),
+    "demo": ("otelhooks.cli.demo", "demo", "Watch scripted agents being governed."),
+    "doctor": ("otelhooks.cli.doctor", "doctor", "Show which frameworks are guarded."),
+    "trace": ("otelhooks.cli.trace", "trace", "Read traces and verdicts from the local store."),
+    "audit": ("otelhooks.cli.audit", "audit", "Check the audit trail."),
+    "version": ("otelhooks.cli", "version", "Print the version."),
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, and turn its errors into words and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except OtelHooksError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(ExitCode.USAGE)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader of our output left; click ends quietly
+            traceback.print_exc()
+            click.echo(f"error: unexpected: {error!r}", err=True)
+            click.echo("hint: this is a mistake of otelhooks, please report it", err=True)
+            ctx.exit(ExitCode.UNEXPECTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="otelhooks")
+def cli() -> None:
+    """Hooks, policy and traces for AI agents.
+
+    Exit codes: 0 fine, 1 the answer is no, 2 the command line, a setting or a file cannot be
+    used, 3 a mistake of otelhooks.
+    """
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(__version__)
+
+
+def main() -> None:
+    """Run the ``otelhooks`` command and exit."""
+    cli(prog_name="otelhooks")

@@ -1,0 +1,66 @@
+"""The entry point of ``opentelemetry-instrument``, which then does what `instrument()` does."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+
+import otelhooks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_PROVIDERS = ("tracer_provider", "meter_provider", "logger_provider")
+
+
+class OtelHooksInstrumentor(BaseInstrumentor):
+    """Switch otelhooks on and off the way OpenTelemetry's other instrumentations are.
+
+    Example:
+        ``OtelHooksInstrumentor().instrument(tracer_provider=provider, policies=["policies/"])``
+    """
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """Return nothing: versions are checked for each framework, see `_patch`."""
+        return ()
+
+    def _instrument(self, **kwargs: Any) -> None:
+        """Call `otelhooks.instrument`.
+
+        Args:
+            **kwargs: Its arguments. A provider that is None means the global one, as it does for
+                other instrumentations.
+
+        Raises:
+            OtelHooksError: what `otelhooks.instrument` raises; the program must not go on without
+                the policies it was given.
+        """
+        given = {key: value for key, value in kwargs.items() if not _is_unset(key, value)}
+        try:
+            otelhooks.instrument(**given)
+        except Exception as error:
+            if not _is_python_starting():
+                raise
+            # opentelemetry-instrument would log this and run the program without policies
+            message = f"error: otelhooks could not start, so the program does not run: {error}"
+            sys.stderr.write(message + "\n")
+            raise SystemExit(2) from error
+
+    def _uninstrument(self, **kwargs: Any) -> None:
+        """Call `otelhooks.uninstrument`."""
+        otelhooks.uninstrument()
+
+
+def _is_python_starting() -> bool:
+    """Whether ``opentelemetry-instrument`` is at work, before the program's own first line."""
+    main = sys.modules.get("__main__")
+    return (
+        "opentelemetry.instrumentation.auto_instrumentation" in sys.modules
+        and getattr(main, "__file__", None) is None
+    )
+
+
+def _is_unset(key: str, value: Any) -> bool:
+    return key in _PROVIDERS and value is None
