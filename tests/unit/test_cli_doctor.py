@@ -1,0 +1,147 @@
+"""``otelhooks doctor`` on a fake framework."""
+
+import importlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from otelhooks import __version__, instrumentation
+from otelhooks.cli import cli
+from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+
+FAKES = Path(__file__).parent / "fake_frameworks"
+
+
+@dataclass
+class _Proof:
+    framework: str
+    version: str
+    proved: bool
+    detail: str
+
+
+@pytest.fixture
+def doctor(tmp_path, monkeypatch):
+    """Run doctor with one adapter, on a fake framework of a version."""
+    monkeypatch.syspath_prepend(str(FAKES))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def doctor(*arguments, version="1.4.0", seats=("helper", "Tool.run"), proofs=None):
+        if version:
+            info = tmp_path / "fake_fw-0.dist-info"
+            info.mkdir()
+            text = f"Metadata-Version: 2.1\nName: fake-fw\nVersion: {version}\n"
+            (info / "METADATA").write_text(text)
+        importlib.invalidate_caches()
+        table = tuple(Seat("fakefw.tools", name) for name in seats)
+        table += (Seat("fakefw.agent", "Agent.later", required=False),)
+        module = ModuleType("fake_adapter")
+        module.ADAPTER = Adapter(
+            "fake",
+            (Package(("fake-fw",), ">=1.2,<2", "fakefw", table),),
+            (NotCovered("kept functions", "they hold no seat"),),
+            {"bash": "run_command"},
+        )
+        monkeypatch.setitem(sys.modules, "fake_adapter", module)
+        monkeypatch.setattr(instrumentation, "ADAPTERS", {"fake": "fake_adapter"})
+        if proofs is not None:
+            prove = ModuleType("otelhooks.instrumentation.prove")
+            prove.prove_all = lambda: proofs
+            monkeypatch.setitem(sys.modules, prove.__name__, prove)
+        return CliRunner().invoke(cli, ["doctor", *arguments])
+
+    yield doctor
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fakefw"]:
+        del sys.modules[name]
+
+
+def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
+    result = doctor()
+
+    assert result.stdout == (
+        "FRAMEWORK  DISTRIBUTION  VERSION  SUPPORTED  STATE    SEATS\n"
+        "fake       fake-fw       1.4.0    >=1.2,<2   patched  2/3\n"
+        "fake-fw: optional seat missing: fakefw.agent.Agent.later\n"
+        "\n"
+        "Canonical tools (a rule that names the right one matches the left one)\n"
+        "  fake  bash  run_command\n"
+        "\n"
+        "Not covered\n"
+        "  fake  kept functions  they hold no seat\n"
+    )
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert instrumentation.coverage() == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"version": "2.0"}, "fake-fw: this version is not supported"),
+        ({"seats": ("helper", "gone")}, "fake-fw: required seat missing: fakefw.tools.gone"),
+    ],
+)
+def test_a_framework_that_is_not_guarded_says_why_and_exits_with_1(doctor, fields, shown, caplog):
+    result = doctor(**fields)
+
+    assert shown in result.stdout
+    assert "refused" in result.stdout
+    assert result.exit_code == 1
+    assert not caplog.records
+
+
+def test_a_framework_that_is_not_installed_is_fine(doctor):
+    result = doctor(version="")
+
+    assert "fake       fake-fw       -        >=1.2,<2   not installed  -" in result.stdout
+    assert result.exit_code == 0
+
+
+def test_a_framework_that_cannot_be_imported_says_so(doctor, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fakefw.base", ModuleType("fakefw.base"))
+    result = doctor()
+
+    assert "fakefw.tools: cannot be imported: ImportError(" in result.stdout
+    assert result.exit_code == 1
+
+
+def test_json_holds_the_same(doctor):
+    report = json.loads(doctor("--json").stdout)
+
+    assert report["version"] == __version__
+    assert [row["state"] for row in report["frameworks"]] == ["patched"]
+    assert report["frameworks"][0]["not_covered"] == [
+        {"what": "kept functions", "why": "they hold no seat"}
+    ]
+    assert report["canonical_tools"] == {"fake": {"bash": "run_command"}}
+    assert report["failed_imports"] == {}
+    assert "proofs" not in report
+
+
+@pytest.mark.parametrize(("proved", "code"), [(True, 0), (False, 1)])
+def test_prove_exits_with_1_if_one_framework_is_not_proved(doctor, proved, code):
+    proofs = [_Proof("mcp", "2.3.0", True, "body not run"), _Proof("fake", "1.4.0", proved, "why")]
+    result = doctor("--prove", proofs=proofs)
+
+    last = "  fake  1.4.0  proved  why\n" if proved else "  fake  1.4.0  NOT PROVED  why\n"
+    assert result.stdout.endswith(last)
+    assert result.exit_code == code
+
+
+def test_prove_in_json(doctor):
+    result = doctor("--prove", "--json", proofs=[_Proof("fake", "1.4.0", False, "ran")])
+
+    expected = {"framework": "fake", "version": "1.4.0", "proved": False, "detail": "ran"}
+    assert json.loads(result.stdout)["proofs"] == [expected]
+    assert result.exit_code == 1
+
+
+def test_nothing_to_prove_is_said(doctor):
+    result = doctor("--prove", version="", proofs=[])
+
+    assert result.stdout.endswith("  no supported framework is installed\n")
+    assert result.exit_code == 0

@@ -1,0 +1,153 @@
+"""The list of adapters, what ``frameworks=`` chooses from it, and the entry point."""
+
+import importlib
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import otelhooks
+from otelhooks import instrumentation
+from otelhooks.errors import ConfigError
+from otelhooks.instrumentation import _patch
+from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+from otelhooks.instrumentation.instrumentor import OtelHooksInstrumentor
+
+
+@pytest.fixture
+def adapters(monkeypatch):
+    """Two adapters, of which the second knows a distribution that it does not cover."""
+    one = ModuleType("fake_adapter_one")
+    one.ADAPTER = Adapter("one", (Package(("one-fw",), ">=1", "one_fw", ()),))
+    two = ModuleType("fake_adapter_two")
+    gap = NotCovered("deep", "later", "two-deep", "two_deep", (Seat("two_deep", "go"),))
+    two.ADAPTER = Adapter("two", (Package(("two-fw", "two-slim"), ">=1", "two_fw", ()),), (gap,))
+    for module in (one, two):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    names = {"one": one.__name__, "two": two.__name__}
+    monkeypatch.setattr(instrumentation, "ADAPTERS", names)
+    yield
+    _patch.uninstall()
+
+
+@pytest.mark.usefixtures("adapters")
+class TestWanted:
+    @pytest.mark.parametrize(
+        ("frameworks", "off"),
+        [
+            (None, set()),
+            ("one", {"two"}),
+            (["two"], {"one"}),
+            ([], {"one", "two"}),
+            ({}, set()),
+            ({"one": "off"}, {"one"}),
+            ({"one": "on", "two": {"spans": "own"}}, set()),
+            ({"two-slim": "off"}, {"two-slim"}),
+            ({"two-deep": "off"}, {"two-deep"}),
+        ],
+    )
+    def test_what_is_not_wanted_is_off(self, frameworks, off):
+        assert instrumentation.wanted(frameworks) == (("one", "two"), frozenset(off))
+
+    @pytest.mark.parametrize("frameworks", ["three", ["one", "three"], {"three": "on"}])
+    def test_an_unknown_framework_is_an_error_that_lists_the_known(self, frameworks):
+        with pytest.raises(ConfigError, match=r"unknown framework `three`\nhint: use one of `one`"):
+            instrumentation.wanted(frameworks)
+
+    def test_an_unknown_setting_is_an_error(self):
+        with pytest.raises(ConfigError, match="unknown setting for framework `one`: `maybe`"):
+            instrumentation.wanted({"one": "maybe"})
+
+    def test_an_unknown_adapter_is_an_error(self):
+        with pytest.raises(ConfigError, match="unknown framework `three`"):
+            instrumentation.adapter("three")
+
+
+@pytest.mark.usefixtures("adapters")
+class TestInstall:
+    def test_all_are_installed_in_order_and_reported(self):
+        rows = instrumentation.install({"one": "off"}, strict=False)
+
+        assert [(row.framework, row.distribution, row.state) for row in rows] == [
+            ("one", "one-fw", "off"),
+            ("two", "two-fw", "not installed"),
+            ("two", "two-deep", "not installed"),
+        ]
+        assert instrumentation.coverage() == rows
+        instrumentation.uninstall()
+        assert instrumentation.coverage() == ()
+
+    def test_an_adapter_that_cannot_be_installed_leaves_none_behind(self, monkeypatch):
+        other = Adapter("two", ())
+        _patch.install(other, strict=False)
+
+        with pytest.raises(ConfigError, match="already patched by another adapter"):
+            instrumentation.install(strict=False)
+        assert instrumentation.coverage() == ()
+
+
+def test_the_machinery_imports_no_framework_and_no_sdk():
+    """It also leaves out the heavy modules that are to be imported where they are used."""
+    code = (
+        "import sys, otelhooks.instrumentation, otelhooks.instrumentation._patch\n"
+        "heavy = ('agents', 'mcp', 'langchain_core', 'langgraph', 'yaml', 'packaging', 'click',\n"
+        "         'opentelemetry.sdk', 'opentelemetry.instrumentation', 'sqlite3', 'rich')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert (output.stdout, output.stderr) == ("[]\n", "")
+
+
+class TestInstrumentor:
+    @pytest.fixture
+    def calls(self, monkeypatch):
+        calls = []
+        monkeypatch.setattr(
+            otelhooks, "instrument", lambda **kw: calls.append(("on", kw)), raising=False
+        )
+        monkeypatch.setattr(
+            otelhooks, "uninstrument", lambda: calls.append(("off",)), raising=False
+        )
+        yield calls
+        OtelHooksInstrumentor._instance = None
+
+    def test_it_switches_otelhooks_on_and_off(self, calls):
+        instrumentor = OtelHooksInstrumentor()
+        instrumentor.instrument(tracer_provider="given", meter_provider=None, mode="monitor")
+        instrumentor.uninstrument()
+
+        assert calls == [("on", {"tracer_provider": "given", "mode": "monitor"}), ("off",)]
+        assert instrumentor.instrumentation_dependencies() == ()
+
+    def test_called_by_hand_it_raises_what_instrument_raises(self, monkeypatch):
+        def fail(**kwargs):
+            raise ConfigError("bad policy")
+
+        monkeypatch.setattr(otelhooks, "instrument", fail, raising=False)
+        with pytest.raises(ConfigError, match="bad policy"):
+            OtelHooksInstrumentor().instrument()
+
+    def test_under_opentelemetry_instrument_a_failure_stops_the_program(self, monkeypatch, capsys):
+        """That command would log the error, and run the program without policies."""
+
+        def fail(**kwargs):
+            raise ConfigError("bad policy")
+
+        importlib.import_module("opentelemetry.instrumentation.auto_instrumentation")
+        monkeypatch.setattr(otelhooks, "instrument", fail, raising=False)
+        monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
+        with pytest.raises(SystemExit) as caught:
+            OtelHooksInstrumentor().instrument()
+
+        assert caught.value.code == 2
+        assert "so the program does not run: bad policy" in capsys.readouterr().err
+
+    def test_it_is_published_as_an_entry_point(self):
+        from importlib.metadata import entry_points
+
+        (entry,) = entry_points(group="opentelemetry_instrumentor", name="otelhooks")
+
+        assert entry.load() is OtelHooksInstrumentor
