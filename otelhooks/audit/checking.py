@@ -1,0 +1,155 @@
+"""Check a trail: every edit, gap, cut, reorder, duplicate and foreign line, and where it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otelhooks.audit.chain import SCHEMA, FileName, parse, parse_file_name, segment_name
+from otelhooks.audit.filecheck import State, check_file, numbers
+from otelhooks.audit.report import Finding, Head, Report
+from otelhooks.audit.segment import cause, is_locked, place, read_schema
+from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def verify(
+    path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] = ()
+) -> list[Finding]:
+    """Check every record of a trail.
+
+    Args:
+        path: A folder, a file stem, one segment file, or None for the user's data folder.
+        expect: Head hashes that were noted elsewhere; each must still be in the trail.
+
+    Returns:
+        What was found, by file and line; empty if all is well.
+
+    Raises:
+        ConfigError: If there is nothing to read at `path`.
+    """
+    return check(path, expect=expect).findings
+
+
+def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] = ()) -> Report:
+    """Check every record of a trail; as `verify`, with the head of each chain and counts."""
+    report = Report()
+    missing = {wanted.strip().lower() for wanted in expect}
+    where, chains, is_single = _find(path)
+    for (_, chain), files in chains.items():
+        _check_chain(report, chain, files, missing, is_single=is_single)
+    if not chains:
+        report.add(where, 0, "empty", "no audit records here", "warning")
+    for wanted in sorted(missing):
+        message = f"no record has the hash {wanted}: records were cut off or written anew"
+        report.add(where, 0, "expect", message)
+    report.findings.sort(key=lambda finding: (finding.file, finding.line))
+    return report
+
+
+def files_of(path: str | os.PathLike[str] | None) -> list[list[Path]]:
+    """List a trail's files, one list a chain, in the order of their records.
+
+    Raises:
+        ConfigError: If there is nothing to read at `path`.
+    """
+    return [[file for _, file in files] for files in _find(path)[1].values()]
+
+
+Chains = dict[tuple[str, str], list[tuple[FileName, Path]]]
+
+
+def _find(path: str | os.PathLike[str] | None) -> tuple[Path, Chains, bool]:
+    given = None if path is None else Path(path).expanduser().absolute()
+    try:
+        if given is not None and given.is_file():
+            name = parse_file_name(given.name) or _read_name(given)
+            return given, {(name.stem, name.chain): [(name, given)]}, True
+        folder, stem = place(given)
+        wanted = stem if given is not None and given.suffix == ".jsonl" else None
+        return given or folder, _chains(folder, wanted), False
+    except OSError as error:
+        raise ConfigError(
+            f"audit trail `{given or 'of this user'}` cannot be read: {cause(error)}",
+            hint="give the folder, file stem or segment that `audit=` names",
+        ) from error
+
+
+def _chains(folder: Path, stem: str | None) -> Chains:
+    chains: Chains = {}
+    for path in sorted(folder.iterdir()):
+        name = parse_file_name(path.name)
+        if name is not None and stem in (None, name.stem):
+            chains.setdefault((name.stem, name.chain), []).append((name, path))
+    for files in chains.values():
+        files.sort(key=lambda file: file[0].number or float("inf"))  # the spool comes last
+    return chains
+
+
+def _read_name(path: Path) -> FileName:
+    """Take chain and number from the first line of a segment that was given another name."""
+    with path.open("rb") as file:
+        first = parse(file.readline().rstrip(b"\n"))
+    if first is None or first.control != "open":
+        found = read_schema(path)
+        raise ConfigError(
+            f"`{path}` is not an audit segment: its schema is `{found or 'none'}`, not `{SCHEMA}`",
+            hint="give the folder, file stem or segment that `audit=` names",
+        )
+    return FileName(path.stem, str(first.fields.get("chain")), int(first.fields["segment"]))
+
+
+def _check_chain(
+    report: Report,
+    chain: str,
+    files: list[tuple[FileName, Path]],
+    missing: set[str],
+    *,
+    is_single: bool,
+) -> None:
+    state = State()
+    number = 0
+    is_live = False
+    for index, (name, path) in enumerate(files):
+        is_spool = name.number == 0
+        is_last = index == len(files) - 1 or files[index + 1][0].number == 0
+        if not is_spool:
+            if name.number != number + 1:
+                if not is_single:
+                    lacking = numbers("segment", number + 1, name.number - 1)
+                    report.add(path, 0, "missing", f"{lacking} before this one")
+                state.expected = None
+            number = name.number
+            # Asked before reading: a writer that closes meanwhile must not look like a crash.
+            is_live = is_last and is_locked(path)
+        before = len(report.findings)
+        check_file(report, path, name, state, missing, may_grow=is_live or is_spool)
+        if not is_spool and not state.is_closed and not is_last:
+            line = state.last[1].line if state.last and state.last[0] == path else 0
+            message = "the segment ends here without its closing record, yet the chain goes on"
+            if len(report.findings) == before:
+                report.add(path, line, "cut", message)
+            state.expected = None
+    if state.last is None:
+        return
+    path, record = state.last
+    parsed = record.parsed
+    report.heads.append(
+        Head(chain, path, record.line, parsed.seq, parsed.hash, str(parsed.fields.get("time")))
+    )
+    if is_live or (is_single and state.following):
+        return
+    if not state.is_closed:
+        message = "no closing record and no live writer: the process was killed, or lines were cut"
+        report.add(path, record.line, "not closed", message, "warning")
+    elif state.following:
+        stem = files[-1][0].stem
+        if not (path.parent / segment_name(stem, chain, state.following)).exists():
+            message = (
+                f"segment {state.following} should follow: it was deleted, or the process was "
+                "killed in that moment"
+            )
+            report.add(path, record.line, "missing", message, "warning")

@@ -1,0 +1,256 @@
+"""Check one file of a trail.
+
+Lines are matched by record number and not by place, so that one tampered line is one finding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from otelhooks.audit.chain import GENESIS, SCHEMA, FileName, Parsed, parse
+from otelhooks.audit.segment import read_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from otelhooks.audit.report import Report
+
+
+class Record(NamedTuple):
+    """A line that has the form of an audit record."""
+
+    line: int
+    parsed: Parsed
+
+
+@dataclass
+class State:
+    """Where a chain stands between two of its files."""
+
+    expected: int | None = 0
+    """Number of the next record; None after a hole of unknown size."""
+    last: tuple[Path, Record] | None = None
+    is_closed: bool = False
+    following: int | None = None
+    """Number of the segment that the closing record announces."""
+
+
+def check_file(
+    report: Report,
+    path: Path,
+    name: FileName,
+    state: State,
+    missing: set[str],
+    *,
+    may_grow: bool,
+) -> None:
+    """Check a segment or spool.
+
+    Args:
+        report: Takes the findings.
+        path: The file.
+        name: What its name says.
+        state: Where its chain stands; moved on.
+        missing: Hashes to be found; those found are taken out.
+        may_grow: Whether the last line may just be being written.
+
+    Raises:
+        OSError: If the file cannot be read.
+    """
+    report.files += 1
+    state.is_closed = False
+    found = len(report.findings)
+    records: list[Record | int] = []  # a number is the line of something that is no record
+    is_torn = False
+    total = 0
+    with path.open("rb") as file:
+        for total, raw in enumerate(file, 1):
+            if not raw.endswith(b"\n"):
+                is_torn = True
+                break
+            parsed = parse(raw[:-1])
+            records.append(total if parsed is None else Record(total, parsed))
+    if not _check_opening(report, path, name, records):
+        state.expected = None
+        return
+    if is_torn and not may_grow:
+        message = "the last line is incomplete: the process was killed in a write, or it was cut"
+        report.add(path, total, "torn", message, "warning")
+    by_number = _check_order(report, path, records, state, is_spool=name.number == 0)
+    _check_links(report, path, by_number, state.last)
+    for record in by_number.values():
+        if record.parsed.is_intact:
+            report.records += 1
+            missing.discard(record.parsed.hash)
+            if record.parsed.control == "lost":
+                message = f"{record.parsed.fields.get('count')} records could not be stored here"
+                report.add(path, record.line, "lost", message, "warning")
+    if by_number:
+        last = by_number[max(by_number)]
+        state.last = (path, last)
+        _check_closing(report, path, records, last, state, is_clean=len(report.findings) == found)
+    if name.number == 0 and by_number:
+        message = f"{len(by_number)} records lie in the spool file: the segment was not writable"
+        report.add(path, 0, "spooled", message, "warning")
+
+
+def _check_opening(report: Report, path: Path, name: FileName, records: list[Record | int]) -> bool:
+    """Check that the first line is of our schema and of this file; False: leave the file."""
+    if not name.number or not records:
+        return True
+    schema = read_schema(path)
+    if schema not in (None, SCHEMA):
+        message = f"schema `{schema}`: check it with the version of otelhooks that wrote it"
+        report.add(path, 1, "schema", message)
+        return False
+    first = records[0]
+    if isinstance(first, Record) and first.parsed.is_intact and first.parsed.control == "open":
+        fields = first.parsed.fields
+        stated = (fields.get("chain"), fields.get("segment"))
+        if stated != (name.chain, name.number):
+            message = f"the file was written as segment {stated[1]} of chain {stated[0]}"
+            report.add(path, 1, "renamed", message)
+    return True
+
+
+def _check_order(
+    report: Report, path: Path, records: list[Record | int], state: State, *, is_spool: bool
+) -> dict[int, Record]:
+    """Check that each record stands in its place, once; returns them by number."""
+    numbers = _numbers_of(records)
+    lines: dict[int, int] = {}
+    for record, number in zip(records, numbers, strict=True):
+        if isinstance(record, Record) and record.parsed.is_intact:
+            lines.setdefault(number, record.line)
+    seen: dict[int, Record] = {}
+    unreadable: list[int] = []
+    expected = state.expected
+    for record, stated in zip(records, numbers, strict=True):
+        if not isinstance(record, Record):
+            unreadable.append(record)
+            continue
+        number = stated
+        if not record.parsed.is_intact:
+            report.add(path, record.line, "edited", "the content does not fit its hash")
+            # Its number may be what was edited: the record after it tells where it belongs.
+            if number < 0 or (expected is not None and number < expected):
+                number = expected or 0
+        if expected is None:
+            expected = number
+        is_replacing = number - expected == len(unreadable)
+        for line in unreadable:
+            kind = "edited" if is_replacing else "foreign"
+            report.add(path, line, kind, "this is no audit record")
+        if is_replacing:
+            expected = number
+        unreadable.clear()
+        if number < expected:
+            is_late = lines.get(number) == record.line and number not in seen
+            if (is_spool and not is_late) or (is_late and number >= (state.expected or 0)):
+                seen.setdefault(number, record)
+            elif not is_spool:
+                first = seen.get(number)
+                at = f"line {first.line}" if first else "an earlier segment"
+                report.add(path, record.line, "duplicate", f"record {number} is also in {at}")
+            continue
+        if number > expected:
+            _tell_hole(report, path, record.line, expected, number, lines)
+        seen[number] = record
+        expected = number + 1
+    for line in unreadable:
+        report.add(path, line, "foreign", "this is no audit record")
+    state.expected = expected
+    return seen
+
+
+def _numbers_of(records: list[Record | int]) -> list[int]:
+    """Number every record; an edited one by the intact record behind it, if that leaves room."""
+    numbers = [record.parsed.seq if isinstance(record, Record) else -1 for record in records]
+    for index, record in enumerate(records[:-1]):
+        following = records[index + 1]
+        if (
+            isinstance(record, Record)
+            and not record.parsed.is_intact
+            and isinstance(following, Record)
+            and following.parsed.is_intact
+        ):
+            numbers[index] = following.parsed.seq - 1
+    last = records[-1] if records else None
+    if isinstance(last, Record) and not last.parsed.is_intact:
+        numbers[-1] = numbers[-2] + 1 if len(numbers) > 1 else -1
+    return numbers
+
+
+def _tell_hole(
+    report: Report, path: Path, line: int, expected: int, number: int, lines: dict[int, int]
+) -> None:
+    later = [other for other in lines if expected <= other < number and lines[other] > line]
+    if later:
+        other = min(later)
+        message = f"record {number} stands before record {other}, which is in line {lines[other]}"
+        report.add(path, line, "reorder", message)
+    if number - expected > len(later):
+        message = f"{numbers('record', expected, number - 1)} before this line"
+        report.add(path, line, "gap", message)
+
+
+def _check_links(
+    report: Report,
+    path: Path,
+    by_number: dict[int, Record],
+    last: tuple[Path, Record] | None,
+) -> None:
+    """Check that each record carries the hash of the one before."""
+    known = {number: (path, record) for number, record in by_number.items()}
+    if last is not None:
+        known.setdefault(last[1].parsed.seq, last)
+    for number, record in by_number.items():
+        if not record.parsed.is_intact:
+            continue
+        if number == 0:
+            if record.parsed.prev != GENESIS:
+                report.add(path, record.line, "replaced", "the first record follows another one")
+            continue
+        where, before = known.get(number - 1, (path, None))
+        if (
+            before is not None
+            and before.parsed.is_intact
+            and before.parsed.hash != record.parsed.prev
+        ):
+            message = f"record {number} carries another hash for this one"
+            report.add(where, before.line, "replaced", message)
+
+
+def _check_closing(
+    report: Report,
+    path: Path,
+    records: Iterable[Record | int],
+    last: Record,
+    state: State,
+    *,
+    is_clean: bool,
+) -> None:
+    fields = last.parsed.fields
+    state.is_closed = last.parsed.control == "closed"
+    following = fields.get("next") if state.is_closed else None
+    state.following = following if isinstance(following, int) else None
+    count = 0
+    for record in records:
+        count += 1
+        if isinstance(record, Record) and record.parsed.control == "closed" and record != last:
+            state.is_closed = True
+            if is_clean:
+                message = "records follow the closing record of this segment"
+                report.add(path, record.line + 1, "extra", message)
+    if is_clean and last.parsed.control == "closed" and count != fields.get("lines"):
+        message = f"the closing record counts {fields.get('lines')} lines, the file has {count}"
+        report.add(path, last.line, "count", message)
+
+
+def numbers(what: str, first: int, last: int) -> str:
+    """Say that some are missing."""
+    if first == last:
+        return f"{what} {first} is missing"
+    return f"{what}s {first} to {last} are missing"

@@ -1,0 +1,42 @@
+"""The receipt for a record."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Ticket:
+    """Says whether a record has reached the disk. May be waited for by several threads."""
+
+    __slots__ = ("_is_settled", "_is_stored", "_settled")
+
+    def __init__(self) -> None:
+        # A bare lock, held until the outcome is known: a tenth of an Event's cost.
+        self._settled = threading.Lock()
+        self._settled.acquire()
+        self._is_settled = False
+        self._is_stored = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the record is on disk, synced.
+
+        Args:
+            timeout: Longest wait in seconds; None waits until the outcome is known.
+
+        Returns:
+            True if the record is on disk in its segment. False if the write failed (the record
+            is kept and tried again, but it was not there when the caller wanted to go on), or if
+            the time was up.
+        """
+        if not self._is_settled:
+            if not self._settled.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+                return False
+            self._settled.release()
+        return self._is_stored
+
+    def settle(self, is_stored: bool) -> None:
+        """Set the outcome; only the first call counts. For the trail, not for its callers."""
+        if not self._is_settled:
+            self._is_stored = is_stored
+            self._is_settled = True
+            self._settled.release()

@@ -1,0 +1,282 @@
+"""The audit trail: callers seal records into a chain, a writer thread brings them to disk.
+
+A record is sealed when it is queued, so that its place in the chain never changes, whatever becomes
+of the disk. This is telemetry code in that it never raises into its caller; `Audit.required` lets
+the caller fail closed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.audit.chain import Chain, Fields, encode
+from otelhooks.audit.segment import is_transient, occupied, place, unusable
+from otelhooks.audit.ticket import Ticket
+from otelhooks.audit.writer import Writer, logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+MAX_QUEUED_BYTES = 32 * 1024 * 1024
+"""How much may wait in memory; beyond it records are refused, counted, and said in the trail."""
+
+
+class Audit:
+    """An append-only, hash-chained audit trail, on disk before the caller goes on.
+
+    Each process writes a chain of its own into segment files of its own; a forked child starts
+    anew by itself. Thread-safe. `with Audit(...) as audit:` closes it at the end, and so does the
+    exit of the interpreter.
+
+    Args:
+        path: A folder, or a file stem that ends in `.jsonl`; None is the folder `audit` in the
+            user's data folder. A given place that cannot be used is an error, None is not.
+        required: For the caller to read: a record that is not stored should deny its call.
+        rotate_bytes: Size in bytes at which a segment is closed and the next one begun.
+        executed_only: For the caller to read: only calls that ran successfully are to be recorded.
+        group_wait_s: Seconds to wait for more records before each sync; 0 groups only those that
+            come during the sync before.
+        clock: Gives Unix time in nanoseconds.
+
+    Raises:
+        ConfigError: If a given `path` is of the wrong sort, cannot be written, is locked, or is an
+            existing file; with a hint what to do.
+
+    Example:
+        >>> import tempfile
+        >>> with Audit(tempfile.mkdtemp()) as audit:
+        ...     audit.append({"decision": "deny", "tool_name": "run_command"})
+        True
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        required: bool = False,
+        rotate_bytes: int = 64 * 1024 * 1024,
+        executed_only: bool = False,
+        group_wait_s: float = 0.0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.required = required
+        self.executed_only = executed_only
+        self._folder, self._stem = place(path)
+        self._rotate_bytes = rotate_bytes
+        self._group_wait_s = group_wait_s
+        self._clock = clock
+        self._is_closed = False
+        self._reset(None)
+        with self._lock:
+            _, writer = self._begin()
+            try:
+                writer.open_first()
+            except OSError as error:
+                if path is not None and not is_transient(error):
+                    is_taken = isinstance(error, (FileExistsError, BlockingIOError))
+                    raise (
+                        occupied(writer.path(1)) if is_taken else unusable(self._folder, error)
+                    ) from error
+            writer.start()
+        _live.add(self)
+        self._at_exit = functools.partial(_close, weakref.ref(self))
+        atexit.register(self._at_exit)
+
+    def _reset(self, parent: str | None) -> None:
+        """Set what each process has for itself; `parent` is the chain it was forked from."""
+        self._lock = threading.RLock()
+        self._parent = parent
+        self._started: tuple[Chain, Writer] | None = None
+        self._dropped = 0
+        self._unsaid = 0  # records dropped since the trail last said so
+        self._told: set[str] = set()  # causes of dropped records that were logged
+
+    @property
+    def failed(self) -> int:
+        """Records of this process that were not on disk when their first write ended."""
+        return self._dropped + (self._started[1].failed if self._started else 0)
+
+    @property
+    def spooled(self) -> int:
+        """Failed records that wait to be tried again, now."""
+        return self._started[1].spooled if self._started else 0
+
+    @property
+    def dropped(self) -> int:
+        """Failed records that could be kept nowhere; the trail itself says so when it can."""
+        return self._dropped
+
+    @property
+    def written(self) -> int:
+        """Records of this process that are on disk, those stored late included."""
+        return self._started[1].written if self._started else 0
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the segments."""
+        return self._folder
+
+    @property
+    def segment(self) -> Path | None:
+        """The file of the last record; None in a process that has not begun its chain."""
+        return self._started[1].path(self._started[0].segment) if self._started else None
+
+    @property
+    def head(self) -> str:
+        """Hash of the last record, empty before the first.
+
+        Kept elsewhere, it lets `verify` prove all records before it.
+        """
+        return self._started[0].head if self._started else ""
+
+    def write(self, record: Mapping[str, Any]) -> Ticket:
+        """Put a record into the trail without waiting. Never raises.
+
+        Args:
+            record: Read at once, not kept; values that JSON does not know are stored as text.
+
+        Returns:
+            The receipt; `wait()` on it before the call that the record is about goes on.
+        """
+        ticket = Ticket()
+        try:
+            fields = encode(record)
+        except Exception as error:  # a mapping that cannot be read; its caller must not fail
+            fields: Fields = []
+            refused = f"it cannot be read: {type(error).__name__}"
+        else:
+            refused = ""
+        with self._lock:
+            if self._is_closed:
+                refused = "the trail is closed"
+            refused = refused or self._put(fields, ticket)
+            is_told = not refused or refused in self._told
+            if refused:
+                self._dropped += 1
+                self._unsaid += 1
+                self._told.add(refused)
+                ticket.settle(False)
+        if not is_told:
+            logger.error("audit record not stored: %s", refused)
+        return ticket
+
+    def append(self, record: Mapping[str, Any]) -> bool:
+        """Put a record into the trail and wait until it is on disk. Never raises.
+
+        Args:
+            record: As for `write`.
+
+        Returns:
+            True if the record is on disk, False if the write failed.
+        """
+        return self.write(record).wait()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until all records so far are on disk; tries failed writes again at once.
+
+        Args:
+            timeout: Longest wait in seconds; None waits until they are stored or a write fails.
+
+        Returns:
+            True if everything is on disk.
+        """
+        started = self._started
+        return started is None or started[1].flush(timeout)
+
+    def close(self, timeout: float | None = 5.0) -> bool:
+        """Write what waits and the closing record, and give up the file. Never raises.
+
+        Args:
+            timeout: Longest wait in seconds; None waits until the writer is done.
+
+        Returns:
+            True if everything is on disk. Otherwise an error is logged that says how many records
+            are not, and where they are. Closing twice does nothing.
+        """
+        with self._lock:
+            is_first, self._is_closed = not self._is_closed, True
+            if self._started is None:
+                return True
+            chain, writer = self._started
+            if is_first:
+                self._say_lost(chain, writer)
+                writer.put(chain.close(self._clock()))
+        atexit.unregister(self._at_exit)
+        return writer.end(timeout) if is_first else writer.flush(0)
+
+    def __enter__(self) -> Audit:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> tuple[Chain, Writer]:
+        """Begin the chain of this process; with the lock held."""
+        chain = Chain(self._clock(), os.getpid(), self._rotate_bytes, self._parent)
+        writer = Writer(self._folder, self._stem, chain.id, self._lock, self._group_wait_s)
+        self._started = chain, writer
+        writer.put(chain.open(self._clock()))
+        # A multiprocessing child leaves by `os._exit`, which runs no atexit function.
+        multiprocessing = sys.modules.get("multiprocessing.util")
+        process = sys.modules.get("multiprocessing.process")
+        if multiprocessing and process and process.parent_process() is not None:
+            multiprocessing.Finalize(None, _close, (weakref.ref(self),), exitpriority=-100)
+        return self._started
+
+    def _put(self, fields: Fields, ticket: Ticket) -> str:
+        """Seal and queue a record, with the lock held; returns why it cannot be, or nothing."""
+        chain, writer = self._started or self._begin()
+        if writer.queued_bytes > MAX_QUEUED_BYTES:
+            return "too many records wait for the disk"
+        if not writer.start():
+            return "no thread can be started"
+        self._say_lost(chain, writer)
+        *controls, line = chain.add(fields, self._clock())
+        for control in controls:
+            writer.put(control)
+        writer.put(line, ticket)
+        return ""
+
+    def _say_lost(self, chain: Chain, writer: Writer) -> None:
+        if self._unsaid:
+            writer.put(chain.lost(self._unsaid, self._clock()))
+            self._unsaid = 0
+
+    def start_anew_in_child(self) -> None:
+        """Give up all that a forked child inherited; its first record begins its own chain."""
+        started = self._started
+        self._reset(started[0].id if started else self._parent)
+        if started is not None:
+            started[1].abandon()
+
+
+_live: weakref.WeakSet[Audit] = weakref.WeakSet()
+
+
+def _close(audit: weakref.ref[Audit]) -> None:
+    living = audit()
+    if living is not None:
+        living.close()
+
+
+def _start_anew_in_child() -> None:
+    for audit in list(_live):
+        audit.start_anew_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew_in_child)

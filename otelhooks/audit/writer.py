@@ -1,0 +1,300 @@
+"""The writer of the audit trail: one thread, one sync a group, and what it does when it fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING
+
+from otelhooks.audit.chain import Line, segment_name, spool_name
+from otelhooks.audit.segment import Segment, Spool, cause, hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from otelhooks.audit.ticket import Ticket
+
+logger = logging.getLogger("otelhooks.audit")
+logger.addHandler(logging.NullHandler())
+
+MAX_GROUP = 1024
+"""How many lines are written and synced together at most."""
+FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
+"""Pause after the first failed write, doubled after each further one up to the second figure."""
+
+
+class _Queued:
+    """A sealed line on its way to the disk."""
+
+    __slots__ = ("has_failed", "line", "ticket")
+
+    def __init__(self, line: Line, ticket: Ticket | None) -> None:
+        self.line = line
+        self.ticket = ticket  # None: the trail's own record, of which nobody has a receipt
+        self.has_failed = False
+
+
+class Writer:
+    """Brings the lines of one chain to disk, in order.
+
+    What could not be written stays at the head of the queue and is tried again, after a pause that
+    grows, before anything newer.
+
+    Args:
+        folder: Where the segments lie.
+        stem: Beginning of their names.
+        chain: Id of the chain.
+        lock: Guards the queue and the counts; its owner holds it while it calls `put`.
+        group_wait_s: Seconds to wait for more lines before each sync.
+    """
+
+    def __init__(
+        self, folder: Path, stem: str, chain: str, lock: threading.RLock, group_wait_s: float
+    ) -> None:
+        self.failed = 0
+        """Records that were not on disk when their first write ended."""
+        self.spooled = 0
+        """Failed records that wait to be tried again, now."""
+        self.written = 0
+        """Records on disk, those stored late included."""
+        self.queued_bytes = 0
+        self.spool = Spool(folder / spool_name(stem, chain))
+        self._folder = folder
+        self._stem = stem
+        self._chain = chain
+        self._group_wait_s = group_wait_s
+        self._lock = lock
+        self._work = threading.Condition(lock)
+        self._progress = threading.Condition(lock)
+        self._queue: deque[_Queued] = deque()
+        self._accepted = 0  # lines ever queued, and ever stored: what `flush` compares
+        self._stored = 0
+        self._kept = 0  # how many of the first queued lines lie in the spool file
+        self._segment: Segment | None = None
+        self._thread: threading.Thread | None = None
+        self._is_ending = False
+        self._retry_at: float | None = None  # monotonic seconds; None: writing works
+        self._retry_s = FIRST_RETRY_S
+        self._attempts_failed = 0
+        self._spool_failed_at = -1  # value of `_attempts_failed` when the spool last failed
+        self._late = 0  # failed records stored since writing works again
+        self._told: set[str] = set()
+
+    def path(self, number: int) -> Path:
+        """Return the file of a segment, by its number from 1."""
+        return self._folder / segment_name(self._stem, self._chain, number)
+
+    def open_first(self) -> None:
+        """Make the first segment now, so that its errors reach the caller.
+
+        Raises:
+            OSError: If it cannot be made; it is then tried again by the thread.
+        """
+        self._segment = Segment(self.path(1))
+
+    def put(self, line: Line, ticket: Ticket | None = None) -> None:
+        """Queue a line; with the lock held."""
+        queued = _Queued(line, ticket)
+        self._queue.append(queued)
+        self.queued_bytes += len(line.data)
+        self._accepted += 1
+        if self._retry_at is not None:  # nobody waits for a disk that is known not to work
+            self._fail(queued)
+        self._work.notify()
+
+    def start(self) -> bool:
+        """See that the thread runs; with the lock held.
+
+        Returns:
+            False if none can be had, in a dying interpreter.
+        """
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="otelhooks-audit", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                return False
+            self._thread = thread
+        return True
+
+    def flush(self, timeout: float | None) -> bool:
+        """Wait until all lines so far are on disk; see `Audit.flush`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            target, attempts = self._accepted, self._attempts_failed
+            self._retry_now()
+            while self._stored < target and self._attempts_failed == attempts:
+                rest = None if deadline is None else deadline - time.monotonic()
+                if rest is not None and rest <= 0:
+                    return False
+                if self._thread is None or not self._thread.is_alive():
+                    return False
+                self._progress.wait(rest)
+            return self._stored >= target
+
+    def end(self, timeout: float | None) -> bool:
+        """Write what waits, with one last try if writing does not work, and give up the file.
+
+        Args:
+            timeout: Longest wait in seconds; None waits until the thread is done.
+
+        Returns:
+            True if everything is on disk; otherwise an error is logged.
+        """
+        with self._lock:
+            self._is_ending = True
+            self._retry_now()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+        with self._lock:
+            waiting = sum(1 for queued in self._queue if queued.ticket is not None)
+            is_complete = not self._queue
+            is_kept = self._kept == len(self._queue)
+        if waiting:
+            kept = f"kept in `{self.spool.path}`" if is_kept else "lost"
+            logger.error("audit trail closed with %d records not stored: %s", waiting, kept)
+        elif not is_complete:
+            logger.error("audit trail `%s` closed without its closing record", self._folder)
+        return is_complete
+
+    def abandon(self) -> None:
+        """Give up what a forked child inherited: the parent writes it, and keeps the lock."""
+        if self._segment is not None:
+            self._segment.close()
+        for queued in self._queue:
+            if queued.ticket is not None:
+                queued.ticket.settle(False)
+
+    def _tell(self, key: str, message: str, *args: object) -> None:
+        """Log an error once per cause, until writing works again."""
+        if key not in self._told:
+            self._told.add(key)
+            logger.error(message, *args)
+
+    def _retry_now(self) -> None:
+        if self._retry_at is not None:
+            self._retry_at = 0.0
+        self._work.notify()
+
+    def _fail(self, queued: _Queued) -> None:
+        if queued.ticket is not None and not queued.has_failed:
+            queued.has_failed = True
+            self.failed += 1
+            self.spooled += 1
+            queued.ticket.settle(False)
+
+    # What follows runs in the thread.
+
+    def _run(self) -> None:
+        while (step := self._next_step()) is not None:
+            try:
+                step()
+            except Exception as error:  # a write that fails, for whatever cause, is tried again
+                self._on_failure(error)
+        if self._segment is not None:
+            self._segment.close()
+
+    def _next_step(self) -> Callable[[], None] | None:
+        with self._lock:
+            while True:
+                pause = None if self._retry_at is None else self._retry_at - time.monotonic()
+                if self._queue and (pause is None or pause <= 0):
+                    return self._store
+                if pause is not None and self._is_spool_due():
+                    return self._keep
+                if self._is_ending:
+                    return None
+                self._work.wait(pause)
+
+    def _store(self) -> None:
+        if self._group_wait_s and self._retry_at is None and not self._is_ending:
+            time.sleep(self._group_wait_s)
+        with self._lock:
+            number = self._queue[0].line.segment
+            same = takewhile(lambda queued: queued.line.segment == number, self._queue)
+            group = list(islice(same, MAX_GROUP))
+        path = self.path(number)
+        if self._segment is not None and (self._segment.path != path or self._segment.is_deleted()):
+            self._segment.close()
+            self._segment = None
+        if self._segment is None:
+            self._segment = Segment(path)
+        self._segment.append(b"".join(queued.line.data for queued in group))
+        self._on_stored(len(group))
+
+    def _on_stored(self, count: int) -> None:
+        with self._lock:
+            for _ in range(count):
+                queued = self._queue.popleft()
+                self.queued_bytes -= len(queued.line.data)
+                if queued.ticket is not None:
+                    self.written += 1
+                    if queued.has_failed:
+                        self.spooled -= 1
+                        self._late += 1
+                    queued.ticket.settle(True)
+            self._stored += count
+            self._kept = max(self._kept - count, 0)
+            self._retry_at = None
+            self._retry_s = FIRST_RETRY_S
+            late, is_whole = self._late, not self.spooled
+            if is_whole:
+                self._late = 0
+            is_spool_done = not self._kept
+            self._progress.notify_all()
+        if late and is_whole:
+            self._told.clear()
+            logger.warning(
+                "audit trail `%s` can be written again: %d records stored late", self._folder, late
+            )
+        if is_spool_done:
+            try:
+                self.spool.clear()
+            except OSError as error:
+                self._tell(
+                    "clear", "audit spool `%s` not deleted: %s", self.spool.path, cause(error)
+                )
+
+    def _on_failure(self, error: Exception) -> None:
+        with self._lock:
+            for queued in self._queue:
+                self._fail(queued)
+            self._attempts_failed += 1
+            self._retry_at = time.monotonic() + self._retry_s
+            self._retry_s = min(self._retry_s * 2, LAST_RETRY_S)
+            self._progress.notify_all()
+        self._tell(
+            f"write: {cause(error)}",
+            "audit trail `%s` cannot be written: %s; records are kept and tried again\nhint: %s",
+            self._folder,
+            cause(error),
+            hint(error),
+        )
+
+    def _is_spool_due(self) -> bool:
+        is_new_attempt = self._spool_failed_at != self._attempts_failed
+        return len(self._queue) > self._kept and is_new_attempt
+
+    def _keep(self) -> None:
+        """Put the waiting lines into the spool file too, in case the process dies first."""
+        with self._lock:
+            lines = [queued.line.data for queued in islice(self._queue, self._kept, None)]
+        try:
+            self.spool.append(lines)
+        except OSError as error:
+            with self._lock:
+                self._spool_failed_at = self._attempts_failed
+            self._tell(
+                f"spool: {cause(error)}",
+                "audit spool `%s` cannot be written either: %s; records are in memory only",
+                self.spool.path,
+                cause(error),
+            )
+        else:
+            with self._lock:
+                self._kept += len(lines)
