@@ -1,0 +1,160 @@
+"""One connection to a store file per process, shared by its exporters, closed across a fork.
+
+SQLite keeps its locks per process and must not see a fork with a file open: the child would
+believe that it holds locks that only the parent has. So every connection is closed before a fork,
+under its lock, and opened again on the next write, in parent and child alike.
+
+Source: https://www.sqlite.org/howtocorrupt.html, section 2.6.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, TypeVar
+
+from otelhooks.store import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("otelhooks.store")
+
+_registry: weakref.WeakValueDictionary[Path, Database] = weakref.WeakValueDictionary()
+_registry_lock = threading.Lock()
+
+
+class Database:
+    """A store file opened for writing. Get it from `shared`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._inode = (0, 0)
+        self._causes: set[str] = set()
+
+    def write(self, work: Callable[[sqlite3.Connection], T], *, busy_s: float) -> T:
+        """Run `work` in one transaction that no other process can interrupt.
+
+        Args:
+            work: Gets the connection; may be called again from the start after a lock.
+            busy_s: How long to wait, in seconds, while somebody else writes.
+
+        Returns:
+            What `work` returned; it is on disk as far as a crash of this process goes.
+
+        Raises:
+            StoreError: If nothing was written, with cause and hint.
+        """
+        deadline = time.monotonic() + busy_s
+        while True:
+            try:
+                with self._lock:
+                    return self._transaction(self._connected(), work)
+            except (sqlite3.Error, OSError, schema.StoreError) as error:
+                problem = schema.store_error(self.path, error)
+                if problem.cause != "locked" or time.monotonic() >= deadline:
+                    self.close()
+                    raise problem from error
+            # The lock is free for a moment: for a fork, and for the other exporter.
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        """Close the connection; the next write opens it again."""
+        with self._lock:
+            self._disconnect()
+
+    def report(self, cause: str, message: str, *details: object) -> None:
+        """Log a warning, once per cause and file."""
+        if cause not in self._causes:
+            self._causes.add(cause)
+            _logger.warning(message, *details)
+
+    def _transaction(
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]
+    ) -> T:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            # A full disk has rolled back by itself already.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return result
+
+    def _connected(self) -> sqlite3.Connection:
+        # A file that was deleted or replaced meanwhile would take writes that nobody ever sees.
+        if self._connection is not None and self._inode != self._inode_now():
+            self._disconnect()
+        if self._connection is None:
+            self._connection = schema.open_for_writing(self.path)
+            self._inode = self._inode_now()
+        return self._connection
+
+    def _inode_now(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return (0, 0)
+        return (found.st_dev, found.st_ino)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except sqlite3.Error as error:
+                self.report("close", "local store `%s` was not closed: %s", self.path, error)
+
+    def hold(self) -> None:
+        """Close the connection and keep everybody out until `release`."""
+        self._lock.acquire()
+        self._disconnect()
+
+    def release(self) -> None:
+        """Let writers in again after `hold`."""
+        self._lock.release()
+
+
+def shared(path: Path) -> Database:
+    """Return this process's one `Database` for a file, made on first use and not yet opened."""
+    path = path.expanduser().resolve()
+    with _registry_lock:
+        database = _registry.get(path)
+        if database is None:
+            database = _registry[path] = Database(path)
+        return database
+
+
+_held: list[Database] = []
+
+
+def _before_fork() -> None:
+    _registry_lock.acquire()
+    _held.extend(_registry.values())
+    for database in _held:
+        database.hold()
+
+
+def _after_fork() -> None:
+    # The forking thread took the locks and is the one that goes on in parent and child.
+    for database in _held:
+        database.release()
+    _held.clear()
+    _registry_lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

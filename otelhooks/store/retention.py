@@ -1,0 +1,97 @@
+"""Keep the store below its size: oldest traces go first, those with a verdict last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+# One step deletes about this many rows in one transaction, so that other writers wait for
+# milliseconds; a writer that adds 512 rows a batch and may take some steps stays ahead.
+STEP_ROWS = 2_000
+STEPS = 4
+
+
+def is_over(connection: sqlite3.Connection, max_bytes: int) -> bool:
+    """Say whether the file, without its log, has more than `max_bytes` bytes."""
+    pages: int = connection.execute("PRAGMA page_count").fetchone()[0]
+    page_bytes: int = connection.execute("PRAGMA page_size").fetchone()[0]
+    return pages * page_bytes > max_bytes
+
+
+def trim_step(connection: sqlite3.Connection, max_bytes: int) -> bool:
+    """Delete some of the oldest rows and give their pages back, within one transaction.
+
+    Args:
+        connection: In a write transaction.
+        max_bytes: The size to come down to.
+
+    Returns:
+        Whether the file is still too big and there is something left to delete.
+    """
+    if not is_over(connection, max_bytes):
+        return False
+    room = STEP_ROWS
+    while room > 0:
+        deleted = _delete_oldest(connection, room)
+        if deleted == 0:
+            break
+        room -= deleted
+    connection.execute("PRAGMA incremental_vacuum").fetchall()
+    return room < STEP_ROWS and is_over(connection, max_bytes)
+
+
+def sweep_origins(connection: sqlite3.Connection) -> None:
+    """Delete resources and scopes that no span or log record names any more.
+
+    Reads the whole table of traces, which takes some tens of milliseconds in a full store: run it
+    once per process, as often as new ones come.
+    """
+    connection.execute(
+        "DELETE FROM origins WHERE used_at < min("
+        " coalesce((SELECT min(started_at) FROM traces), 9223372036854775807),"
+        " coalesce((SELECT min(at) FROM logs WHERE trace_id IS NULL), 9223372036854775807))"
+    )
+
+
+def _delete_oldest(connection: sqlite3.Connection, limit: int) -> int:
+    """Delete from the least important, oldest trace, or of the log records without a trace."""
+    # Up to three, because the newest span and the newest record stay whatever trace they are in.
+    traces = connection.execute(
+        "SELECT verdict, ended_at, trace_id FROM traces ORDER BY verdict, ended_at LIMIT 3"
+    ).fetchall()
+    untraced = connection.execute(
+        "SELECT verdict, at FROM logs WHERE trace_id IS NULL ORDER BY verdict, at LIMIT 1"
+    ).fetchone()
+    for verdict, ended_at, trace_id in traces:
+        if untraced is not None and untraced < (verdict, ended_at):
+            break
+        if deleted := _delete_trace(connection, trace_id, limit):
+            return deleted
+    if untraced is None:
+        return 0
+    return connection.execute(
+        "DELETE FROM logs WHERE id IN (SELECT id FROM logs"
+        " WHERE trace_id IS NULL AND verdict = ? ORDER BY at LIMIT ?)"
+        " AND id < (SELECT max(id) FROM logs)",
+        (untraced[0], min(limit, 100)),
+    ).rowcount
+
+
+def _delete_trace(connection: sqlite3.Connection, trace_id: str, limit: int) -> int:
+    deleted = 0
+    for table in ("spans", "logs"):
+        deleted += connection.execute(
+            f"DELETE FROM {table} WHERE id IN"
+            f" (SELECT id FROM {table} WHERE trace_id = ? ORDER BY id LIMIT ?)"
+            f" AND id < (SELECT max(id) FROM {table})",
+            (trace_id, limit - deleted),
+        ).rowcount
+    deleted += connection.execute(
+        "DELETE FROM traces WHERE trace_id = :id"
+        " AND NOT EXISTS (SELECT 1 FROM spans WHERE trace_id = :id)"
+        " AND NOT EXISTS (SELECT 1 FROM logs WHERE trace_id = :id)",
+        {"id": trace_id},
+    ).rowcount
+    return deleted

@@ -1,0 +1,155 @@
+"""Words for the terminal: names, durations, times and verdicts on one line.
+
+Everything shown comes from models, tools and remote servers in the end, so control characters are
+taken out before a terminal sees them. Words carry the meaning, marks and colours only repeat it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from otelhooks.store.verdicts import Mood, Verdict, read_verdict
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import tzinfo
+    from typing import Any
+
+_MARKS: dict[Mood, tuple[str, str, str]] = {  # unicode, ascii, style
+    "good": ("✓", "+", "green"),
+    "bad": ("✗", "x", "bold red"),
+    "changed": ("~", "~", "yellow"),
+    "waiting": ("…", ".", "cyan"),
+    "observed": ("◌", "o", "magenta"),
+}
+_ASCII = str.maketrans({"→": "->", "·": "-", "…": "...", "├": "|", "─": "-", "└": "`", "│": "|"})
+
+# Control characters, and those that change the direction of what follows.
+_UNSAFE: dict[int, str] = {
+    **dict.fromkeys((*range(32), *range(127, 160)), "?"),
+    **dict.fromkeys((0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F)), "?"),
+    **dict.fromkeys(range(0x2066, 0x206A), "?"),
+    **dict.fromkeys(map(ord, "\n\r\t"), " "),
+}
+
+
+def clean(value: object) -> str:
+    """Return text without characters that would steer a terminal."""
+    return str(value).translate(_UNSAFE)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in three digits or so, such as ``0.21 ms``, ``412 ms``, ``1.24 s``."""
+    if seconds < 0.001:
+        return f"{seconds * 1000:.2f} ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s"
+
+
+def clock(at: int, tz: tzinfo | None = None, *, with_date: bool = True) -> str:
+    """Return a time of day, with its date.
+
+    Args:
+        at: Nanoseconds since the Unix epoch.
+        tz: Zone to show it in; None for that of this machine.
+        with_date: Whether the date is wanted; without it milliseconds are shown.
+    """
+    when = datetime.fromtimestamp(at / 1e9, tz=timezone.utc).astimezone(tz)
+    return f"{when:%Y-%m-%d %H:%M:%S}" if with_date else f"{when:%H:%M:%S.%f}"[:-3]
+
+
+def details(attributes: Mapping[str, Any], name: str = "") -> Text:
+    """Return what a span or event says beside its name: verdict, rule, reason, facts, error.
+
+    Args:
+        attributes: Of the span or event.
+        name: Its name; agent, tool and model are not repeated if they are part of it.
+    """
+    text = Text()
+    verdict = read_verdict(attributes)
+    if verdict is not None:
+        _append_verdict(text, verdict)
+    facts = _facts(attributes, name)
+    if facts:
+        append(text, ", ".join(facts), "dim")
+    error = attributes.get(semconv.ERROR_TYPE)
+    if error is not None:
+        append(text, f"[{clean(error)}]", "red")
+    return text
+
+
+def append(text: Text, part: str, style: str) -> None:
+    """Add a part to a line, two spaces from what is there."""
+    if text:
+        text.append("  ")
+    text.append(part, style)
+
+
+def _append_verdict(text: Text, verdict: Verdict) -> None:
+    mark, _, style = _MARKS[verdict.mood]
+    text.append(f"{mark} {clean(verdict.words)}", style)
+    if verdict.is_plain:
+        return
+    rule = clean(verdict.rule_id)
+    if verdict.policy_id and verdict.policy_id not in ("", semconv.POLICY_SOURCE_HOOK):
+        rule = f"{rule} ({clean(verdict.policy_id)})" if rule else clean(verdict.policy_id)
+    if rule:
+        append(text, rule, "bold")
+    if verdict.reason:
+        text.append(": " if rule else "  ")
+        text.append(clean(verdict.reason))
+
+
+def _facts(attributes: Mapping[str, Any], name: str) -> list[str]:
+    facts: list[str] = []
+    for key, word in (
+        (semconv.GEN_AI_TOOL_NAME, "tool"),
+        (semconv.GEN_AI_REQUEST_MODEL, "model"),
+        (semconv.GEN_AI_AGENT_NAME, "agent"),
+    ):
+        value = attributes.get(key)
+        # A tool's line stands below its agent's already.
+        is_said = word == "agent" and semconv.GEN_AI_TOOL_NAME in attributes
+        if value is not None and not is_said and str(value) not in name:
+            facts.append(f"{word} {clean(value)}")
+    read = attributes.get(semconv.GEN_AI_USAGE_INPUT_TOKENS)
+    written = attributes.get(semconv.GEN_AI_USAGE_OUTPUT_TOKENS)
+    if read is not None or written is not None:
+        facts.append(f"{_count(read)} → {_count(written)} tokens")
+    if approver := attributes.get(semconv.APPROVAL_APPROVER_TYPE):
+        facts.append(f"by {clean(approver)}")
+    return facts
+
+
+def _count(number: object) -> str:
+    return f"{number:,}" if isinstance(number, int) else "?"
+
+
+def to_ascii(text: Text) -> Text:
+    """Return the text in ASCII, styles kept; what has no likeness becomes a question mark."""
+    marks = str.maketrans({mark: plain for mark, plain, _ in _MARKS.values()})
+    result = Text()
+    for piece in text.split("\n", include_separator=True, allow_blank=True):
+        for part, style in _runs(piece):
+            plain = part.translate(marks).translate(_ASCII)
+            result.append(plain.encode("ascii", "replace").decode(), style)
+    return result
+
+
+def _runs(text: Text) -> list[tuple[str, str]]:
+    """Return the text in pieces of one style each; the last style that covers a place wins."""
+    edges = sorted({0, len(text), *(edge for span in text.spans for edge in span[:2])})
+    runs: list[tuple[str, str]] = []
+    for start, end in itertools.pairwise(edges):
+        styles = [str(span.style) for span in text.spans if span.start <= start < span.end]
+        runs.append((text.plain[start:end], styles[-1] if styles else str(text.style)))
+    return runs

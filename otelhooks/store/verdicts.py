@@ -1,0 +1,135 @@
+"""What a span or event says about policy, read from its attributes; pure, used by every view.
+
+Source: semconv.md section 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RANK_PLAIN = 0
+RANK_VERDICT = 1
+RANK_OBSERVED = 2
+RANK_REFUSED = 3
+
+Mood = Literal["good", "bad", "changed", "waiting", "observed"]
+
+_REFUSED = frozenset(
+    {
+        semconv.ENFORCEMENT_BLOCKED,
+        semconv.ENFORCEMENT_REJECTED,
+        semconv.ENFORCEMENT_EXPIRED,
+    }
+)
+_SETTLED = frozenset(
+    {
+        semconv.ENFORCEMENT_APPROVED,
+        semconv.ENFORCEMENT_REJECTED,
+        semconv.ENFORCEMENT_EXPIRED,
+        semconv.ENFORCEMENT_OBSERVED,
+    }
+)
+_EXTRAS = (
+    (semconv.ANSWERED, "answered"),
+    (semconv.RECOVERED, "recovered"),
+    (semconv.WITHHELD, "withheld"),
+)
+
+
+def rank(attributes: Mapping[str, Any]) -> int:
+    """Say how much a record matters when space runs out.
+
+    Args:
+        attributes: Attributes of a span or log record.
+
+    Returns:
+        `RANK_REFUSED` for a deny and for an ask that was not approved, `RANK_OBSERVED` for either
+        in monitor mode, where the call went on; `RANK_VERDICT` for any other verdict but a plain
+        allow; else `RANK_PLAIN`.
+    """
+    decision = attributes.get(semconv.POLICY_DECISION)
+    enforcement = attributes.get(semconv.POLICY_ENFORCEMENT)
+    if enforcement == semconv.ENFORCEMENT_OBSERVED:
+        return RANK_OBSERVED
+    if decision == semconv.DECISION_DENY or enforcement in _REFUSED:
+        return RANK_REFUSED
+    if decision is not None and decision != semconv.DECISION_ALLOW:
+        return RANK_VERDICT
+    # Written out: this runs once for every span that is stored.
+    if semconv.RECOVERED in attributes or semconv.WITHHELD in attributes:
+        return RANK_VERDICT
+    return RANK_VERDICT if semconv.ANSWERED in attributes else RANK_PLAIN
+
+
+def is_about_approval(name: str) -> bool:
+    """Say whether a span of this name is about asking; the verdict counts on the call's own."""
+    return name.startswith((semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict in the words of the terminal.
+
+    Attributes:
+        words: Such as ``deny``, ``ask → approved``, ``deny → observed``, ``allow, recovered``.
+        mood: How it is coloured and marked.
+        rule_id: Rule that decided, empty for none.
+        policy_id: Policy it stands in, empty for none.
+        reason: Fixed text of the rule, empty for none.
+        is_plain: Whether it is an allow and nothing else happened.
+    """
+
+    words: str
+    mood: Mood
+    rule_id: str
+    policy_id: str
+    reason: str
+    is_plain: bool
+
+
+def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
+    """Return the verdict that a span or event carries, None if it carries none."""
+    decision = _text(attributes, semconv.POLICY_DECISION)
+    enforcement = _text(attributes, semconv.POLICY_ENFORCEMENT)
+    extras = [word for name, word in _EXTRAS if attributes.get(name)]
+    if not decision and not extras:
+        return None
+    words = decision
+    outcome = enforcement if enforcement in _SETTLED else ""
+    if decision == semconv.DECISION_ASK and not outcome:
+        outcome = _text(attributes, semconv.APPROVAL_STATUS)
+    if outcome:
+        words = f"{decision} → {outcome}"
+    return Verdict(
+        words=", ".join([words, *extras] if words else extras),
+        mood=_mood(decision, outcome, extras),
+        rule_id=_text(attributes, semconv.POLICY_RULE_ID),
+        policy_id=_text(attributes, semconv.POLICY_ID),
+        reason=_text(attributes, semconv.POLICY_REASON),
+        is_plain=decision == semconv.DECISION_ALLOW and not extras,
+    )
+
+
+def _mood(decision: str, outcome: str, extras: list[str]) -> Mood:
+    if outcome == semconv.ENFORCEMENT_OBSERVED:
+        return "observed"
+    if decision == semconv.DECISION_DENY:
+        return "bad"
+    if decision == semconv.DECISION_ASK:
+        if outcome == semconv.ENFORCEMENT_APPROVED:
+            return "good"
+        return "waiting" if outcome in ("", semconv.APPROVAL_STATUS_PENDING) else "bad"
+    if decision == semconv.DECISION_MODIFY or extras:
+        return "changed"
+    return "good"
+
+
+def _text(attributes: Mapping[str, Any], name: str) -> str:
+    value = attributes.get(name)
+    return "" if value is None else str(value)

@@ -1,0 +1,297 @@
+"""The exporters that fill the local store.
+
+Both fail open: they run in the worker thread of a batch processor, never raise, and a store that
+cannot take a batch is logged once per cause with what to do, and counted in `dropped`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from otelhooks.store import codec, connection, retention, schema
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+DEFAULT_MAX_BYTES = 512 * 1024 * 1024
+DEFAULT_BUSY_S = 5.0
+
+_MAX_KNOWN_ORIGINS = 256
+
+R = TypeVar("R", ReadableSpan, ReadableLogRecord)
+Row = tuple[Any, ...]
+
+
+class SqliteSpanExporter(SpanExporter):
+    """Write ended spans to the local store.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "store.db"
+        >>> exporter = SqliteSpanExporter(path)
+        >>> exporter.export([]).name
+        'SUCCESS'
+
+    Args:
+        path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
+        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
+        busy_s: How long, in seconds, a batch waits while other processes write.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        busy_s: float = DEFAULT_BUSY_S,
+    ) -> None:
+        self._sink = _Sink[ReadableSpan](
+            "spans", codec.SPAN_COLUMNS, codec.span_row, path, max_bytes, busy_s
+        )
+
+    @property
+    def dropped(self) -> int:
+        """Spans that could not be stored since the start of this exporter."""
+        return self._sink.dropped
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write one batch in one transaction; a failure is logged once and counted."""
+        is_stored = self._sink.store(spans)
+        return SpanExportResult.SUCCESS if is_stored else SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        """Close the file and say how many spans were lost, if any; later batches are refused."""
+        self._sink.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Return True at once: `export` has written everything when it returns."""
+        return True
+
+
+class SqliteLogExporter(LogRecordExporter):
+    """Write log records, and so all events, to the local store.
+
+    Args:
+        path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
+        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
+        busy_s: How long, in seconds, a batch waits while other processes write.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        busy_s: float = DEFAULT_BUSY_S,
+    ) -> None:
+        self._sink = _Sink[ReadableLogRecord](
+            "logs", codec.LOG_COLUMNS, codec.log_row, path, max_bytes, busy_s
+        )
+
+    @property
+    def dropped(self) -> int:
+        """Log records that could not be stored since the start of this exporter."""
+        return self._sink.dropped
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        """Write one batch in one transaction; a failure is logged once and counted."""
+        is_stored = self._sink.store(batch)
+        return LogRecordExportResult.SUCCESS if is_stored else LogRecordExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        """Close the file and say how many records were lost, if any; later batches are refused."""
+        self._sink.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Return True at once: `export` has written everything when it returns."""
+        return True
+
+
+def check(path: Path | None = None, *, busy_s: float = DEFAULT_BUSY_S) -> Path:
+    """Make sure that the store can be written, making it where it is missing.
+
+    Args:
+        path: The file; None for `otelhooks.store.schema.default_store_path`.
+        busy_s: How long, in seconds, to wait while other processes write.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        ConfigError: If it cannot, with cause and what to do.
+    """
+    database = connection.shared(path or schema.default_store_path())
+    # Written and put back in the same transaction: a read-only file would take the bare BEGIN.
+    database.write(
+        lambda it: it.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}"), busy_s=busy_s
+    )
+    return database.path
+
+
+class _Sink(Generic[R]):
+    """What both exporters do with a batch."""
+
+    def __init__(
+        self,
+        table: str,
+        columns: str,
+        encode: Callable[[R, int], Row],
+        path: Path | None,
+        max_bytes: int,
+        busy_s: float,
+    ) -> None:
+        self._table = table
+        self._at = columns.split(", ").index("ended_at" if table == "spans" else "at")
+        self._from = columns.split(", ").index("started_at" if table == "spans" else "at")
+        self._verdict = columns.split(", ").index("verdict")
+        marks = ", ".join("?" * len(columns.split(", ")))
+        self._insert = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
+        self._encode = encode
+        self._database = connection.shared(path or schema.default_store_path())
+        self._max_bytes = max_bytes
+        self._busy_s = busy_s
+        self._is_shut_down = False
+        self._is_swept = False
+        # By identity: hashing a resource costs more than storing a span. The objects are kept
+        # along, or their ids could come back as those of others.
+        self._origins: dict[tuple[int, int], tuple[Row, object, object]] = {}
+        self.dropped = 0
+
+    def store(self, records: Sequence[R]) -> bool:
+        """Write the records; return whether all of them are in the store. Never raises."""
+        if self._is_shut_down:
+            return self._lost(len(records), "shut down", "the exporter was shut down")
+        try:
+            rows, origins = self._rows(records)
+            if rows:
+                self._write(rows, origins)
+        except schema.StoreError as error:
+            return self._lost(len(records), error.cause, str(error))
+        except Exception as error:  # telemetry fails open
+            return self._lost(len(records), type(error).__name__, repr(error))
+        return len(rows) == len(records)
+
+    def shutdown(self) -> None:
+        if self._is_shut_down:
+            return
+        self._is_shut_down = True
+        self._database.close()
+        if self.dropped:
+            self._database.report(
+                f"total {self._table}",
+                "local store `%s`: %d %s could not be stored",
+                self._database.path,
+                self.dropped,
+                self._table,
+            )
+
+    def _lost(self, count: int, cause: str, message: str) -> bool:
+        self.dropped += count
+        if count:
+            self._database.report(
+                cause,
+                "%s are not stored (said once, the number follows at exit): %s",
+                self._table,
+                message,
+            )
+        return not count
+
+    def _rows(self, records: Sequence[R]) -> tuple[list[Row], list[Row]]:
+        """Return the rows, and the origins that they name."""
+        rows: list[Row] = []
+        origins: dict[int, Row] = {}
+        resource: Resource | None = None
+        scope: InstrumentationScope | None = None
+        origin: Row = ()
+        for record in records:
+            try:
+                # Neighbours mostly come from the same tracer.
+                if record.resource is not resource or record.instrumentation_scope is not scope:
+                    origin = self._origin(record.resource, record.instrumentation_scope)
+                    origins[origin[0]] = origin
+                    resource, scope = record.resource, record.instrumentation_scope
+                row = self._encode(record, origin[0])
+            except Exception as error:  # one odd record must not take the batch with it
+                self._lost(1, "encoding", repr(error))
+                continue
+            rows.append(row)
+        # For all of them the end of the batch: late is fine, early would delete one in use.
+        used_at = max((row[self._at] for row in rows), default=0)
+        return rows, [(*origin, used_at) for origin in origins.values()]
+
+    def _origin(self, resource: Resource, scope: InstrumentationScope | None) -> Row:
+        key = (id(resource), id(scope))
+        known = self._origins.get(key)
+        if known is None:
+            if len(self._origins) >= _MAX_KNOWN_ORIGINS:
+                self._origins.clear()
+            known = self._origins[key] = (codec.origin_row(resource, scope), resource, scope)
+        return known[0]
+
+    def _write(self, rows: list[Row], origins: list[Row]) -> None:
+        def insert(db: sqlite3.Connection) -> bool:
+            db.executemany(_UPSERT_ORIGIN, origins)
+            db.executemany(self._insert, rows)
+            db.executemany(_UPSERT_TRACE, self._traces(rows))
+            return retention.is_over(db, self._max_bytes)
+
+        try:
+            is_over = self._database.write(insert, busy_s=self._busy_s)
+        except UnicodeEncodeError:
+            rows[:] = [codec.storable(row) for row in rows]
+            origins[:] = [codec.storable(row) for row in origins]
+            is_over = self._database.write(insert, busy_s=self._busy_s)
+        if is_over:
+            self._trim()
+
+    def _trim(self) -> None:
+        def step(db: sqlite3.Connection) -> bool:
+            return retention.trim_step(db, self._max_bytes)
+
+        try:
+            if not self._is_swept:
+                self._database.write(retention.sweep_origins, busy_s=self._busy_s)
+                self._is_swept = True
+            for _ in range(retention.STEPS):
+                if not self._database.write(step, busy_s=self._busy_s):
+                    return
+        except schema.StoreError as error:
+            # The batch itself is stored, nothing is lost yet; the next batch tries again.
+            self._database.report(f"trim {error.cause}", "old traces are not deleted: %s", error)
+
+    def _traces(self, rows: list[Row]) -> list[Row]:
+        """Return one row per trace: id, start, end, rank of the gravest verdict."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for row in rows:
+            trace_id: str | None = row[0]
+            if trace_id is None:
+                continue
+            start, end, verdict = row[self._from], row[self._at], row[self._verdict]
+            if (seen := found.get(trace_id)) is not None:
+                start, end, verdict = min(start, seen[0]), max(end, seen[1]), max(verdict, seen[2])
+            found[trace_id] = (start, end, verdict)
+        return [(trace_id, *summary) for trace_id, summary in found.items()]
+
+
+_UPSERT_ORIGIN = (
+    "INSERT INTO origins (id, resource, resource_schema_url, scope, used_at)"
+    " VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET used_at = max(used_at, excluded.used_at)"
+)
+_UPSERT_TRACE = (
+    "INSERT INTO traces (trace_id, started_at, ended_at, verdict) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (trace_id) DO UPDATE SET"
+    " started_at = min(started_at, excluded.started_at),"
+    " ended_at = max(ended_at, excluded.ended_at),"
+    " verdict = max(verdict, excluded.verdict)"
+)
