@@ -1,0 +1,130 @@
+"""What `import otelhooks` costs and shows: modules it must not load, `__all__` in each module."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import otelhooks
+
+PACKAGE = Path(otelhooks.__file__).parent
+
+# Heavy or optional, imported where they are used. The agent frameworks among them are installed
+# where this file runs beside an adapter's tests.
+NOT_AT_IMPORT = {
+    *("agents", "langchain", "langchain_core", "langgraph", "mcp", "openai"),
+    *("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation"),
+    *("click", "packaging", "rich", "ruamel", "sqlite3", "starlark", "yaml"),
+}
+
+
+def modules() -> list[str]:
+    """Names of all modules of the package; `__main__` runs when imported, so it is left out."""
+    files = (path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
+    dotted = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files}
+    return sorted(name for name in dotted if not name.endswith(("__main__", "sitecustomize")))
+
+
+def packages() -> list[str]:
+    """Names of the packages that re-export: those with an `__all__`."""
+    found = (name for name in modules() if hasattr(importlib.import_module(name), "__path__"))
+    return [name for name in found if hasattr(sys.modules[name], "__all__")]
+
+
+def syntax_tree(name: str) -> ast.Module:
+    path = PACKAGE.parent.joinpath(*name.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def written_all(tree: ast.Module) -> list[str]:
+    """The names of an `__all__` that is a plain list, empty for a computed one and for none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            with contextlib.suppress(ValueError):
+                return list(ast.literal_eval(node.value))
+    return []
+
+
+def order_in_all(name: str) -> tuple[int, str]:
+    """Constants, then classes, then the rest: the order that ruff's RUF022 writes."""
+    return (0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2), name
+
+
+def test_import_loads_no_framework_no_sdk_and_nothing_heavy() -> None:
+    script = "import json, sys, otelhooks; print(json.dumps(sorted(sys.modules)))"
+    # -I: no environment variable and no working folder can add modules of their own.
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
+    )
+    before = subprocess.run(
+        [sys.executable, "-I", "-c", script.replace(", otelhooks", "")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(json.loads(run.stdout)) - set(json.loads(before.stdout))
+
+    assert "otelhooks" in loaded
+    assert {m for m in loaded if any(f"{m}.".startswith(f"{n}.") for n in NOT_AT_IMPORT)} == set()
+
+
+@pytest.mark.parametrize("name", modules())
+def test_all_is_sorted_and_each_name_exists(name: str) -> None:
+    """Sorted by hand, so that a reader finds a name; an alias may compute its own from another."""
+    module = importlib.import_module(name)
+    exported = list(getattr(module, "__all__", []))
+    written = written_all(syntax_tree(name))
+
+    assert written == sorted(written, key=order_in_all)
+    assert len(exported) == len(set(exported))
+    assert [e for e in exported if not hasattr(module, e)] == []
+
+
+@pytest.mark.parametrize("name", packages())
+def test_a_package_exports_what_it_reexports(name: str) -> None:
+    """A package's `__all__` names each public name that it imports from us and does not use."""
+    module = importlib.import_module(name)
+    tree = syntax_tree(name)
+    reexported = {
+        alias.asname or alias.name
+        for node in tree.body  # not what stands under TYPE_CHECKING or in a function
+        if isinstance(node, ast.ImportFrom)
+        and (node.level or (node.module or "")[:9] == "otelhooks")
+        for alias in node.names
+    }
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+    public = {name for name in reexported - used if not name.startswith("_")}
+    assert public - set(module.__all__) == set()
+
+
+@pytest.mark.parametrize("package", ["hooks", "policy"])
+def test_hooks_and_policy_import_no_opentelemetry(package: str) -> None:
+    """Decisions are made without telemetry: neither OpenTelemetry nor our own layers above."""
+    above = ("opentelemetry", "otelhooks.telemetry", "otelhooks.instrumentation")
+    found = [
+        f"{path.name}: {name}"
+        for path in (PACKAGE / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in imported(node)
+        if name.startswith(above)
+    ]
+
+    assert found == []
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Modules that an import statement names, relative ones left out."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
