@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from typing import TYPE_CHECKING, Any, cast
 import wrapt
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
     from otelhooks.errors import SeatError
@@ -248,6 +250,13 @@ class Handle:
         except wrapt.WrapperChainTooDeepError:
             return False
 
+    @property
+    def copied(self) -> tuple[Any, Any] | None:
+        """Our wrapper of a module's function and that function; None for any other kind."""
+        if self._wrapper is None or self._undo is not None or inspect.isclass(self._place.owner):
+            return None
+        return self._wrapper, self._wrapper.__wrapped__
+
     def undo(self) -> None:
         """Put the name back, identically.
 
@@ -270,6 +279,18 @@ def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
     current: Any = _names(place.owner).get(place.attribute)
     if _is_live(current) and current._self_switch is switch:
         setattr(place.owner, place.attribute, current.__wrapped__)
+
+
+def restore_copies(handles: Iterable[Handle]) -> None:
+    """Put functions back where modules that were imported after us copied our wrappers of them."""
+    pairs = [pair for handle in handles if (pair := handle.copied) is not None]
+    originals = {id(wrapper): (wrapper, original) for wrapper, original in pairs}
+    for module in list(sys.modules.values()) if originals else ():
+        names = _names(module)
+        for name, value in list(names.items()):
+            wrapper, original = originals.get(id(value), (None, None))
+            if wrapper is not None and value is wrapper:
+                names[name] = original
 
 
 def _unwrap(owner: Any, attribute: str, wrapper: Any) -> None:

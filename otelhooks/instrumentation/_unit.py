@@ -32,6 +32,7 @@ from otelhooks.instrumentation._seat import (
     Switch,
     find,
     is_taken,
+    restore_copies,
 )
 
 if TYPE_CHECKING:
@@ -220,12 +221,14 @@ class Unit:
     def clear(self) -> None:
         """Turn every wrapper to passing through, then put the names back, last one first."""
         self._switch.mode = PASS
+        handles = tuple(self._handles.values())
         while self._handles:
             seat, handle = self._handles.popitem()
             try:
                 handle.undo()
             except Exception:
                 _logger.exception("seat not put back, passing through: %s", seat.name)
+        restore_copies(handles)
 
     def _error(self) -> SeatError:
         supported = "none" if self._why else self.package.supported

@@ -190,6 +190,17 @@ class TestPatch:
         assert tools.helper is original
         assert agent.helper is original
 
+    def test_a_copy_in_a_module_that_is_no_seat_is_put_back_too(self, seen):
+        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
+        agent = _import("fakefw.agent")
+        original = agent.helper.__wrapped__
+        agent.Agent().run(1)
+        assert seen == ["helper"]
+
+        _patch.uninstall()
+
+        assert agent.helper is _import("fakefw.tools").helper is original
+
     def test_an_object_made_before_install_is_guarded(self, seen):
         tool = _import("fakefw.tools").Tool()
 
