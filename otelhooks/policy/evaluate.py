@@ -1,0 +1,413 @@
+"""A set of rules, compiled: from a call to the few rules that can match it, and what they say.
+
+Rules lie on nine levels: exact tool deny, ask, allow; pattern deny, ask, allow; ``*`` deny, ask,
+allow; vetoes come before them. The first level with a rule whose predicate holds decides; within a
+level the first registered. Nothing scans all rules but the first sight of a tool's name.
+
+Decision code: a predicate that raises, or that changes the arguments in place, denies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Literal, get_args
+
+from otelhooks import types
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call, copy_json, same_json
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
+from otelhooks.policy import fingerprints
+from otelhooks.policy.index import Index, ServerList
+from otelhooks.policy.rules import Decision, Mode, Policy, Rule, content, flatten_policies, rule_id
+
+__all__ = ["PolicySet"]
+
+_log = logging.getLogger("otelhooks.policy")
+_log.addHandler(logging.NullHandler())
+
+_TOOLS_KEPT = 16_384
+"""Names of tools that a set remembers; models invent names, so it must have an end."""
+
+_UNMATCHED = tuple(Ruling(ALLOW, evaluations=count) for count in range(16))
+"""What comes of a call that no rule matched, by the number of predicates that ran."""
+
+Default = Literal["allow", "deny"]
+Observations = tuple[tuple[str, RuleLike], ...]
+
+
+class _Plan:
+    """What the rules say about one tool, before the arguments are known.
+
+    Attributes:
+        rules: That can match, in the order in which they are tried, up to one that always does.
+        name: The tool's, as messages have it.
+        settled: The ruling, where it depends on nothing but the tool; None else.
+        approved: The same after a human has approved.
+    """
+
+    __slots__ = ("approved", "name", "rules", "settled")
+
+    def __init__(self, rules: Iterable[Rule], name: str) -> None:
+        self.name = name
+        tried: list[Rule] = []
+        for rule in rules:
+            tried.append(rule)
+            if not rule.is_conditional and not rule.monitored:
+                break
+        self.rules = tuple(tried)
+        self.settled: Ruling | None = None
+        self.approved: Ruling | None = None
+        if not any(rule.is_conditional for rule in tried):
+            self.settled = self._settle(asked=False)
+            self.approved = self._settle(asked=True)
+
+    def _settle(self, asked: bool) -> Ruling:
+        observed: Observations = ()
+        for rule in self.rules:
+            if not rule.monitored or rule.decision == ALLOW:
+                return self.ruling(rule, asked, observed, 0)
+            observed += ((rule.decision, rule),)
+        return Ruling(ALLOW, observed=observed)
+
+    def ruling(self, rule: Rule, asked: bool, observed: Observations, evaluations: int) -> Ruling:
+        """Return what a rule that matches stands for."""
+        if rule.decision == DENY:
+            message = rule.reason or f"Denied by policy '{rule.label}'."
+            return Ruling(DENY, rule, message, None, observed, evaluations)
+        if rule.decision == ASK and not asked:
+            message = rule.reason or f"User denied tool '{self.name}' (policy '{rule.label}')."
+            return Ruling(ASK, rule, message, None, observed, evaluations)
+        return Ruling(ALLOW, rule, "", None, observed, evaluations)
+
+
+class PolicySet:
+    """Rules of one or several sources, as one table; the `Judge` of a point.
+
+    Immutable: changes make a new set, and an evaluation ends with the set that it started with.
+
+    Args:
+        rules: Rules and lists of rules, in load order.
+        mcp_servers: Configurations of servers; their ``enabled_tools`` and ``disabled_tools`` deny.
+        default: What holds where no rule matches.
+        mode: For rules that have none of their own; ``monitor`` records and does not enforce.
+        source: Policy id of these rules: a file's stem, or ``code``.
+        channel: Whether an approval channel answers for ask rules without a handler.
+
+    Attributes:
+        rules: All rules, in load order.
+        version: Content hash, 12 hexadecimal digits.
+        can_deny: Whether some call can be denied or held up.
+        needs_context: Whether rules read the operation's context. None does so far.
+
+    Raises:
+        ConfigError: A rule cannot be understood, or has nobody to ask.
+
+    Example:
+        >>> from otelhooks import policy
+        >>> from otelhooks.hooks.calls import Call
+        >>> from otelhooks.hooks.drive import drive
+        >>> rules = PolicySet([policy.deny("run_command")])
+        >>> drive(rules.evaluate(Call("run_command", {}))).message
+        "Denied by policy 'run_command'."
+    """
+
+    needs_context = False
+
+    def __init__(
+        self,
+        rules: Sequence[Policy | Sequence[Policy]] = (),
+        *,
+        mcp_servers: Sequence[types.BaseMcpServerConfig] | None = None,
+        default: Default = "allow",
+        mode: Mode = "enforce",
+        source: str = "code",
+        channel: bool = False,
+    ) -> None:
+        if default not in get_args(Default):
+            raise ConfigError(f"unknown default `{default}`", hint="one of allow, deny is meant")
+        if mode not in get_args(Mode):
+            raise ConfigError(f"unknown mode `{mode}`", hint="one of enforce, monitor is meant")
+        self.default: Default = default
+        self.mode: Mode = mode
+        self.mcp_servers = tuple(mcp_servers or ())
+        self._channel = channel
+        self._source = source
+        self._said: set[tuple[str, ...]] = set()
+        self._load([(policy, source) for policy in flatten_policies(rules)])
+
+    def _load(self, entries: list[tuple[Policy, str]]) -> None:
+        for policy, _ in entries:
+            if (
+                policy.decision is Decision.ASK_USER
+                and policy.ask_user is None
+                and not self._channel
+            ):
+                raise ConfigError(
+                    f"ASK_USER policy '{policy.label}' is missing an ask_user handler."
+                    " Provide one via policy.ask_user(tool, handler=...)."
+                )
+        self._entries = entries
+        contents: dict[str, list[str]] = {}
+        for policy, source in entries:
+            contents.setdefault(source, []).append(content(policy))
+        versions = {s: fingerprints.digest(*texts, length=12) for s, texts in contents.items()}
+        ids: dict[tuple[str, str], int] = {}
+        rules: list[Rule] = []
+        for order, (policy, source) in enumerate(entries):
+            own = rule_id(policy)
+            count = ids[source, own] = ids.get((source, own), 0) + 1
+            if count > 1 and policy.id is None:
+                own = f"{own}-{count}"  # rules that only their byte code tells apart
+            version = versions[source]
+            rules.append(
+                Rule(policy, order=order, source=source, version=version, mode=self.mode, id=own)
+            )
+        self.rules: tuple[Rule, ...] = tuple(rules)
+        servers = [ServerList(config, mode=self.mode) for config in self.mcp_servers]
+        settings = (self.default, self.mode, *(repr(config) for config in self.mcp_servers))
+        pairs = [f"{source}={version}" for source, version in versions.items()]
+        self.version = fingerprints.digest(*settings, *pairs, length=12)
+        self._fallback: tuple[Rule, ...] = ()
+        if self.default == "deny":
+            self._fallback = (_default_deny(self._source, self.mode, len(rules)),)
+        self._index = Index(self.rules, servers)
+        everything = (*self.rules, *self._fallback, *(s.rule for s in servers if s.is_limiting))
+        self.can_deny = any(rule.can_deny for rule in everything)
+        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self._lock = threading.Lock()
+        for config in self.mcp_servers:
+            for tool in (*(config.enabled_tools or ()), *(config.disabled_tools or ())):
+                self.check_tool(tool, config.name)
+
+    def with_rules(
+        self, rules: Sequence[Policy | Sequence[Policy]], *, source: str = "code"
+    ) -> PolicySet:
+        """Return a set that has these rules as well, loaded last.
+
+        Args:
+            rules: As for the constructor.
+            source: Their policy id.
+        """
+        added = [(policy, source) for policy in flatten_policies(rules)]
+        return self._with([*self._entries, *added])
+
+    def without(self, *rules: Policy | Rule) -> PolicySet:
+        """Return a set that does not have these rules.
+
+        Args:
+            rules: As they were given, or as the set has them; an equal rule counts.
+
+        Raises:
+            ConfigError: The set does not have one of them.
+        """
+        entries = list(self._entries)
+        for rule in rules:
+            policy = rule.policy if isinstance(rule, Rule) else rule
+            kept = [entry for entry in entries if entry[0] is not policy]
+            if len(kept) == len(entries):
+                kept = [entry for entry in entries if entry[0] != policy]
+            if len(kept) == len(entries):
+                raise ConfigError(f"no rule `{policy.label}` is loaded", hint="see `.rules`")
+            entries = kept
+        return self._with(entries)
+
+    def _with(self, entries: list[tuple[Policy, str]]) -> PolicySet:
+        new = PolicySet.__new__(PolicySet)
+        new.default, new.mode = self.default, self.mode
+        new.mcp_servers, new._channel, new._source = self.mcp_servers, self._channel, self._source
+        new._said = self._said
+        new._load(entries)
+        return new
+
+    def evaluate(
+        self, call: Call, context: Any = None, *, asked: bool = False
+    ) -> Generator[Run, Any, Ruling]:
+        """Decide about a call.
+
+        Yields only for predicates that are asynchronous. `KeyboardInterrupt`, `SystemExit` and
+        cancellation escape; whatever else a predicate raises denies.
+
+        Args:
+            call: With its final arguments; predicates see a copy of them.
+            context: The operation's; no rule reads it.
+            asked: A human has approved: ask rules that match allow, denies still deny.
+
+        Returns:
+            The ruling; not to be changed, since it may be shared.
+        """
+        key = (
+            call.name,
+            call.server,
+            call.claimed_server,
+            call.server_says,
+            call.canonical,
+            call.kind,
+        )
+        plan = self._plans.get(key) or self._plan(key)
+        settled = plan.approved if asked else plan.settled
+        if settled is not None:
+            return settled
+        observed: Observations = ()
+        evaluations = 0
+        view: Any = None
+        for rule in plan.rules:
+            if rule.fits_branch is not None and not rule.fits_branch(call.branch):
+                continue
+            test = rule.test
+            if test is not None:
+                evaluations += 1
+                try:
+                    if view is None:
+                        view = copy_json(call.args) if call.foreign is None else _no_view(call)
+                    subject = call.record() if rule.wants_call else view
+                    matches = test(subject)
+                    if matches is not True and matches is not False:
+                        if inspect.isawaitable(matches):
+                            matches = yield _wait(matches)
+                            if type(matches) is Raised:
+                                raise matches.error
+                        matches = bool(matches)
+                    if subject is not view or view != call.args:
+                        _check(call, view, subject)
+                except BaseException as error:
+                    if escapes(error):
+                        raise
+                    self._log_failure(rule, error)
+                    if view is not None and rule.wants_call:
+                        _restore(call, view)
+                    if not rule.monitored:
+                        message = f"Policy evaluation failed for policy '{rule.label}': "
+                        message += _repr(error)
+                        return Ruling(DENY, rule, message, error, observed, evaluations)
+                    observed += ((DENY, rule),)
+                    view = None  # the predicate may have changed it
+                    continue
+                if not matches:
+                    continue
+            if not rule.monitored or rule.decision == ALLOW:
+                return plan.ruling(rule, asked, observed, evaluations)
+            observed += ((rule.decision, rule),)
+        if not observed and evaluations < len(_UNMATCHED):
+            return _UNMATCHED[evaluations]
+        return Ruling(ALLOW, None, "", None, observed, evaluations)
+
+    def hides(self, tool: Call) -> Rule | None:
+        """Return the rule that takes a tool's definition out of model calls, or None.
+
+        A rule that hides counts only where it would deny whatever the arguments are.
+
+        Args:
+            tool: A call of it; the arguments do not matter.
+        """
+        for rule in self._candidates(tool):
+            if rule.fits_branch is not None and not rule.fits_branch(tool.branch):
+                continue
+            if rule.monitored and rule.decision != ALLOW:
+                continue
+            if rule.test is None:
+                return rule if rule.hide else None
+            if rule.decision != DENY:
+                return None
+        return None
+
+    def check_tool(self, name: str, server: str) -> tuple[Rule, ...]:
+        """Return bare deny and ask rules that name a server's tool, which they do not match.
+
+        Each is logged once. Called at load where a server's tools are known, by adapters when they
+        list them, and at a tool's first call.
+
+        Args:
+            name: The tool's.
+            server: Name of its server.
+        """
+        found = self._index.bare(name)
+        for rule in found:
+            key = ("bare", rule.policy_id, rule.id, server, name)
+            if key not in self._said:
+                self._said.add(key)
+                _log.warning(
+                    "rule `%s` does not match `%s` of server `%s`: a bare name is a local tool"
+                    "\nhint: write `%s/%s` or `*/%s`",
+                    rule.label,
+                    name,
+                    server,
+                    server,
+                    name,
+                    name,
+                )
+        return found
+
+    def _candidates(self, call: Call) -> tuple[Rule, ...]:
+        return (*self._index.candidates(call), *self._fallback)
+
+    def _plan(self, key: tuple[Any, ...]) -> _Plan:
+        name, server, claimed, says, canonical, kind = key
+        call = Call(
+            name,
+            {},
+            server=server,
+            claimed_server=claimed,
+            server_says=says,
+            canonical=canonical,
+            kind=kind,
+        )
+        local = not (server or claimed or says)
+        if not local and name not in canonical:
+            self.check_tool(name, server or says or "(unnamed)")
+        todays_name = types.normalize_builtin_tool_name(name) if local else name
+        plan = _Plan(self._candidates(call), str(todays_name))
+        with self._lock:
+            while len(self._plans) >= _TOOLS_KEPT:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = plan
+        return plan
+
+    def _log_failure(self, rule: Rule, error: BaseException) -> None:
+        key = ("failed", rule.policy_id, rule.id, type(error).__qualname__)
+        if key not in self._said:
+            self._said.add(key)
+            _log.error(
+                "rule `%s` of policy `%s` could not be evaluated and denies: %s",
+                rule.id,
+                rule.policy_id,
+                type(error).__qualname__,  # its text may hold arguments
+            )
+
+
+def _default_deny(source: str, mode: Mode, order: int) -> Rule:
+    """Return the rule that stands for ``default="deny"``."""
+    policy = Policy("*", Decision.DENY, name="default", id="default")
+    return Rule(policy, order=order, source=source, version="", mode=mode, id="default")
+
+
+def _wait(awaitable: Any) -> Run:
+    return Run(lambda: awaitable)
+
+
+def _no_view(call: Call) -> dict[str, Any]:
+    msg = f"no tool call but {type(call.foreign).__qualname__}"
+    raise TypeError(msg)
+
+
+def _check(call: Call, view: dict[str, Any], subject: Any) -> None:
+    """Raise if a predicate changed its argument in place: the copy, or the call itself."""
+    if subject is view or subject.args is not call.args or not same_json(view, call.args):
+        msg = "`when` changed the arguments in place"
+        raise ValueError(msg)
+
+
+def _restore(call: Call, view: dict[str, Any]) -> None:
+    """Put back the arguments of a call that a failed predicate was given, in the same objects."""
+    call.args.clear()
+    call.args.update(copy_json(view))
+
+
+def _repr(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # the exception's own code may raise anything
+        return type(error).__qualname__

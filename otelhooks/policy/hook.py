@@ -1,0 +1,95 @@
+"""`enforce`: rules as a hook, for use with a runner by hand or beside other hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otelhooks import types
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.base import PreToolCallDecideHook
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Raised, Run, adrive, arun
+from otelhooks.hooks.verdict import ASK, DENY, Ruling
+from otelhooks.policy.asking import ask_handler
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.rules import Policy, Rule, flatten_policies
+
+__all__ = ["PolicyHook", "enforce"]
+
+
+class PolicyHook(PreToolCallDecideHook):
+    """Decides about tool calls by rules.
+
+    Args:
+        judge: The rules.
+
+    Attributes:
+        judge: The rules; a dispatch of `HookRunner` puts calls to them directly.
+    """
+
+    def __init__(self, judge: PolicySet) -> None:
+        self.judge = judge
+
+    async def run(self, context: HookContext | None, data: types.ToolCall) -> types.HookResult:
+        """Decide about a call, and ask whom the rules say; fails closed.
+
+        Never suspends where predicates and handlers are synchronous.
+
+        Args:
+            context: Not needed.
+            data: Handed to predicates that take a `ToolCall`, and to handlers, as it is.
+        """
+        ruling = await adrive(self.judge.evaluate(Call.of(data), context))
+        if ruling.decision == ASK and isinstance(ruling.rule, Rule):
+            answer = await arun(Run(ask_handler, ruling.rule, data))
+            if type(answer) is Raised:
+                message = f"Policy evaluation failed for policy '{ruling.rule.label}': "
+                return _denied(ruling, message + repr(answer.error))
+            if answer is not True:
+                return _denied(ruling, ruling.message)
+            # Time has passed, and the handler had the call in its hands.
+            ruling = await adrive(self.judge.evaluate(Call.of(data), context, asked=True))
+        if ruling.decision == DENY:
+            return _denied(ruling, ruling.message)
+        return types.HookResult()
+
+
+def _denied(ruling: Ruling, message: str) -> types.HookResult:
+    rule = ruling.rule
+    return types.HookResult.model_validate(
+        {
+            "allow": False,
+            "message": message,
+            "rule_id": None if rule is None else rule.id,
+            "severity": None if rule is None else rule.severity,
+        }
+    )
+
+
+def enforce(
+    policies: Sequence[Policy | Sequence[Policy]],
+    *,
+    mcp_servers: Sequence[types.BaseMcpServerConfig] | None = None,
+) -> PolicyHook:
+    """Make a hook of rules.
+
+    Args:
+        policies: Rules, and lists of rules as builders for servers and presets return them.
+        mcp_servers: Configurations of the servers that rules may name; ``[]`` if unknown.
+
+    Raises:
+        ConfigError: A rule cannot be understood, has nobody to ask, or names a server's tool while
+            `mcp_servers` is None.
+
+    Example:
+        >>> hook = enforce([deny("run_command")])
+    """
+    flat = flatten_policies(policies)
+    if mcp_servers is None and any("/" in policy.tool for policy in flat):
+        raise ConfigError(
+            "MCP policies (containing '/') were detected, but 'mcp_servers' was not provided to"
+            " enforce(). You must pass the registered MCP servers to enable secure policy matching"
+            " and prevent silent bypasses."
+        )
+    return PolicyHook(PolicySet(flat, mcp_servers=mcp_servers))

@@ -1,0 +1,141 @@
+"""From a tool to the rules that can match it: dictionaries for names, a scan for globs only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.verdict import ALLOW
+from otelhooks.policy.rules import Decision, Mode, Policy, Rule
+from otelhooks.policy.selectors import EXACT, WILDCARD
+
+__all__ = ["Index", "ServerList"]
+
+
+class ServerList:
+    """The ``enabled_tools`` or ``disabled_tools`` of a server's configuration, as a deny.
+
+    Args:
+        config: The server's.
+        mode: Mode of the set.
+
+    Attributes:
+        server: Name of the server.
+        is_limiting: Whether the configuration has either list.
+        rule: What denies are recorded under.
+    """
+
+    __slots__ = ("_disabled", "_enabled", "is_limiting", "rule", "server")
+
+    def __init__(self, config: types.BaseMcpServerConfig, *, mode: Mode) -> None:
+        self.server = config.name
+        self._enabled = None if config.enabled_tools is None else frozenset(config.enabled_tools)
+        self._disabled = frozenset(config.disabled_tools or ())
+        self.is_limiting = self._enabled is not None or bool(self._disabled)
+        name = f"{config.name}/{'disabled' if self._enabled is None else 'enabled'}_tools"
+        policy = Policy(f"{config.name}/*", Decision.DENY, name=name, id=name, hide=True)
+        self.rule = Rule(policy, order=-1, source="mcp_servers", version="", mode=mode, id=name)
+        self.rule.level = 0  # beside exact denies: no rule that names the tool lifts it
+
+    def denies(self, tool: str) -> bool:
+        """Say whether the lists leave a tool out."""
+        return tool in self._disabled or (self._enabled is not None and tool not in self._enabled)
+
+
+class Index:
+    """All rules, by what their tool part says.
+
+    Args:
+        rules: Of one set.
+        servers: Lists of its servers.
+    """
+
+    def __init__(self, rules: Iterable[Rule], servers: Iterable[ServerList]) -> None:
+        self._servers = tuple(servers)
+        self._local: dict[str, list[Rule]] = {}
+        self._of_server: dict[tuple[str, str], list[Rule]] = {}
+        self._of_any_server: dict[str, list[Rule]] = {}
+        self._kinds: dict[str, list[Rule]] = {}
+        self._local_globs: list[Rule] = []
+        self._server_globs: list[Rule] = []
+        self._wildcards: list[Rule] = []
+        for rule in rules:
+            selector = rule.selector
+            if selector.specificity == WILDCARD:
+                self._wildcards.append(rule)
+            elif selector.kind is not None:
+                self._kinds.setdefault(selector.kind, []).append(rule)
+            elif selector.specificity != EXACT:
+                globs = self._local_globs if selector.server is None else self._server_globs
+                globs.append(rule)
+            elif selector.server is None:
+                self._local.setdefault(selector.tool, []).append(rule)
+            else:
+                key = (selector.server, selector.tool)
+                self._of_server.setdefault(key, []).append(rule)
+                self._of_any_server.setdefault(selector.tool, []).append(rule)
+
+    def candidates(self, call: Call) -> list[Rule]:
+        """Return the rules that can match a call of a tool, in the order in which they are tried.
+
+        Args:
+            call: Its arguments and agent do not matter.
+        """
+        server, says = call.server or None, call.server_says or None
+        if call.claimed_server and server is not None:
+            # An adapter that says both does not know the application's name: take the safe reading.
+            server, says = None, says or server
+        if server is not None:
+            found = self._named(call, server, says)
+        elif call.claimed_server or says is not None:
+            found = self._unnamed(call)
+        else:
+            todays_name = str(types.normalize_builtin_tool_name(call.name))
+            found = self._bare((call.name, todays_name, *call.canonical))
+            found += self._kinds.get(call.kind or "", ())
+        unique = {id(rule): rule for rule in (*found, *self._wildcards)}
+        return sorted(unique.values(), key=lambda rule: (rule.level, rule.order))
+
+    def bare(self, name: str) -> tuple[Rule, ...]:
+        """Return deny and ask rules for local tools of a name."""
+        return tuple(_strict(self._bare((name,))))
+
+    def _bare(self, names: Sequence[str]) -> list[Rule]:
+        found = [rule for name in names for rule in self._local.get(name, ())]
+        globs = self._local_globs
+        return found + [r for r in globs if any(map(r.selector.fits_tool, names))]
+
+    def _named(self, call: Call, server: str, says: str | None) -> list[Rule]:
+        """Return rules for a tool of a server that the application named.
+
+        What the server calls itself, and canonical names, which are names of local tools, match
+        deny and ask rules only. So does a reading of ``a/b/c`` as tool ``b/c`` of server ``a``,
+        where the server is called ``a/b``: rules are read that way.
+        """
+        found = self._of(server, call.name)
+        doubtful = self._bare(call.canonical)
+        if says is not None:
+            doubtful += self._of(says, call.name)
+        if "/" in server:
+            doubtful += self._of(*f"{server}/{call.name}".split("/", 1))
+        found += _strict(doubtful)
+        found += self._kinds.get(call.kind or "", ())
+        names = (server, says)
+        return found + [s.rule for s in self._servers if s.server in names and s.denies(call.name)]
+
+    def _unnamed(self, call: Call) -> list[Rule]:
+        """Return rules for a tool of a server without a name: denies and asks of every server."""
+        doubtful = self._bare(call.canonical)
+        doubtful += self._of_any_server.get(call.name, ())
+        doubtful += [r for r in self._server_globs if r.selector.fits_tool(call.name)]
+        doubtful += self._kinds.get(call.kind or "", ())
+        return [*_strict(doubtful), *(s.rule for s in self._servers if s.denies(call.name))]
+
+    def _of(self, server: str, tool: str) -> list[Rule]:
+        globs = [r for r in self._server_globs if r.selector.fits(server, tool)]
+        return [*self._of_server.get((server, tool), ()), *globs]
+
+
+def _strict(rules: Iterable[Rule]) -> list[Rule]:
+    return [rule for rule in rules if rule.decision != ALLOW]

@@ -1,0 +1,201 @@
+"""Predicates of rules (`when`): what each one takes is read once, at load.
+
+A predicate takes nothing, the argument dict, or, by the annotation of its first parameter, a
+pydantic model parsed from the arguments or the `ToolCall`. It is sync or async.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types as python_types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pydantic
+
+from otelhooks import types
+from otelhooks.errors import ConfigError
+
+__all__ = ["AllOf", "Test", "read"]
+
+# Names that a dict of arguments goes by; understood even where they cannot be resolved, since they
+# are often imported for the type checker only.
+_DICT_NAMES = frozenset(("dict", "Dict", "Mapping", "MutableMapping", "Any", "object", "JSON"))
+
+
+class AllOf:
+    """Several predicates, all of which must hold.
+
+    Args:
+        predicates: Tested in order; the first that does not hold ends it.
+    """
+
+    __slots__ = ("predicates",)
+
+    def __init__(self, *predicates: Callable[..., Any]) -> None:
+        self.predicates = predicates
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AllOf) and self.predicates == other.predicates
+
+    def __hash__(self) -> int:
+        return hash(self.predicates)
+
+    def __call__(self, call: types.ToolCall) -> Any:
+        """Test a call; the answer may be awaitable."""
+        return read(self, "").function(call)
+
+
+class Test(typing.NamedTuple):
+    """A predicate as the engine calls it.
+
+    Attributes:
+        function: Takes one thing; its answer may be awaitable.
+        wants_call: Whether that is the `ToolCall`; else it is the argument dict.
+    """
+
+    function: Callable[[Any], Any]
+    wants_call: bool
+
+
+def read(when: Callable[..., Any], label: str) -> Test:
+    """Read what a predicate takes.
+
+    Args:
+        when: As the rule has it.
+        label: The rule's, for errors.
+
+    Raises:
+        ConfigError: It is not callable, or cannot be called with what rules have to give.
+    """
+    if isinstance(when, AllOf):
+        return Test(_all([_of_call(read(each, label)) for each in when.predicates]), True)
+    if not callable(when):
+        raise ConfigError(
+            f"rule `{label}`: `when` is not callable: {when!r}",
+            hint="give a function of the arguments that returns a bool",
+        )
+    try:
+        signature = inspect.signature(when)
+    except (ValueError, TypeError):  # a function in C may have none
+        return Test(when, False)
+    parameters = list(signature.parameters.values())
+    if not parameters:
+        return Test(_of_nothing(when), False)
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        raise ConfigError(
+            f"rule `{label}`: `when` cannot be called with the arguments: {error}",
+            hint="let it take one parameter, or none",
+        ) from error
+    annotation = _annotation(when, parameters[0], label)
+    if issubclass(annotation, types.ToolCall):
+        return Test(when, True)
+    if issubclass(annotation, pydantic.BaseModel):
+        return Test(_of_model(when, annotation), False)
+    return Test(when, False)
+
+
+def _of_nothing(when: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda _args: when()
+
+
+def _of_model(when: Callable[..., Any], model: type[pydantic.BaseModel]) -> Callable[[Any], Any]:
+    return lambda args: when(model.model_validate(args))
+
+
+def _of_call(test: Test) -> Callable[[types.ToolCall], Any]:
+    function = test.function
+    return function if test.wants_call else lambda call: function(call.args)
+
+
+def _all(functions: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def test(call: Any) -> Any:
+        for index, function in enumerate(functions):
+            value = function(call)
+            if inspect.isawaitable(value):
+                return rest(value, call, index + 1)
+            if not value:
+                return False
+        return True
+
+    async def rest(value: Awaitable[Any], call: Any, index: int) -> bool:
+        if not await value:
+            return False
+        for function in functions[index:]:
+            value = function(call)
+            if not (await value if inspect.isawaitable(value) else value):
+                return False
+        return True
+
+    return test
+
+
+def _annotation(when: Callable[..., Any], parameter: inspect.Parameter, label: str) -> type[Any]:
+    """Return the class that the first parameter is annotated with, `object` if with none.
+
+    Raises:
+        ConfigError: It is a text that means nothing where the predicate was defined, or several
+            models.
+    """
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = _resolve(when, annotation, label)
+    classes = _classes(annotation) - {type(None)}
+    if len(classes) == 1:
+        return classes.pop()
+    if any(issubclass(each, pydantic.BaseModel) for each in classes):
+        raise ConfigError(
+            f"rule `{label}`: `when` takes one of several: {annotation}",
+            hint="annotate it with one model, `ToolCall` or a dict",
+        )
+    return object
+
+
+def _classes(annotation: Any) -> set[type[Any]]:
+    """Return the classes that an annotation may stand for: several for a union."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _classes(typing.get_args(annotation)[0])
+    if origin in {typing.Union, python_types.UnionType}:
+        return {each for member in typing.get_args(annotation) for each in _classes(member)}
+    found = annotation if origin is None else origin
+    return {found} if isinstance(found, type) else {object}
+
+
+def _resolve(when: Callable[..., Any], text: str, label: str) -> Any:
+    """Evaluate an annotation that is a text, in the names its function can see."""
+    name = text.split("[", 1)[0].rsplit(".", 1)[-1].strip("\"' ")
+    function: Any = inspect.unwrap(when)
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    function = getattr(function, "__func__", function)
+    try:
+        # The text is the rule's own code, not input.
+        return eval(text, getattr(function, "__globals__", {}), _captured(function))
+    except Exception as error:
+        if name == "ToolCall":
+            return types.ToolCall
+        if name in _DICT_NAMES:
+            return Mapping
+        raise ConfigError(
+            f"rule `{label}`: the annotation `{text}` of `when` cannot be resolved: {error}",
+            hint="import that name at run time, or leave the annotation out",
+        ) from error
+
+
+def _captured(function: Any) -> dict[str, Any]:
+    """Return what a function has captured of the function that it was defined in."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found

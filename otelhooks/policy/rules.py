@@ -1,0 +1,306 @@
+"""Rules: what a user writes (`Policy`), and what the engine makes of it at load (`Rule`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, cast, get_args
+
+from typing_extensions import Self
+
+from otelhooks import types
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY
+from otelhooks.policy import fingerprints, predicates
+from otelhooks.policy.asking import BoundHandler, bind_handler
+from otelhooks.policy.selectors import Selector, glob_matcher
+
+__all__ = [
+    "AskUserHandler",
+    "AutoPolicy",
+    "Decision",
+    "Mode",
+    "Policy",
+    "Predicate",
+    "Rule",
+    "Severity",
+    "flatten_policies",
+]
+
+Predicate = Callable[..., bool | Awaitable[bool]]
+"""Says whether a rule applies: takes the argument dict, a model, the ToolCall, or nothing."""
+AskUserHandler = Callable[..., bool | Awaitable[bool]]
+"""Says whether a call may run: takes the ToolCall, and the rule's reason if it wants to."""
+Severity = Literal["low", "medium", "high", "critical"]
+Mode = Literal["enforce", "monitor"]
+
+
+class Decision(enum.Enum):
+    """What a rule says about the calls that it matches."""
+
+    APPROVE = "APPROVE"
+    DENY = "DENY"
+    ASK_USER = "ASK_USER"
+
+
+_WORDS = {Decision.APPROVE: ALLOW, Decision.DENY: DENY, Decision.ASK_USER: ASK}
+_RANK = {DENY: 0, ASK: 1, ALLOW: 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """A rule, as it is written.
+
+    Attributes:
+        tool: Which calls it is about; see `otelhooks.policy.selectors`.
+        decision: What it says about them.
+        when: Predicate that must hold; None for always.
+        ask_user: Who is asked, for `Decision.ASK_USER`.
+        name: What messages call it; the tool's name if empty.
+        reason: Takes the place of the standard message; handlers get it.
+        id: Stable name for spans, metrics and alerts; a hash of the rule if None.
+        severity: For spans, metrics and alerts.
+        mode: ``monitor`` records and does not enforce; None takes the mode of the set.
+        agent: Glob on the branch of agents, such as ``orchestrator/*``; None for every agent.
+        veto: A deny that comes before every other rule, in any mode.
+        hide: A deny that also takes the tool's definition out of model calls.
+
+    Raises:
+        ConfigError: Something it says is not understood.
+    """
+
+    tool: str
+    decision: Decision
+    when: Predicate | None = None
+    ask_user: AskUserHandler | None = None
+    name: str = ""
+    reason: str = ""
+    id: str | None = None
+    severity: Severity | None = None
+    mode: Mode | None = None
+    agent: str | None = None
+    veto: bool = False
+    hide: bool = False
+
+    def __post_init__(self) -> None:
+        tool: Any = self.tool
+        if not isinstance(tool, str):
+            raise ConfigError(f"`{tool!r}` is no tool name", hint="give a text")
+        object.__setattr__(self, "tool", str(types.normalize_builtin_tool_name(tool)))
+        object.__setattr__(self, "_selector", Selector(self.tool))
+        self._check("decision", self.decision, tuple(Decision))
+        self._check("severity", self.severity, (None, *get_args(Severity)))
+        self._check("mode", self.mode, (None, *get_args(Mode)))
+        for field in ("name", "reason", "id", "agent"):
+            value = getattr(self, field)
+            if not isinstance(value, str) and (value is not None or field in {"name", "reason"}):
+                raise ConfigError(f"rule `{self.label}`: {field} is no text: {value!r}")
+        for field in ("when", "ask_user"):
+            value = getattr(self, field)
+            if value is not None and not callable(value):
+                raise ConfigError(
+                    f"rule `{self.label}`: `{field}` is not callable: {value!r}",
+                    hint="give a function",
+                )
+        if (self.veto or self.hide) and self.decision is not Decision.DENY:
+            raise ConfigError(f"rule `{self.label}`: only a deny can be a veto or hide a tool")
+        if self.veto and self.mode == "monitor":
+            raise ConfigError(
+                f"rule `{self.label}`: a veto holds in any mode", hint="use `policy.deny`"
+            )
+        if self.agent is not None:
+            glob_matcher(self.agent)
+
+    def _check(self, field: str, value: object, known: Sequence[object]) -> None:
+        if value not in known:
+            words = ", ".join(str(word) for word in known if word is not None)
+            raise ConfigError(
+                f"rule `{self.label}`: unknown {field} `{value}`", hint=f"one of {words} is meant"
+            )
+
+    @property
+    def auto(self) -> bool:
+        """Whether a safety assessor is meant to decide; see `AutoPolicy`."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """What messages call the rule."""
+        return self.name or self.tool
+
+    @property
+    def selector(self) -> Selector:
+        """The tool part, read."""
+        return self.__dict__["_selector"]
+
+    def only_when(self, predicate: Predicate) -> Self:
+        """Return a copy that applies only when `predicate` holds, and what it had before.
+
+        Args:
+            predicate: As ``when``.
+        """
+        when = predicate if self.when is None else predicates.AllOf(self.when, predicate)
+        return dataclasses.replace(self, when=when)
+
+
+@dataclasses.dataclass(frozen=True)
+class AutoPolicy(Policy):
+    """A rule for every tool that a safety assessor would have to clear.
+
+    No assessor runs in this process, and what nobody assessed is not allowed: the rule denies every
+    call that no more specific rule allows, or asks, with a handler.
+
+    Attributes:
+        model: Model that google-antigravity's harness assesses with; not used here.
+    """
+
+    tool: str = dataclasses.field(default="*", init=False, repr=False)
+    decision: Decision = dataclasses.field(default=Decision.DENY, init=False, repr=False)
+    when: Predicate | None = dataclasses.field(default=None, init=False, repr=False)
+    reason: str = dataclasses.field(default="", init=False, repr=False)
+    name: str = "auto"
+    ask_user: AskUserHandler | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        asks = self.ask_user is not None
+        object.__setattr__(self, "decision", Decision.ASK_USER if asks else Decision.DENY)
+        super().__post_init__()
+
+    @property
+    def auto(self) -> bool:
+        """Whether a safety assessor is meant to decide: yes."""
+        return True
+
+
+class Rule:
+    """A policy as the engine has it: everything about it that can be known at load.
+
+    Args:
+        policy: What the user wrote.
+        order: Place in load order, starts at 0.
+        source: Policy id: a file's stem, or ``code``.
+        version: Content hash of the source.
+        mode: Mode of the set, for a policy that has none.
+        id: Id of the rule within its source.
+
+    Attributes:
+        decision: ``allow``, ``deny`` or ``ask``.
+        level: 0 to 8: exact deny, ask, allow; pattern deny, ...; a veto is -1.
+        monitored: Recorded, not enforced.
+        test: The predicate as a function of the argument dict, or of the call.
+        wants_call: Which of the two.
+        fits_branch: Whether the rule is for an agent; None for every one.
+        handler: Who is asked, as the user gave it.
+        ask: The handler as a function of call and reason.
+
+    Raises:
+        ConfigError: Its predicate or handler cannot be called.
+    """
+
+    __slots__ = (
+        "ask",
+        "decision",
+        "fits_branch",
+        "handler",
+        "hide",
+        "id",
+        "label",
+        "level",
+        "monitored",
+        "order",
+        "policy",
+        "policy_id",
+        "policy_version",
+        "reason",
+        "selector",
+        "severity",
+        "test",
+        "veto",
+        "wants_call",
+    )
+
+    def __init__(
+        self, policy: Policy, *, order: int, source: str, version: str, mode: Mode, id: str
+    ) -> None:
+        self.policy = policy
+        self.id = id
+        self.policy_id = source
+        self.policy_version = version
+        self.order = order
+        self.label = policy.label
+        self.reason = policy.reason
+        self.severity: str | None = policy.severity
+        self.selector = policy.selector
+        self.veto = policy.veto
+        self.hide = policy.hide
+        self.decision = _WORDS[policy.decision]
+        self.level = -1 if policy.veto else 3 * self.selector.specificity + _RANK[self.decision]
+        self.monitored = not policy.veto and (policy.mode or mode) == "monitor"
+        self.fits_branch = None if policy.agent is None else glob_matcher(policy.agent)
+        self.test: Callable[[Any], Any] | None = None
+        self.wants_call = False
+        if policy.when is not None:
+            self.test, self.wants_call = predicates.read(policy.when, policy.label)
+        self.handler: AskUserHandler | None = policy.ask_user
+        self.ask: BoundHandler | None = None
+        if policy.ask_user is not None:
+            self.ask = bind_handler(policy.ask_user)
+
+    @property
+    def can_deny(self) -> bool:
+        """Whether a call can be held up by this rule; a predicate that raises denies."""
+        return not self.monitored and (self.decision != ALLOW or self.test is not None)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether it depends on the call if the rule applies to a tool that it names."""
+        return self.test is not None or self.fits_branch is not None
+
+    def __repr__(self) -> str:
+        return f"Rule({self.policy_id}/{self.id}: {self.decision} {self.policy.tool})"
+
+
+def rule_id(policy: Policy) -> str:
+    """Return a rule's given id, or one made of its label and a hash of what it does."""
+    if policy.id is not None:
+        return policy.id
+    word = _WORDS[policy.decision]
+    when = fingerprints.describe(policy.when, code=False)
+    agent = policy.agent or ""
+    kind = f"{policy.veto}{policy.hide}"
+    digest = fingerprints.digest(policy.tool, word, policy.name, agent, kind, when, length=8)
+    return f"{'veto' if policy.veto else word}_{policy.label}_{digest}"
+
+
+def content(policy: Policy) -> str:
+    """Return all that a policy says, as one text for the version of its source."""
+    fields = {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy)}
+    return fingerprints.describe(fields, code=True)
+
+
+def flatten_policies(policies: Sequence[Policy | Sequence[Policy]]) -> list[Policy]:
+    """Return rules and lists of rules as one list.
+
+    Args:
+        policies: Rules, and what builders for servers and presets return.
+
+    Raises:
+        ConfigError: Something in it is no rule.
+    """
+    given: Any = policies
+    if isinstance(given, Policy):
+        raise ConfigError("a list of rules is wanted, not one rule", hint="write [rule]")
+    flat: list[Policy] = []
+    for entry in given:
+        if isinstance(entry, Policy):
+            flat.append(entry)
+        elif isinstance(entry, Sequence) and not isinstance(entry, (str, bytes)):
+            for policy in cast("Sequence[Any]", entry):
+                if not isinstance(policy, Policy):
+                    raise ConfigError(f"Expected Policy, got {type(policy)}")
+                flat.append(policy)
+        else:
+            raise ConfigError(f"Expected Policy or Sequence of Policies, got {type(entry)}")
+    return flat

@@ -1,0 +1,120 @@
+"""What the tool part of a rule may say, read once: a name, a glob, a server's tool, a kind, all.
+
+======================  ==========================================  ===========
+text                    matches                                     specificity
+======================  ==========================================  ===========
+``run_command``         a local tool of that name                   exact
+``github/create_pr``    one tool of one server                      exact
+``github/*``            every tool of one server                    pattern
+``delete_*``            local tools whose name fits                 pattern
+``*/delete_*``          tools of any server whose name fits         pattern
+``kind:shell``          tools that an adapter says are of the kind  pattern
+``*``                   every call                                  wildcard
+======================  ==========================================  ===========
+
+Globs know ``*``, ``?`` and ``[...]`` and are case-sensitive. Anything else is an error at load.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import re
+from collections.abc import Callable
+
+from otelhooks.errors import ConfigError
+
+__all__ = ["EXACT", "KINDS", "PATTERN", "WILDCARD", "Selector", "glob_matcher"]
+
+KINDS = ("shell", "file_read", "file_write", "net")
+"""Kinds of tools that an adapter can tell."""
+
+EXACT, PATTERN, WILDCARD = 0, 1, 2
+
+_GLOB = re.compile(r"[*?\[\]]")
+_COMPLETE_SET = re.compile(r"\[!?\]?[^\]]*\]")
+
+
+@functools.lru_cache(maxsize=4096)
+def glob_matcher(pattern: str) -> Callable[[str], object]:
+    """Return a function that says whether a text fits a glob; it returns None where it does not.
+
+    Args:
+        pattern: ``*`` any text, also across ``/``; ``?`` one character; ``[...]`` one of a set.
+
+    Raises:
+        ConfigError: The pattern has a bracket that is not closed, or ``**``.
+    """
+    if re.search(r"[\[\]]", _COMPLETE_SET.sub("", pattern)):
+        raise ConfigError(f"`{pattern}`: a bracket without its other half", hint="write `[...]`")
+    if "**" in pattern:
+        raise ConfigError(f"`{pattern}`: `**` is not known", hint="`*` already crosses `/`")
+    return re.compile(fnmatch.translate(pattern)).match
+
+
+class Selector:
+    """The tool part of one rule.
+
+    Args:
+        text: As the rule has it.
+
+    Attributes:
+        kind: Kind of tool, for a ``kind:`` selector.
+        server: Server part, None for a local tool.
+        tool: Tool part.
+        specificity: `EXACT`, `PATTERN` or `WILDCARD`.
+
+    Raises:
+        ConfigError: The text is no selector.
+    """
+
+    __slots__ = ("_server_fits", "_tool_fits", "kind", "server", "specificity", "text", "tool")
+
+    def __init__(self, text: str) -> None:
+        if not text or text != text.strip() or not text.isprintable():
+            raise ConfigError(
+                f"`{text}` is no tool: it is empty, or has blanks around it or control characters",
+                hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
+            )
+        self.text = text
+        self.kind: str | None = None
+        self.server: str | None = None
+        self.tool = text
+        if text == "*":
+            self.specificity = WILDCARD
+            return
+        if text.startswith("kind:"):
+            self.kind = text.removeprefix("kind:")
+            if self.kind not in KINDS:
+                raise ConfigError(
+                    f"unknown kind `{self.kind}`", hint=f"one of {', '.join(KINDS)} is meant"
+                )
+            self.specificity = PATTERN
+            return
+        if "/" in text:
+            self.server, self.tool = text.split("/", 1)
+            if not self.server or not self.tool:
+                raise ConfigError(
+                    f"`{text}`: a server or a tool is missing", hint="write `server/tool`"
+                )
+        self._server_fits = _fits(self.server)
+        self._tool_fits = _fits(self.tool)
+        globs = _GLOB.search(text)
+        self.specificity = EXACT if globs is None else PATTERN
+
+    def __reduce__(self) -> tuple[type[Selector], tuple[str]]:
+        return Selector, (self.text,)
+
+    def fits_tool(self, name: str) -> bool:
+        """Say whether the tool part fits a name."""
+        return bool(self._tool_fits(name))
+
+    def fits(self, server: str, name: str) -> bool:
+        """Say whether a selector with a server part fits a server's tool."""
+        return bool(self._server_fits(server) and self._tool_fits(name))
+
+
+def _fits(part: str | None) -> Callable[[str], object]:
+    if part is None:
+        return lambda _: False
+    return glob_matcher(part) if _GLOB.search(part) else lambda name: name == part
