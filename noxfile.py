@@ -12,7 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import nox
 
@@ -111,6 +113,184 @@ def pyproject_hash() -> str:
     return hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
 
 
+def pytest(session: nox.Session, python: str, *arguments: str, **options: Any) -> None:
+    """Run tests with a Python; without further arguments those of `testpaths`."""
+    session.run(python, "-m", "pytest", *arguments, *session.posargs, **options)
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """The fast tests in `.venv`: unit, public API, documentation. No framework, no server."""
+    pytest(session, sys.executable)
+
+
+@nox.session
+@nox.parametrize("version", [nox.param(version, id=version) for version in PYTHONS])
+def unit(session: nox.Session, version: str) -> None:
+    """The fast tests on another Python, where this machine has it."""
+    base = interpreter(version)
+    if base is None:
+        session.skip(f"no Python {version} on this machine")
+    pytest(session, environment(session, "dev", base))
+
+
+@nox.session
+def otel_oldest(session: nox.Session) -> None:
+    """The fast tests with the lowest version of every dependency, OpenTelemetry 1.39 among them."""
+    pytest(session, environment(session, "otel-oldest"))
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Every branch of `hooks` and `policy` is taken by the fast tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"COVERAGE_FILE": str(Path(folder, "coverage"))}
+        run = (sys.executable, "-m", "coverage")
+        session.run(*run, "run", "-m", "pytest", *session.posargs, env=env)
+        session.run(
+            *(*run, "report", "--show-missing", "--skip-covered", "--fail-under", "100"),
+            *("--include", "otelhooks/hooks/*,otelhooks/policy/*"),
+            env=env,
+        )
+
+
+@nox.session
+@nox.parametrize(
+    ("name", "age"),
+    [
+        nox.param(name, age, id=f"{name}-{age}")
+        for name in FRAMEWORKS
+        for age in ("latest", "oldest")
+    ],
+)
+def frameworks(session: nox.Session, name: str, age: str) -> None:
+    """An adapter's contract against the real framework, newest or oldest version."""
+    subject, modules = FRAMEWORKS[name]
+    python = environment(session, f"{name}-{age}")
+    session.run(python, "-c", f"import {', '.join(modules)}")
+    files = sorted((ROOT / "tests" / "frameworks").glob(f"test_{subject}*.py"))
+    if not files:
+        session.error(f"there is no `tests/frameworks/test_{subject}*.py`")
+    pytest(session, python, *map(str, files), "tests/test_public_api.py")
+
+
+@nox.session
+def prove(session: nox.Session) -> None:
+    """Each framework of the demo, scripted against a deny: no denied body runs."""
+    session.run(environment(session, "demo"), "-m", "otelhooks", "doctor", "--prove")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Real agents of three frameworks, allowed, denied, asked, rewritten and recovered."""
+    session.run(environment(session, "demo"), "-m", "otelhooks", "demo", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Print each budget beside its figure, all measured in this run."""
+    session.run(environment(session, "demo"), "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style: ruff's rules and its format."""
+    session.run(sys.executable, "-m", "ruff", "check", ".")
+    session.run(sys.executable, "-m", "ruff", "format", "--check", ".")
+
+
+@nox.session
+def typing(session: nox.Session) -> None:
+    """Types: strict inside, complete outside, and what the public API promises to callers."""
+    pyright = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable)
+    session.run(*pyright)
+    session.run(*pyright, "tests/typing")
+    session.run(*pyright, "--verifytypes", "otelhooks", "--ignoreexternal")
+
+
+# Run by a Python that has nothing but the wheel and what it asks for.
+SMOKE = """
+import otelhooks
+from otelhooks import errors, policy
+
+assert "site-packages" in otelhooks.__file__, otelhooks.__file__
+ran = []
+
+@otelhooks.tool
+def danger() -> str:
+    ran.append("danger")
+    return "done"
+
+@otelhooks.tool
+def safe() -> str:
+    ran.append("safe")
+    return "done"
+
+otelhooks.instrument(policies=[policy.deny("danger")])
+assert safe() == "done"
+try:
+    danger()
+except errors.Denied:
+    pass
+otelhooks.uninstrument()
+assert ran == ["safe"], ran
+print("otelhooks", otelhooks.__version__, "denies and allows")
+"""
+
+
+def wheel_in(session: nox.Session, folder: Path, *groups: str) -> str:
+    """Build the wheel by way of the sdist, install it in an environment of its own in a folder.
+
+    Args:
+        session: The session that asks.
+        folder: Empty folder, takes archives and environment.
+        groups: Dependency groups to add.
+
+    Returns:
+        Path of the environment's Python.
+    """
+    session.run("uv", "build", "--quiet", "--out-dir", str(folder / "dist"))
+    (wheel,) = (folder / "dist").glob("*.whl")
+    session.run("uv", "venv", "--quiet", "--python", sys.executable, str(folder / "env"))
+    python = str(folder / "env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+    session.run(
+        *("uv", "pip", "install", "--python", python, "--constraints", "tests/locks/dev.txt"),
+        *(str(wheel), *(part for group in groups for part in ("--group", group))),
+    )
+    return python
+
+
+def smoke(session: nox.Session, python: str, folder: Path) -> None:
+    """Deny and allow a plain tool, and show the command's help, away from the repository."""
+    env = {"OTELHOOKS_STORE": str(folder / "store.db"), "XDG_DATA_HOME": str(folder / "data")}
+    with session.chdir(folder):
+        session.run(python, "-I", "-c", SMOKE, env=env)
+        session.run(str(Path(python).with_name("otelhooks")), "--help", env=env, silent=True)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """The fast tests against the built wheel, from a folder without our sources."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        python = wheel_in(session, folder, "test")
+        smoke(session, python, folder)
+        copy = folder / "elsewhere"
+        shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("locks"))
+        for part in ("docs", "README.md", "CHANGELOG.md", "pyproject.toml"):
+            source = ROOT / part
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / part)
+        with session.chdir(copy):
+            pytest(session, python)
+
+
+@nox.session
+def minimal(session: nox.Session) -> None:
+    """The bare package, with nothing but its dependencies, imports and denies."""
+    with tempfile.TemporaryDirectory() as name:
+        smoke(session, wheel_in(session, Path(name)), Path(name))
+
+
 @nox.session
 def locks(session: nox.Session) -> None:
     """Resolve every lock anew: newest versions as of today, oldest as pyproject.toml says.
@@ -135,4 +315,4 @@ def locks(session: nox.Session) -> None:
 @nox.parametrize("lock", [nox.param(name, id=name) for name in LOCK_ARGUMENTS])
 def env(session: nox.Session, lock: str) -> None:
     """Make the environment of one lock file and print its Python."""
-    print(environment(session, lock))
+    sys.stdout.write(f"{environment(session, lock)}\n")

@@ -1,0 +1,85 @@
+# Needs Python >= 3.10 with pip, and make; everything else is set up by the target that needs it.
+# The work is in noxfile.py: these targets make `.venv` and call its sessions.
+
+# The sessions, then what .ci/run runs, in its order: the quick ones first.
+CHECKS := lint types test minimal wheel demo prove coverage otel-oldest pythons frameworks
+TARGETS := $(CHECKS) bench locks
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
+NOX = .venv/bin/python -m nox --session
+
+# A private uv goes first on the path; it is installed where there is none, or one too old.
+export PATH := $(CACHE)/uv/bin:$(PATH)
+# Never another Python than those of this machine, never an environment that happens to be active.
+export UV_PYTHON_DOWNLOADS := never
+unexport VIRTUAL_ENV
+export PIP_ROOT_USER_ACTION := ignore
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# What `.venv` is made from; it is made anew when this changes.
+WANTED = $$(cat pyproject.toml tests/locks/dev.txt | cksum)
+
+.PHONY: help setup check clean env $(TARGETS)
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | sort | expand -t 14
+
+setup: ## make or update .venv from tests/locks/dev.txt
+	@if [ "$$(cat .venv/otelhooks-ready 2>/dev/null)" = "$(WANTED)" ] \
+		&& .venv/bin/python -c "import otelhooks" 2>/dev/null; then exit 0; fi; set -e; \
+	python=; for each in "$$PYTHON" python3.13 python3.12 python3.11 python3.10 python3 python; do \
+		if [ -n "$$each" ] && $$each -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+			2>/dev/null; then python=$$each; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo 'error: there is no Python 3.10 or newer on the path' >&2; \
+		echo 'hint: name one: `make PYTHON=/path/to/python3 ...`' >&2; exit 1; \
+	fi; \
+	if ! uv pip install --help 2>/dev/null | grep -q -e --group; then \
+		echo "setup: installing uv into $(CACHE)/uv, with pip"; \
+		$$python -m pip install --quiet --upgrade --target "$(CACHE)/uv" 'uv>=0.9,<1'; \
+	fi; \
+	echo "setup: making .venv with $$($$python --version) from tests/locks/dev.txt"; \
+	if ! .venv/bin/python -c '' 2>/dev/null; then \
+		uv venv --quiet --clear --python "$$(command -v $$python)" .venv; \
+	fi; \
+	uv pip sync --python .venv tests/locks/dev.txt; \
+	uv pip install --python .venv --no-deps --editable .; \
+	echo "$(WANTED)" > .venv/otelhooks-ready
+
+demo: ## real agents of three frameworks under a policy, in the terminal
+test: ## the fast tests
+lint: ## ruff: rules and format
+types: ## pyright: strict inside, complete outside
+frameworks: ## each adapter against the newest and oldest version of its framework
+coverage: ## every branch of hooks and policy
+otel-oldest: ## the fast tests with OpenTelemetry 1.39 and every other lower bound
+pythons: ## the fast tests on each Python of this machine
+wheel: ## the fast tests against the built wheel, in another folder
+minimal: ## the bare package imports and denies
+prove: ## `doctor --prove` with the frameworks of the demo
+bench: ## each budget beside its figure
+locks: ## resolve every file in tests/locks anew
+
+# A session has the name of its target but for these.
+SESSION_types := typing
+SESSION_otel-oldest := otel_oldest
+SESSION_pythons := unit
+
+$(TARGETS): setup
+	@$(NOX) $(or $(SESSION_$@),$@)
+
+env: setup ## make the environment of one lock, `make env LOCK=demo`, and print its Python
+	@$(NOX) "env($(LOCK))"
+
+check: ## all that .ci/run runs
+	@bash .ci/run
+
+clean: ## remove .venv, the environments in the user's cache, and what tools left here
+	rm -rf .venv .coverage .hypothesis .nox .pytest_cache .ruff_cache build dist "$(CACHE)/envs"
+	find otelhooks tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# For .ci/run: one list of checks, kept here.
+.PHONY: print-checks
+print-checks:
+	@echo $(CHECKS)
