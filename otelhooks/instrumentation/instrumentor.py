@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 import otelhooks
+from otelhooks.errors import OtelHooksError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,14 +46,21 @@ class OtelHooksInstrumentor(BaseInstrumentor):
         except Exception as error:
             if not _is_python_starting():
                 raise
-            # opentelemetry-instrument would log this and run the program without policies
-            message = f"error: otelhooks could not start, so the program does not run: {error}"
-            sys.stderr.write(message + "\n")
-            raise SystemExit(2) from error
+            _stop(error)
 
     def _uninstrument(self, **kwargs: Any) -> None:
         """Call `otelhooks.uninstrument`."""
         otelhooks.uninstrument()
+
+
+def _stop(error: Exception) -> None:
+    """End the process; ``opentelemetry-instrument`` would log an error and go on unguarded."""
+    if not isinstance(error, OtelHooksError):
+        traceback.print_exception(error)
+    message = f"error: otelhooks could not start, so the program does not run: {error}"
+    sys.stderr.write(message + "\n")
+    sys.stderr.flush()
+    os._exit(2)
 
 
 def _is_python_starting() -> bool:

@@ -139,6 +139,7 @@ class TestInstrumentor:
         importlib.import_module("opentelemetry.instrumentation.auto_instrumentation")
         monkeypatch.setattr(otelhooks, "instrument", fail, raising=False)
         monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
+        monkeypatch.setattr("os._exit", sys.exit)
         with pytest.raises(SystemExit) as caught:
             OtelHooksInstrumentor().instrument()
 
