@@ -110,7 +110,7 @@ class BuiltinTools(str, enum.Enum):
 
     @_DeprecatedMember
     @deprecated("START_SUBAGENT is deprecated; use INVOKE_SUBAGENT", stacklevel=2)
-    def START_SUBAGENT(cls) -> BuiltinTools:  # noqa: N802, D102
+    def START_SUBAGENT(cls) -> BuiltinTools:  # noqa: D102
         return cls.INVOKE_SUBAGENT
 
     @classmethod

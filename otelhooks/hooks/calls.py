@@ -61,8 +61,11 @@ class Call:
         branch: Path of agents.
         tool_type: ``function``, ``extension`` or ``datastore``.
         description: The tool's own description.
+        is_known: False for a name that only the model or a remote side vouches for; metrics then
+            say ``_OTHER``.
         version: Counts changes of value of the arguments.
         place: Keyword arguments that tell a record where it was made.
+        op: The operation that carries it, where there is one.
     """
 
     __slots__ = (
@@ -75,8 +78,10 @@ class Call:
         "description",
         "foreign",
         "id",
+        "is_known",
         "kind",
         "name",
+        "op",
         "path",
         "place",
         "raw",
@@ -103,6 +108,7 @@ class Call:
         branch: str = "",
         tool_type: str = "function",
         description: str | None = None,
+        is_known: bool = True,
     ) -> None:
         self.name = name
         self.args = args
@@ -118,8 +124,10 @@ class Call:
         self.branch = branch
         self.tool_type = tool_type
         self.description = description
+        self.is_known = is_known
         self.version = 0
         self.place: dict[str, Any] | None = None
+        self.op: Any = None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None
 

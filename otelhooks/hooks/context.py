@@ -194,9 +194,15 @@ class OperationContext(HookContext):
         self.is_recheck = False
 
 
+locate: Callable[[], str] = _branch.get
+"""Where the pipeline says that the code runs; replaced when it is loaded."""
+
+
 def current_branch() -> str:
     """Return the path of agents that this code runs in, such as ``orchestrator/researcher``."""
-    return _branch.get()
+    scoped, located = _branch.get(), locate()
+    # Scopes and runs nest into one another: whichever is inside has the longer path.
+    return scoped if len(scoped) >= len(located) else located
 
 
 @contextlib.contextmanager
@@ -209,7 +215,7 @@ def agent_scope(name: str) -> Iterator[str]:
     Yields:
         The branch inside the block.
     """
-    outer = _branch.get()
+    outer = current_branch()
     branch = f"{outer}/{name}" if outer else name
     token = _branch.set(branch)
     try:

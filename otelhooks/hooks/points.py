@@ -116,6 +116,7 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         )
     if ruling.observed:
         verdict.observed = tuple(_observed(decision, rule) for decision, rule in ruling.observed)
+    ruling.verdict = verdict if verdict.is_plain() else None
     return verdict
 
 
@@ -215,7 +216,7 @@ def pre_tool_call(
     context: Any,
     call: Call,
     watch: Watch,
-    policies: Judge | None = None,
+    judges: Sequence[Judge] = (),
     monitor: bool = False,
 ) -> Generator[Run, Any, Verdict]:
     """Decide about a tool call: deciders in order, rules last on the final arguments, then people.
@@ -225,11 +226,16 @@ def pre_tool_call(
         context: The operation's context; its ``is_recheck`` is set while a decider is asked again.
         call: Ends with the arguments that are to run, in a copy that no hook holds.
         watch: Hears what happens.
-        policies: The rules of ``policies=``.
+        judges: Sets of rules, each of which must allow: those of ``policies=``, then those of the
+            scopes that the call is made in.
         monitor: Denies and asks are recorded, not enforced.
     """
-    chain = _ToolChain(call, watch, context, monitor)
     call.args = copy_json(call.args)
+    if not hooks.deciders and len(judges) == 1:
+        ruling = yield from judges[0].evaluate(call, context)
+        if ruling.decision == ALLOW and not ruling.observed:
+            return ruling.verdict or rule_verdict("pre_tool_call", ruling)
+    chain = _ToolChain(call, watch, context, monitor)
     denied = yield from chain.first_pass(hooks.deciders)
     if denied is None and call.version:
         denied = yield from chain.recheck()
@@ -237,12 +243,12 @@ def pre_tool_call(
         return chain.deny(denied)
     if hooks.deciders:
         call.args = copy_json(call.args)
-    if policies is not None:
-        denied = yield from chain.rules(policies)
+    for judge in judges:
+        denied = yield from chain.rules(judge)
         if denied is not None:
             return chain.deny(denied)
     if chain.asks:
-        denied = yield from chain.ask(policies)
+        denied = yield from chain.ask(judges)
         if denied is not None:
             return chain.deny(denied)
     return chain.allow(chain.result())
@@ -345,7 +351,7 @@ class _ToolChain(_Chain):
             self.verdict.severity = rule.severity
         return None
 
-    def ask(self, policies: Judge | None) -> Generator[Run, Any, Verdict | None]:
+    def ask(self, policies: Sequence[Judge]) -> Generator[Run, Any, Verdict | None]:
         """Ask people once, for all rules together; then see whether anything denies by now."""
         rules, call, verdict = list(self.asks), self.call, self.verdict
         deciding = rules[0]
@@ -356,6 +362,7 @@ class _ToolChain(_Chain):
         before = copy_json(call.args)
         approval = yield from self.watch.approve(rules, call, self.context)
         verdict.approval = approval
+        verdict.decision_id = approval.decision_id
         if approval.approved and not same_json(call.args, before):
             call.args = before  # what was asked about is what runs
         if not approval.approved:
@@ -373,7 +380,7 @@ class _ToolChain(_Chain):
                 if denied is not None:
                     return denied
         judges = [r.judge for r, _ in self.allowed if r.judge is not None]
-        for judge in (*judges, *([policies] if policies is not None else [])):
+        for judge in (*judges, *policies):
             denied = yield from self.rules(judge, asked=True)
             if denied is not None:
                 denied.approval = approval

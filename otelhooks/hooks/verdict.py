@@ -64,7 +64,12 @@ class RuleLike(Protocol):
 
     @property
     def handler(self) -> Callable[..., Any] | None:
-        """Who is asked: a function of the call, and of the reason if it takes one."""
+        """Who is asked, as the rule was given it."""
+        ...
+
+    @property
+    def ask(self) -> Callable[[types.ToolCall, str], Any] | None:
+        """The same as a function of call and reason, whatever the handler itself takes."""
         ...
 
 
@@ -78,9 +83,10 @@ class Ruling:
         error: What went wrong, where the deny stands for a rule that could not be evaluated.
         observed: Rules in monitor mode that would have denied or asked, in order.
         evaluations: How many predicates ran.
+        verdict: The plain allow that it stands for, made once where an engine keeps its rulings.
     """
 
-    __slots__ = ("decision", "error", "evaluations", "message", "observed", "rule")
+    __slots__ = ("decision", "error", "evaluations", "message", "observed", "rule", "verdict")
 
     def __init__(
         self,
@@ -97,6 +103,7 @@ class Ruling:
         self.error = error
         self.observed = observed
         self.evaluations = evaluations
+        self.verdict: Verdict | None = None
 
 
 class Judge(Protocol):
@@ -126,11 +133,13 @@ class Approval:
         wait_s: Seconds from question to answer.
         error: Why the question could not be put or answered.
         rejected_by: The rule whose handler said no, where several were asked.
+        decision_id: Joins question, answer and call; set by telemetry.
     """
 
     __slots__ = (
         "approver_id",
         "approver_type",
+        "decision_id",
         "edit",
         "error",
         "rejected_by",
@@ -156,6 +165,7 @@ class Approval:
         self.wait_s = wait_s
         self.error = error
         self.rejected_by = rejected_by
+        self.decision_id = ""
 
     @property
     def approved(self) -> bool:

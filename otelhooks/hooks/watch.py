@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from otelhooks import types
@@ -62,25 +62,48 @@ class Watch:
         )
 
 
-def ask_handlers(rules: Sequence[RuleLike], call: Call) -> Generator[Run, Any, Approval]:
+def ask_handlers(
+    rules: Sequence[RuleLike],
+    call: Call,
+    *,
+    channel: Callable[..., Any] | None = None,
+    timeout: float | None = None,
+) -> Generator[Run, Any, Approval]:
     """Put a call to the handlers of the rules that want it asked; each handler once.
 
     Fails closed: a handler that raises, or answers anything but True, rejects.
+
+    Args:
+        rules: Rules that said ask.
+        call: With its final arguments.
+        channel: Who is asked for rules that have no handler of their own.
+        timeout: Seconds that each may take; None for no limit.
     """
     started = time.perf_counter()
     asked: list[Any] = []
     for rule in rules:
-        handler = rule.handler
-        if handler is None:
+        handler, ask = rule.handler or channel, rule.ask or channel
+        if handler is None or ask is None:
             error = LookupError("nobody to ask: no handler and no approval channel")
             return Approval("error", error=error, rejected_by=rule)
         if any(handler is other for other in asked):
             continue
         asked.append(handler)
-        answer = yield Run(handler, call.record(), rule.reason, blocking=True, human=True)
-        waited = time.perf_counter() - started
-        if type(answer) is Raised:
-            return Approval("error", error=answer.error, rejected_by=rule, wait_s=waited)
-        if answer is not True:
-            return Approval("rejected", rejected_by=rule, wait_s=waited)
+        answer = yield Run(
+            ask, call.record(), rule.reason, blocking=True, timeout=timeout, human=True
+        )
+        approval = _approval(answer, rule)
+        approval.wait_s = time.perf_counter() - started
+        if not approval.approved:
+            return approval
     return Approval("approved", wait_s=time.perf_counter() - started)
+
+
+def _approval(answer: Any, rule: RuleLike) -> Approval:
+    """Return what a handler's answer stands for; only True approves."""
+    if isinstance(answer, Approval):
+        return answer
+    if type(answer) is Raised:
+        status = "expired" if isinstance(answer.error, TimeoutError) else "error"
+        return Approval(status, error=answer.error, rejected_by=rule)
+    return Approval("approved" if answer is True else "rejected", rejected_by=rule)

@@ -15,7 +15,7 @@ from opentelemetry.context import Context, attach, detach
 
 from otelhooks.hooks.drive import Raised, Run, arun, run
 
-__all__ = ["Body", "Operation", "Split", "adrive", "drive"]
+__all__ = ["Body", "Closed", "Operation", "Split", "adrive", "drive"]
 
 
 class Body:
@@ -30,6 +30,19 @@ class Body:
 
     def __init__(self, context: Context, value: Any) -> None:
         self.context = context
+        self.value = value
+
+
+class Closed:
+    """A stream that its consumer closed before its end.
+
+    Attributes:
+        value: The result, as far as it came.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
         self.value = value
 
 
@@ -53,7 +66,7 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
                 token = attach(effect.context)
                 try:
                     value = body(effect.value)
-                except BaseException as error:  # noqa: BLE001  # handed to the operation, see above
+                except BaseException as error:  # handed to the operation, see above
                     value = Raised(error)
                 finally:
                     detach(token)
@@ -76,7 +89,7 @@ async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) ->
                 token = attach(effect.context)
                 try:
                     value = await body(effect.value)
-                except BaseException as error:  # noqa: BLE001  # handed to the operation
+                except BaseException as error:  # handed to the operation
                     value = Raised(error)
                 finally:
                     detach(token)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
+from otelhooks.hooks import context as hook_context
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
 from otelhooks.instrumentation._permit import Permits
 
@@ -39,25 +40,38 @@ class Scope:
     """Hooks and rules that a block adds; scopes nest, and an inner one lifts nothing.
 
     Attributes:
-        hooks: Of this block and those outside it.
-        judges: Rules of this block and those outside it; each of them must allow.
+        outer: Scope that the block lies in.
+        hooks: Of this block.
+        judges: Sets of rules of this block; each must allow.
         session: Conversation that the block runs, if it opened one.
-        agent: Name that the block gives to the agent it runs.
+        agent: Agent that hooks and rules are for, with those below it; empty for all.
     """
 
-    __slots__ = ("agent", "hooks", "judges", "session")
+    __slots__ = ("agent", "hooks", "judges", "outer", "session")
 
     def __init__(
         self,
+        outer: Scope | None,
         hooks: HookSet,
         judges: tuple[Judge, ...],
         session: Session | None = None,
         agent: str = "",
     ) -> None:
+        self.outer = outer
         self.hooks = hooks
         self.judges = judges
-        self.session = session
+        self.session = session or (outer.session if outer is not None else None)
         self.agent = agent
+
+    def add_to(
+        self, hooks: HookSet, judges: tuple[Judge, ...], branch: str
+    ) -> tuple[HookSet, tuple[Judge, ...]]:
+        """Return what is in force on a branch of agents, what lies outside going first."""
+        if self.outer is not None:
+            hooks, judges = self.outer.add_to(hooks, judges, branch)
+        if self.agent and self.agent not in branch.split("/"):
+            return hooks, judges
+        return hooks + self.hooks, judges + self.judges
 
 
 class Session:
@@ -239,6 +253,8 @@ class Op:
         adopted: Whether the span is somebody else's.
         permits: What it leaves for deeper seats.
         subagent: Whether its tool is known to start an agent.
+        resumed: The verdict before a pause, where exactly this call goes on after one.
+        trace_id: The id that its trace will have, where its span is to be the first one; else 0.
     """
 
     __slots__ = (
@@ -249,9 +265,11 @@ class Op:
         "call",
         "outer",
         "permits",
+        "resumed",
         "session",
         "span",
         "subagent",
+        "trace_id",
         "turn",
         "verdict",
     )
@@ -276,6 +294,8 @@ class Op:
         self.adopted = False
         self.permits = Permits()
         self.subagent = False
+        self.resumed: Verdict | None = None
+        self.trace_id = 0
         self._context: OperationContext | None = None
 
     @property
@@ -302,6 +322,14 @@ def current_frame(context: Context | None = None) -> Turn | Op | None:
     """Return the innermost frame that the code runs in."""
     frame: Any = otel_context.get_value(_FRAME, context)
     return frame
+
+
+def _located() -> str:
+    frame = current_frame()
+    return frame.branch if frame is not None else ""
+
+
+hook_context.locate = _located
 
 
 def current_scope() -> Scope | None:

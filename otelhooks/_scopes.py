@@ -1,0 +1,266 @@
+"""Conversations, turns and scopes of hand-written loops, over the pipeline that adapters use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+from opentelemetry import context as otel_context
+from typing_extensions import Self
+
+from otelhooks.hooks.context import HookContext, SessionContext
+from otelhooks.hooks.drive import drive
+from otelhooks.hooks.registry import HookSet, registrations
+from otelhooks.hooks.verdict import Judge
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import Split
+from otelhooks.instrumentation._frames import (
+    Scope,
+    Session,
+    current_frame,
+    current_scope,
+    with_scope,
+)
+from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.telemetry import semconv
+
+__all__ = ["current_context", "emit", "scope", "session", "turn"]
+
+
+def current_context() -> HookContext | None:
+    """Return the innermost hook context that the code runs in, None outside all."""
+    frame = current_frame()
+    if frame is not None:
+        return frame.context
+    scope = current_scope()
+    return scope.session.context if scope is not None and scope.session is not None else None
+
+
+def _added(hooks: Sequence[Any], policies: Sequence[Any]) -> tuple[HookSet, tuple[Judge, ...]]:
+    from otelhooks._instrument import split
+
+    rules, policy_hooks = split(policies)
+    found = HookSet(r for hook in (*policy_hooks, *hooks) for r in registrations(hook))
+    rt = _runtime.active()
+    if not rules:
+        return found, ()
+    monitored = rt is not None and rt.loaded.monitor
+    table = PolicySet(
+        rules,
+        mcp_servers=rt.servers if rt is not None else (),
+        mode="monitor" if monitored else "enforce",
+        channel=rt is not None and rt.channel is not None,
+    )
+    return found, (table,)
+
+
+@contextlib.contextmanager
+def _in_scope(scope: Scope) -> Generator[None, None, None]:
+    token = otel_context.attach(with_scope(scope))
+    try:
+        yield
+    finally:
+        otel_context.detach(token)
+
+
+@contextlib.contextmanager
+def scope(
+    *, agent: str = "", hooks: Sequence[Any] = (), policies: Sequence[Any] = ()
+) -> Generator[None, None, None]:
+    """Add hooks and rules to a block; what holds outside still holds inside.
+
+    Args:
+        agent: Only for this agent, and for those that it starts.
+        hooks: Hook objects.
+        policies: Rules, each of which must allow, beside those outside.
+
+    Raises:
+        ConfigError: A rule cannot be understood.
+
+    Example:
+        >>> import otelhooks
+        >>> from otelhooks import policy
+        >>> with otelhooks.scope(policies=[policy.deny("send_email")]):
+        ...     pass
+    """
+    found, judges = _added(hooks, policies)
+    with _in_scope(Scope(current_scope(), found, judges, agent=agent)):
+        yield
+
+
+@contextlib.contextmanager
+def session(
+    id: str = "",
+    *,
+    user: str = "",
+    hooks: Sequence[Any] = (),
+    policies: Sequence[Any] = (),
+    trace: Literal["turn", "single"] = "turn",
+) -> Generator[SessionContext, None, None]:
+    """Run a block as one conversation; its turns and calls carry the id.
+
+    Args:
+        id: The conversation's id, ``gen_ai.conversation.id``.
+        user: Pseudonym of the user, ``enduser.pseudo.id``.
+        hooks: Hook objects for this conversation.
+        policies: Rules for this conversation.
+        trace: ``single`` makes one trace of all its turns; else each turn is a trace, linked to the
+            one before.
+
+    Yields:
+        The state of the conversation's hooks.
+
+    Raises:
+        ConfigError: A rule cannot be understood.
+    """
+    found, judges = _added(hooks, policies)
+    rt = _runtime.active()
+    if rt is None:
+        opened = Session(id, user)
+    else:
+        opened = rt.sessions.get(id) if id else Session()
+        opened.user, opened.attributes = user, None
+    if rt is not None and trace == "single" and rt.spans_of("") != "off":
+        opened.span = rt.spans.start("session", rt.session_attributes(opened), None)
+    try:
+        with _in_scope(Scope(current_scope(), found, judges, opened)):
+            yield opened.context
+    finally:
+        if rt is not None:
+            rt.sessions.end(id)
+            rt.end_session(opened)
+        if opened.span is not None:
+            opened.span.end()
+
+
+class _HandWritten(RunSeat):
+    framework = "otelhooks"
+
+
+class turn:
+    """Run a block as one turn: a user's message, up to its answer.
+
+    Works with ``with`` and ``async with``. Hand the answer in with `answer`, so that hooks see it.
+
+    Args:
+        prompt: The user's message.
+        agent: Name of the agent that answers.
+
+    Attributes:
+        prompt: The message as hooks left it.
+        result: The answer as hooks left it; after the block.
+
+    Raises:
+        Denied: Policy refuses the message; the block does not run.
+
+    Example:
+        >>> import otelhooks
+        >>> with otelhooks.turn("hello", agent="echo") as t:
+        ...     t.answer(t.prompt.upper())
+        >>> t.result
+        'HELLO'
+    """
+
+    def __init__(self, prompt: Any, *, agent: str = "") -> None:
+        self.prompt = prompt
+        self.result: Any = None
+        self._agent = agent
+        self._split: Split | None = None
+        self._token: Any = None
+
+    def answer(self, text: Any) -> None:
+        """Hand in the answer."""
+        self.result = text
+
+    def _open(self) -> Split | None:
+        rt = _runtime.active()
+        if rt is None:
+            return None
+        request = RunRequest(self._agent, self.prompt)
+        return Split(agent_run(rt, _HandWritten(), request))
+
+    def _enter(self, split: Split) -> None:
+        if not split.proceeds:  # a hook had a ready answer, or denied
+            self.result = split.finish(None)
+            return
+        self.prompt = split.value.prompt
+        self._token = otel_context.attach(split.context)  # type: ignore[arg-type]
+
+    def __enter__(self) -> Self:
+        self._split = self._open()
+        if self._split is not None:
+            self._enter(self._split.begin())
+        return self
+
+    async def __aenter__(self) -> Self:
+        self._split = self._open()
+        if self._split is not None:
+            self._enter(await self._split.abegin())
+        return self
+
+    def _leave(self) -> bool:
+        if self._token is not None:
+            otel_context.detach(self._token)
+            self._token = None
+        return self._split is not None and self._split.proceeds
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if not self._leave():
+            return
+        assert self._split is not None
+        if error is not None:
+            with contextlib.suppress(BaseException):  # the very error is on its way already
+                self._split.fail(error)
+        else:
+            self.result = self._split.finish(self.result)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if not self._leave():
+            return
+        assert self._split is not None
+        if error is not None:
+            with contextlib.suppress(BaseException):
+                await self._split.afail(error)
+        else:
+            self.result = await self._split.afinish(self.result)
+
+
+def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any], str]:
+    """Fire an event of the application's own, such as ``custom.deploy``.
+
+    Args:
+        name: Starts with ``custom.``.
+        payload: What listeners get.
+
+    Returns:
+        Action (``allow`` if nothing says otherwise), the payload, and the reason of a block.
+
+    Raises:
+        ValueError: The name does not start with ``custom.``.
+    """
+    if not name.startswith("custom."):
+        msg = f"unknown event `{name}`: an event of your own starts with `custom.`"
+        raise ValueError(msg)
+    given = dict(payload or {})
+    rt = _runtime.active()
+    if rt is None:
+        return "allow", given, ""
+    context = current_context() or rt.outside.context
+    hooks, _ = rt.in_force(current_scope(), "")
+    rt.events.emit(semconv.OWN_PREFIX + name, 9, {}, context=None)
+    if hooks.has_events:
+        drive(rt.tell(hooks, name, context, input=given))
+    return "allow", given, ""

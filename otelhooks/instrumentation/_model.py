@@ -1,0 +1,556 @@
+"""A model call as an operation: decision, span, body, response."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
+
+from otelhooks import types
+from otelhooks.errors import Denied
+from otelhooks.hooks import points
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import SpanNotes, Step, current_branch
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.verdict import Verdict
+from otelhooks.instrumentation._drive import Body, Closed, Operation
+from otelhooks.instrumentation._frames import (
+    MAX_STEPS,
+    Op,
+    current_frame,
+    current_scope,
+    with_frame,
+)
+from otelhooks.instrumentation._runtime import Runtime
+from otelhooks.instrumentation._tool import UNRECORDED, settle
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.content import messages as as_messages
+from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, now_ns, put_notes
+from otelhooks.telemetry.verdicts import error_type_of
+
+__all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
+
+
+class ModelRequest:
+    """A model call on its way through a seat.
+
+    Attributes:
+        model: Name as the framework sends it.
+        provider: ``gen_ai.provider.name``.
+        messages: The framework's own objects; the list may be replaced by hooks.
+        tools: Tool definitions, likewise.
+        settings: Temperature and the like.
+        operation: ``chat``, ``generate_content`` or ``text_completion``.
+        agent: Agent that calls; empty for the turn's.
+        stream: Whether chunks are asked for.
+        attributes: Further start attributes.
+        is_rewritten: Whether hooks replaced messages or tools.
+        holds_back: Whether a stream must wait for the verdict on the whole answer.
+    """
+
+    __slots__ = (
+        "agent",
+        "attributes",
+        "holds_back",
+        "is_rewritten",
+        "messages",
+        "model",
+        "op",
+        "operation",
+        "provider",
+        "settings",
+        "stream",
+        "tools",
+    )
+
+    def __init__(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        provider: str = "",
+        tools: Sequence[Any] = (),
+        settings: Mapping[str, Any] | None = None,
+        operation: str = semconv.OP_CHAT,
+        agent: str = "",
+        stream: bool = False,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.provider = provider
+        self.messages = list(messages)
+        self.tools = list(tools)
+        self.settings = settings
+        self.operation = operation
+        self.agent = agent
+        self.stream = stream
+        self.attributes = attributes
+        self.is_rewritten = False
+        self.holds_back = False
+        self.op: Op | None = None
+
+
+class ModelReply:
+    """What a seat reads from a model's answer.
+
+    Attributes:
+        text: Text of the answer.
+        tool_calls: Calls that it asks for: id, name, arguments.
+        usage: Tokens: ``input_tokens``, ``output_tokens``, and where known
+            ``cache_read_input_tokens``, ``cache_write_input_tokens``, ``reasoning_output_tokens``.
+        finish_reasons: One a choice.
+        response_id: The provider's id of the answer.
+        model: Model that answered.
+    """
+
+    __slots__ = ("finish_reasons", "model", "response_id", "text", "tool_calls", "usage")
+
+    def __init__(
+        self,
+        text: str = "",
+        tool_calls: Sequence[tuple[str, str, Any]] = (),
+        usage: Mapping[str, int] | None = None,
+        finish_reasons: Sequence[str] = (),
+        response_id: str = "",
+        model: str = "",
+    ) -> None:
+        self.text = text
+        self.tool_calls = tool_calls
+        self.usage = usage or {}
+        self.finish_reasons = finish_reasons
+        self.response_id = response_id
+        self.model = model
+
+
+class ModelSeat:
+    """How one seat reads and writes a model call; adapters subclass it.
+
+    Attributes:
+        framework: Adapter's name.
+    """
+
+    framework = ""
+
+    def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
+        """Return what is in a model's answer."""
+        raise NotImplementedError
+
+    def refused(self, request: ModelRequest, reason: str) -> Any:
+        """Return an answer of the framework's own form that says the reason.
+
+        Raises:
+            Denied: Where there is no such form; the default.
+        """
+        raise Denied(reason)
+
+    def answered(self, request: ModelRequest, response: Any) -> Any:
+        """Return an answer of the framework's own form with a ready response: text or ours."""
+        text = response.text if isinstance(response, types.ModelResponse) else response
+        return self.refused(request, str(text))
+
+    def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
+        """Return a model's answer with another response in it; a text, or a `ModelResponse`."""
+        return self.answered(request, response)
+
+    def tool_name(self, definition: Any) -> str:
+        """Return the name in a tool definition, empty if there is none to be found."""
+        if isinstance(definition, Mapping):
+            inner = definition.get("function")
+            found = definition.get("name") or (inner.get("name") if inner else None)
+        else:
+            found = getattr(definition, "name", None)
+        return found if isinstance(found, str) else ""
+
+    def messages(self, request: ModelRequest) -> list[dict[str, Any]]:
+        """Return the messages in the form of the conventions, for captured content."""
+        return as_messages(request.messages)
+
+
+_TOKEN_ATTRIBUTES = (
+    (
+        "input_tokens",
+        semconv.GEN_AI_USAGE_INPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_INPUT_TOKENS,
+    ),
+    (
+        "output_tokens",
+        semconv.GEN_AI_USAGE_OUTPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_OUTPUT_TOKENS,
+    ),
+    (
+        "cache_read_input_tokens",
+        semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+    ),
+    (
+        "cache_write_input_tokens",
+        semconv.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
+    ),
+    (
+        "reasoning_output_tokens",
+        semconv.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+    ),
+)
+
+
+def model(rt: Runtime, seat: ModelSeat, request: ModelRequest) -> Operation:
+    """Run one model call through the pipeline; its body gets the request, rewritten or not."""
+    return (yield from _ModelCall(rt, seat, request).steps())
+
+
+class _ModelCall:
+    """One model call, from decision to response."""
+
+    __slots__ = (
+        "ended_ns",
+        "hooks",
+        "judges",
+        "op",
+        "request",
+        "rt",
+        "seat",
+        "started_ns",
+        "status",
+        "verdict",
+    )
+
+    def __init__(self, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> None:
+        outer = current_frame()
+        scope = current_scope()
+        turn = outer.turn if outer is not None else None
+        session = rt.outside
+        if turn is not None:
+            session = turn.session
+        elif scope is not None and scope.session is not None:
+            session = scope.session
+        here = current_branch()
+        agent = request.agent or here.rpartition("/")[2]
+        self.rt = rt
+        self.seat = seat
+        self.request = request
+        self.hooks: HookSet
+        self.hooks, self.judges = rt.in_force(scope, here or agent)
+        self.op = request.op = Op(session, turn, outer, None, agent, here or agent)
+        self.verdict: Verdict | None = None
+        self.started_ns = 0
+        self.ended_ns = 0
+        self.status = "ok"
+
+    def steps(self) -> Operation:
+        """Run the operation."""
+        rt, request, hooks = self.rt, self.request, self.hooks
+        self._hide_tools()
+        pre = hooks.at("pre_model_call")
+        if pre:
+            yield from self._decide(pre)
+        post = hooks.at("post_model_call")
+        if request.stream and post.transformers:
+            request.holds_back = rt.stream == "buffer"
+        self._open()
+        try:
+            verdict = self.verdict
+            allowed, told = True, ""
+            if verdict is not None:
+                recorded = yield from settle(rt, self.op, verdict)
+                allowed = verdict.allowed and recorded
+                told = verdict.told if recorded else UNRECORDED
+            if hooks.has_events:
+                yield from self._tell(
+                    "pre_model_call",
+                    input=request.messages,
+                    decision=verdict.decision if verdict is not None else None,
+                    rule_id=verdict.rule_id or None if verdict is not None else None,
+                    reason=verdict.reason or None if verdict is not None else None,
+                )
+            if not allowed:
+                self.status = "denied"
+                return self._refuse(told)
+            if verdict is not None and verdict.answered:
+                self.status = "answered"
+                return (yield from self._post(self.seat.answered(request, verdict.answer)))
+            return (yield from self._run())
+        finally:
+            self._close()
+
+    def _hide_tools(self) -> None:
+        """Take definitions out that a rule hides; calls of them are denied anyway."""
+        request, op = self.request, self.op
+        hiding = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
+        if not hiding or not request.tools:
+            return
+        shown: list[Any] = []
+        for definition in request.tools:
+            name = self.seat.tool_name(definition)
+            call = Call(name, {}, agent=op.agent, branch=op.branch) if name else None
+            if call is None or not any(judge.hides(call) for judge in hiding):
+                shown.append(definition)
+        if len(shown) != len(request.tools):
+            request.tools, request.is_rewritten = shown, True
+
+    def _refuse(self, told: str) -> Any:
+        if self.rt.raise_on_deny:
+            verdict = self.verdict
+            return Raised(
+                Denied(
+                    told,
+                    rule_id=verdict.rule_id if verdict else "",
+                    policy_id=verdict.policy_id if verdict else "",
+                    decision_id=verdict.decision_id if verdict else "",
+                )
+            )
+        return self.seat.refused(self.request, told)
+
+    def _decide(self, pre: Any) -> Generator[Run, Any, None]:
+        rt, op, request = self.rt, self.op, self.request
+        op.context._trace_id = lambda: rt.trace_id_of(op)  # pyright: ignore[reportPrivateUsage]
+        record = types.ModelCall(
+            model=request.model,
+            provider=request.provider,
+            messages=list(request.messages),
+            tools=list(request.tools),
+            settings=dict(request.settings or {}),
+            **rt.place(op),
+        )
+        started = time.perf_counter()
+        verdict, new = yield from points.pre_model_call(
+            pre, op.context, record, rt.watch, rt.loaded.monitor
+        )
+        rt.count_evaluations(verdict.evaluations, time.perf_counter() - started, "pre_model_call")
+        yield from points.inspect_point(pre, op.context, new, rt.watch)
+        self.verdict = op.verdict = verdict
+        if new is not record:
+            request.messages, request.tools = new.messages, new.tools
+            request.is_rewritten = True
+
+    # -- span ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        rt, op, request, verdict = self.rt, self.op, self.request, self.verdict
+        self.started_ns = now_ns()
+        mode = rt.spans_of(self.seat.framework)
+        if mode == "off":
+            return
+        attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
+        optional = (
+            (semconv.GEN_AI_PROVIDER_NAME, request.provider),
+            (semconv.GEN_AI_REQUEST_MODEL, request.model),
+            (semconv.GEN_AI_AGENT_NAME, op.agent),
+        )
+        attributes.update((name, value) for name, value in optional if value)
+        if op.branch:
+            attributes[semconv.AGENT_BRANCH] = op.branch
+        if op.session.id or op.session.user:
+            attributes.update(rt.session_attributes(op.session))
+        if request.stream:
+            attributes[semconv.GEN_AI_REQUEST_STREAM] = True
+            if rt.stream == "pass" and self.hooks.at("post_model_call").transformers:
+                attributes[semconv.STREAM] = semconv.STREAM_PASS
+        if request.attributes:
+            attributes.update(request.attributes)
+        failure = None
+        if verdict is not None:
+            attributes.update(rt.verdicts.attributes(verdict))
+            failure = error_type_of(verdict)
+            if failure is not None and rt.denied_status == "error":
+                attributes[semconv.ERROR_TYPE] = failure
+        if op.has_context:
+            exports = op.context.exports()
+            attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
+        if rt.content.on_span:
+            attributes[semconv.GEN_AI_INPUT_MESSAGES] = rt.content.span_messages(
+                self.seat.messages(request)
+            )
+        outer = op.outer.span if op.outer is not None else None
+        native = None
+        if mode == "auto":
+            native = native_span(
+                request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model, outer
+            )
+        if native is not None:
+            op.adopted, span = True, native
+            for name, value in attributes.items():
+                if name.startswith(semconv.OWN_PREFIX):
+                    span.set_attribute(name, value)
+        else:
+            name = f"{request.operation} {request.model}".rstrip()
+            span = rt.spans.start(
+                name,
+                attributes,
+                None,
+                kind=SpanKind.CLIENT,
+                start_ns=self.started_ns,
+                trace_id=op.trace_id,
+            )
+        op.span = span
+        if failure is not None and rt.denied_status == "error" and verdict is not None:
+            fail(span, failure, verdict.reason)
+        if op.has_context:
+            notes, op.context.span = op.context.span, span
+            if isinstance(notes, SpanNotes):
+                put_notes(span, notes)
+
+    def _close(self) -> None:
+        rt, op, request = self.rt, self.op, self.request
+        span = op.span
+        if self.ended_ns:
+            failure = self.status if self.status not in _SUCCESSES else None
+            rt.instruments.record(
+                semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
+                (self.ended_ns - self.started_ns) / 1e9,
+                rt.model_metric(request.operation, request.provider, request.model, failure),
+                exemplar(span),
+            )
+        turn = op.turn
+        if turn is not None and len(turn.context.steps) < MAX_STEPS:
+            span_id = ""
+            if span is not None:
+                span_id = trace.format_span_id(span.get_span_context().span_id)
+            decision = self.verdict.decision if self.verdict is not None else "allow"
+            turn.context.steps.append(Step(request.model, decision, self.status, span_id))
+        if span is not None and not op.adopted:
+            span.end(self.ended_ns or now_ns())
+
+    # -- body ---------------------------------------------------------------------------------
+
+    def _run(self) -> Operation:
+        op, request = self.op, self.request
+        raw = yield Body(with_frame(op, op.span), request)
+        self.ended_ns = now_ns()
+        if type(raw) is Closed:
+            self._read(self.seat.reply(request, raw.value))
+            return raw.value
+        if type(raw) is not Raised:
+            return (yield from self._post(raw))
+        error = raw.error
+        kind = error_type(error)
+        self.status = kind
+        if escapes(error):
+            self._fail(kind, error)
+            return raw
+        found = self.hooks.at("on_model_error")
+        result, value = types.HookResult(allow=False), None
+        if found:
+            result, value = yield from points.on_error(found, op.context, error, self.rt.watch)
+        if self.hooks.has_events:
+            yield from self._tell("on_model_error", is_error=True, error=str(error), output=value)
+        if result.allow and value is not None:
+            if op.span is not None:
+                op.span.set_attribute(semconv.RECOVERED, True)
+                op.span.set_attribute(semconv.ERROR_TYPE, kind)
+            self._event(semconv.EVENT_RECOVERED)
+            return (yield from self._post(self.seat.answered(request, value)))
+        self._fail(kind, error)
+        return raw
+
+    def _fail(self, kind: str, error: BaseException) -> None:
+        if self.op.span is not None and not self.op.adopted:
+            fail(self.op.span, kind, str(error))
+
+    def _post(self, raw: Any) -> Operation:
+        rt, op, request = self.rt, self.op, self.request
+        reply = self.seat.reply(request, raw)
+        self._read(reply)
+        post = self.hooks.at("post_model_call")
+        if post:
+            record = types.ModelResponse(
+                text=reply.text,
+                tool_calls=[
+                    types.ToolCall(name=name, args=args if isinstance(args, dict) else {}, id=id)
+                    for id, name, args in reply.tool_calls
+                ],
+                usage=types.Usage(**reply.usage) if reply.usage else None,
+                finish_reason=reply.finish_reasons[0] if reply.finish_reasons else "",
+                **rt.place(op),
+            )
+            data, verdict = yield from points.post_point(
+                "post_model_call",
+                post,
+                op.context,
+                record,
+                rt.watch,
+                points.place_response,
+                rt.loaded.monitor,
+            )
+            if verdict is not None:
+                yield from self._post_verdict(verdict)
+                if data is not record:
+                    raw = self.seat.with_response(request, raw, data)
+                    reply = self.seat.reply(request, raw)
+            yield from points.inspect_point(post, op.context, data, rt.watch)
+        if op.turn is not None and reply.tool_calls:
+            op.turn.ask_for({id: name for id, name, _ in reply.tool_calls if id})
+        if self.hooks.has_events:
+            usage = types.Usage(**reply.usage) if reply.usage else None
+            yield from self._tell("post_model_call", output=reply.text, usage=usage)
+        return raw
+
+    def _read(self, reply: ModelReply) -> None:
+        """Put what the answer tells of itself on the span, and count its tokens."""
+        op, request, rt = self.op, self.request, self.rt
+        attributes: dict[str, Any] = {}
+        if reply.finish_reasons:
+            attributes[semconv.GEN_AI_RESPONSE_FINISH_REASONS] = list(reply.finish_reasons)
+        if reply.response_id:
+            attributes[semconv.GEN_AI_RESPONSE_ID] = reply.response_id
+        if reply.model:
+            attributes[semconv.GEN_AI_RESPONSE_MODEL] = reply.model
+        usage = reply.usage
+        if usage:
+            span_context = exemplar(op.span)
+            for name, attribute, metric in _TOKEN_ATTRIBUTES:
+                tokens = usage.get(name)
+                if tokens is None:
+                    continue
+                attributes[attribute] = tokens
+                rt.token_cell(metric, request.operation, request.provider, request.model).add(
+                    tokens, span_context
+                )
+                turn = op.turn
+                if turn is not None:
+                    turn.usage[name] = turn.usage.get(name, 0) + tokens
+        if rt.content.on_span:
+            attributes[semconv.GEN_AI_OUTPUT_MESSAGES] = rt.content.span_messages(
+                [_output_message(reply)]
+            )
+        if attributes and op.span is not None and not op.adopted:
+            op.span.set_attributes(attributes)
+
+    def _post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
+        op = self.op
+        if op.span is not None and (self.verdict is None or verdict.is_stricter_than(self.verdict)):
+            op.span.set_attributes(self.rt.verdicts.attributes(verdict))
+        if verdict.withheld:
+            self.status = "withheld"
+            self._event(semconv.EVENT_WITHHELD)
+        else:
+            self._event(semconv.EVENT_REWRITTEN)
+        yield from settle(self.rt, op, verdict)
+
+    def _event(self, name: str) -> None:
+        op = self.op
+        context = trace.set_span_in_context(op.span) if op.span is not None else None
+        attributes = {**self.rt.about(op), semconv.HOOK_POINT: semconv.POINT_POST_MODEL_CALL}
+        self.rt.events.emit(name, 9, attributes, context=context)
+
+    def _tell(self, point: str, **fields: Any) -> Generator[Run, Any, None]:
+        yield from self.rt.tell(self.hooks, point, self.op.context, **fields)
+
+
+_SUCCESSES = frozenset(("ok", "denied", "answered", "withheld"))
+
+
+def _output_message(reply: ModelReply) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    if reply.text:
+        parts.append({"type": "text", "content": reply.text})
+    parts.extend(
+        {"type": "tool_call", "id": id, "name": name, "arguments": args}
+        for id, name, args in reply.tool_calls
+    )
+    return {"role": "assistant", "parts": parts}

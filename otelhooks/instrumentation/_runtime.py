@@ -1,0 +1,573 @@
+"""Everything that one `otelhooks.instrument()` set up, and the one that is active.
+
+`Loaded` is what can change while the process runs: hooks, rules, mode. It is immutable and replaced
+in one step; an operation uses the one it started with.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from otelhooks import types
+from otelhooks.hooks import points
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Raised, Run, run
+from otelhooks.hooks.registry import HookSet, Registration
+from otelhooks.hooks.runner import EVENT_TYPES
+from otelhooks.hooks.verdict import Approval, Judge, RuleLike, Verdict
+from otelhooks.hooks.watch import Watch, ask_handlers
+from otelhooks.instrumentation._frames import Op, Scope, Session, Sessions
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.spans import Spans, exemplar
+from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
+
+if TYPE_CHECKING:
+    from otelhooks.audit import Audit
+    from otelhooks.telemetry.content import Content
+    from otelhooks.telemetry.events import EventLog
+    from otelhooks.telemetry.metrics import Cell, Instruments
+
+__all__ = ["Loaded", "Runtime", "active", "set_active"]
+
+log = logging.getLogger("otelhooks")
+
+DEFAULT_APPROVAL_TIMEOUT_S = 300.0
+_SUPPRESSED = "suppress_instrumentation"
+_BACKGROUND_CAPACITY = 1_000
+_MAX_TEMPLATES = 4_096
+_MAX_PAUSED = 10_000
+
+
+class Loaded:
+    """Hooks and rules in force.
+
+    Attributes:
+        hooks: In the order of registration.
+        judges: Sets of rules, each of which must allow.
+        monitor: Whether denies and asks are recorded only.
+        can_deny: Whether any hook or rule can stop anything.
+    """
+
+    __slots__ = ("can_deny", "hooks", "judges", "monitor")
+
+    def __init__(
+        self, hooks: HookSet, judges: tuple[Judge, ...] = (), monitor: bool = False
+    ) -> None:
+        self.hooks = hooks
+        self.judges = judges
+        self.monitor = monitor
+        self.can_deny = hooks.can_deny or any(getattr(j, "can_deny", True) for j in judges)
+
+
+class Runtime:
+    """What operations need: hooks and rules, spans, counts, events, records, sessions.
+
+    Args:
+        loaded: Hooks and rules to start with.
+        spans: Opens spans.
+        instruments: Counts and durations.
+        events: Log records.
+        verdicts: Tells verdicts to all of them.
+        content: Whether and how content is captured.
+        audit: Where every verdict is written before its call goes on; None for nowhere.
+        channel: Who is asked for rules without a handler.
+        span_mode: ``auto`` (adopt native spans), ``own`` or ``off``.
+        denied_status: ``error`` or ``unset``.
+        raise_on_deny: Whether refused turns and model calls raise.
+        stream: ``buffer`` or ``pass``.
+        max_continuations: How often a turn may be sent on by stop hooks.
+        approval_timeout_s: Seconds after which a question counts as refused.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        spans: Spans,
+        instruments: Instruments,
+        events: EventLog,
+        verdicts: Verdicts,
+        content: Content,
+        audit: Audit | None = None,
+        channel: Callable[..., Any] | None = None,
+        span_mode: str = "auto",
+        framework_spans: Mapping[str, str] | None = None,
+        denied_status: str = "error",
+        raise_on_deny: bool = False,
+        stream: str = "buffer",
+        max_continuations: int = 2,
+        approval_timeout_s: float = DEFAULT_APPROVAL_TIMEOUT_S,
+        servers: Sequence[types.BaseMcpServerConfig] = (),
+    ) -> None:
+        self.loaded = loaded
+        self.spans = spans
+        self.instruments = instruments
+        self.events = events
+        self.verdicts = verdicts
+        self.content = content
+        self.audit = audit
+        self.channel = channel
+        self.span_mode = span_mode
+        self.framework_spans = dict(framework_spans or {})
+        self.denied_status = denied_status
+        self.raise_on_deny = raise_on_deny
+        self.stream = stream
+        self.max_continuations = max_continuations
+        self.approval_timeout_s = approval_timeout_s
+        self.servers = tuple(servers)
+        self.sessions = Sessions(self.end_session)
+        self.outside = Session()
+        self.pending = 0
+        self.watch = RuntimeWatch(self)
+        self.refresh: Callable[[], None] = _nothing
+        self._background: _BackgroundQueue | None = None
+        self._warned: set[str] = set()
+        self._paused: collections.OrderedDict[tuple[str, str, str], Verdict] = (
+            collections.OrderedDict()
+        )
+        self._model_metrics: dict[tuple[str, str, str, str | None], dict[str, str]] = {}
+        self._run_metrics: dict[tuple[str, str, str | None], dict[str, str]] = {}
+        self._token_cells: dict[tuple[str, str, str, str], Cell] = {}
+        self._tool_metrics: dict[tuple[str, str, str, str | None], dict[str, str]] = {}
+        self._evaluations: Cell = instruments.evaluations.cell({})
+        self._evaluation_time: Cell = instruments.evaluation_time.cell({})
+        instruments.set_gauge(
+            semconv.METRIC_APPROVAL_PENDING, lambda: [(self.pending, {})] if self.pending else []
+        )
+
+    # -- telemetry ----------------------------------------------------------------------------
+
+    def spans_of(self, framework: str) -> str:
+        """Return how spans of a framework are made: ``auto``, ``own`` or ``off``."""
+        if otel_context.get_value(_SUPPRESSED):
+            return "off"
+        return self.framework_spans.get(framework, self.span_mode)
+
+    def count_evaluations(self, number: int, seconds: float, point: str) -> None:
+        """Count the rules and hooks that ran for one decision."""
+        self._evaluations.add(number)
+        self._evaluation_time.add(seconds)
+        if seconds >= 0.0001:
+            self.instruments.record(
+                semconv.METRIC_POLICY_EVALUATION_DURATION,
+                seconds,
+                {semconv.HOOK_POINT: point},
+                None,
+            )
+
+    def tool_metric(self, call: Call, agent: str, failure: str | None) -> dict[str, str]:
+        """Return the attributes of a tool's duration; made once, not to be changed."""
+        name = call.name if call.is_known else semconv.TOOL_NAME_OTHER
+        key = (name, call.tool_type, agent, failure)
+        attributes = self._tool_metrics.get(key)
+        if attributes is None:
+            attributes = {
+                semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+                semconv.GEN_AI_TOOL_NAME: name,
+                semconv.GEN_AI_TOOL_TYPE: call.tool_type,
+            }
+            if agent:
+                attributes[semconv.GEN_AI_AGENT_NAME] = agent
+            if failure is not None:
+                attributes[semconv.ERROR_TYPE] = failure
+            if len(self._tool_metrics) < _MAX_TEMPLATES:
+                self._tool_metrics[key] = attributes
+        return attributes
+
+    def model_metric(
+        self, operation: str, provider: str, model: str, failure: str | None
+    ) -> dict[str, str]:
+        """Return the attributes of a model call's duration; made once, not to be changed."""
+        key = (operation, provider, model, failure)
+        attributes = self._model_metrics.get(key)
+        if attributes is None:
+            attributes = {semconv.GEN_AI_OPERATION_NAME: operation}
+            optional = (
+                (semconv.GEN_AI_PROVIDER_NAME, provider),
+                (semconv.GEN_AI_REQUEST_MODEL, model),
+                (semconv.ERROR_TYPE, failure),
+            )
+            attributes.update((name, value) for name, value in optional if value)
+            if len(self._model_metrics) < _MAX_TEMPLATES:
+                self._model_metrics[key] = attributes
+        return attributes
+
+    def run_metric(self, operation: str, agent: str, failure: str | None) -> dict[str, str]:
+        """Return the attributes of a run's duration; made once, not to be changed."""
+        key = (operation, agent, failure)
+        attributes = self._run_metrics.get(key)
+        if attributes is None:
+            attributes = {semconv.GEN_AI_OPERATION_NAME: operation}
+            is_workflow = operation == semconv.OP_INVOKE_WORKFLOW
+            name = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
+            attributes.update(
+                (k, v) for k, v in ((name, agent), (semconv.ERROR_TYPE, failure)) if v
+            )
+            if len(self._run_metrics) < _MAX_TEMPLATES:
+                self._run_metrics[key] = attributes
+        return attributes
+
+    def token_cell(self, metric: str, operation: str, provider: str, model: str) -> Cell:
+        """Return the count of one sort of token; made once."""
+        key = (metric, operation, provider, model)
+        cell = self._token_cells.get(key)
+        if cell is None:
+            attributes = self.model_metric(operation, provider, model, None)
+            cell = self.instruments.counter(metric).cell(attributes)
+            if len(self._token_cells) < _MAX_TEMPLATES:
+                self._token_cells[key] = cell
+        return cell
+
+    # -- paused calls -------------------------------------------------------------------------
+
+    def pause(self, op: Op) -> None:
+        """Remember the verdict of a call that its framework paused, to go on with the very same."""
+        call, verdict = op.call, op.verdict
+        if call is None or call.id is None or verdict is None:
+            return
+        self._paused[op.session.id, call.id, arguments_hash(call.args)] = verdict
+        if len(self._paused) > _MAX_PAUSED:
+            self._paused.popitem(last=False)
+
+    def resume(self, op: Op) -> Verdict | None:
+        """Return the verdict of before a pause, for exactly this call with exactly these arguments."""
+        call = op.call
+        if not self._paused or call is None or call.id is None:
+            return None
+        return self._paused.pop((op.session.id, call.id, arguments_hash(call.args)), None)
+
+    def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
+        """Return the hooks and rules that hold for an operation on a branch of agents."""
+        loaded = self.loaded
+        if scope is None:
+            return loaded.hooks, loaded.judges
+        return scope.add_to(loaded.hooks, loaded.judges, branch)
+
+    def warn_once(self, key: str, message: str, *args: Any) -> None:
+        """Log a warning the first time its key is seen."""
+        if key not in self._warned:
+            self._warned.add(key)
+            log.warning(message, *args)
+
+    def pin_trace(self, op: Op) -> int:
+        """Return the id of the trace that an operation's span will start; 0 where it starts none."""
+        outer = op.outer.span if op.outer is not None else trace.get_current_span()
+        if outer is not None and outer.get_span_context().is_valid:
+            return 0
+        if not op.trace_id:
+            op.trace_id = self.spans.new_trace_id()
+        return op.trace_id
+
+    def trace_id_of(self, op: Op) -> str:
+        """Return the trace that an operation's span lies in, or will: 32 hexadecimal digits."""
+        pinned = self.pin_trace(op)
+        if pinned:
+            return trace.format_trace_id(pinned)
+        outer = op.outer.span if op.outer is not None else None
+        context = (outer or trace.get_current_span()).get_span_context()
+        return trace.format_trace_id(context.trace_id) if context.is_valid else ""
+
+    def place(self, op: Op) -> dict[str, Any]:
+        """Return what records say about where an operation runs."""
+        turn = op.turn
+        return {
+            "agent": op.agent,
+            "branch": op.branch,
+            "session_id": op.session.id,
+            "turn": turn.number if turn is not None else 0,
+            "trace_id": op.context.trace_id,
+            "source": turn.source if turn is not None else "",
+        }
+
+    def about(self, op: Op) -> dict[str, Any]:
+        """Return what events and audit records of an operation say beside its verdict."""
+        about: dict[str, Any] = {}
+        call = op.call
+        if call is not None:
+            about[semconv.GEN_AI_TOOL_NAME] = call.name
+            if call.id:
+                about[semconv.GEN_AI_TOOL_CALL_ID] = call.id
+        optional = (
+            (semconv.GEN_AI_AGENT_NAME, op.agent),
+            (semconv.AGENT_BRANCH, op.branch),
+            (semconv.GEN_AI_CONVERSATION_ID, op.session.id),
+        )
+        about.update((name, value) for name, value in optional if value)
+        return about
+
+    def audit_record(self, op: Op, verdict: Verdict) -> dict[str, Any]:
+        """Return the audit record of an operation's verdict; arguments masked, and their hash."""
+        record = self.verdicts.record(verdict, self.about(op))
+        if op.call is not None:
+            record[semconv.GEN_AI_TOOL_CALL_ARGUMENTS] = self.content.redactor.mask(op.call.args)
+            record[semconv.ARGUMENTS_HASH] = arguments_hash(op.call.args)
+            if op.call.server:
+                record["server"] = op.call.server
+        if op.span is not None:
+            context = op.span.get_span_context()
+            record["trace_id"] = trace.format_trace_id(context.trace_id)
+            record["span_id"] = trace.format_span_id(context.span_id)
+        return record
+
+    # -- events of points ---------------------------------------------------------------------
+
+    def tell(
+        self, hooks: HookSet, point: str, context: HookContext, **fields: Any
+    ) -> Generator[Run, Any, None]:
+        """Tell the listeners of every point what happened at one."""
+        event = self.watch.event(EVENT_TYPES.get(point, point), context, **fields)
+        yield from points.inspect_point(hooks.at("event"), context, event, self.watch)
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    def end_session(self, session: Session) -> None:
+        """Run what is left to run for a conversation that ends. Telemetry: fails open."""
+        if not session.started:
+            return
+        session.started = False
+        hooks = self.loaded.hooks
+        self.events.emit(
+            semconv.EVENT_SESSION_END, 9, self.session_attributes(session), context=None
+        )
+        generator = points.inspect_point(hooks.at("session_end"), session.context, None, self.watch)
+        _drain(generator)
+        if hooks.has_events:
+            _drain(self.tell(hooks, "session_end", session.context))
+
+    @staticmethod
+    def session_attributes(session: Session) -> dict[str, str]:
+        """Return the attributes of a conversation, for spans and events below it."""
+        if session.attributes is None:
+            attributes: dict[str, str] = {}
+            if session.id:
+                attributes[semconv.GEN_AI_CONVERSATION_ID] = session.id
+            if session.user:
+                attributes[semconv.ENDUSER_PSEUDO_ID] = session.user
+            session.attributes = attributes
+        return session.attributes
+
+    # -- background inspectors ----------------------------------------------------------------
+
+    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
+        """Queue an inspector that nobody waits for."""
+        if self._background is None:
+            self._background = _BackgroundQueue(self)
+        self._background.put(registration, context, data)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """End what is open: sessions, background inspectors. Providers are closed elsewhere."""
+        for session in self.sessions.end_all():
+            self.end_session(session)
+        if self._background is not None:
+            self._background.drain(timeout_s)
+
+    def after_fork(self) -> None:
+        """Start anew in a child process: its parent's threads and waiting people are not its own."""
+        self._background = None
+        self.pending = 0
+
+
+def _nothing() -> None:
+    """Do nothing; what `Runtime.refresh` is until providers can change."""
+
+
+def _drain(generator: Generator[Run, Any, Any]) -> None:
+    try:
+        effect = next(generator)
+        while True:
+            effect = generator.send(run(effect))
+    except StopIteration:
+        return
+
+
+class RuntimeWatch(Watch):
+    """Makes metrics, spans and events of what happens inside points."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def hook_ran(self, registration: Registration, seconds: float) -> None:
+        """Record how long a hook took."""
+        self._runtime.instruments.record(
+            semconv.METRIC_HOOK_DURATION, seconds, _hook_attributes(registration), None
+        )
+
+    def hook_failed(self, registration: Registration, error: BaseException) -> None:
+        """Log and count a hook that failed."""
+        super().hook_failed(registration, error)
+        self._runtime.instruments.hook_errors.cell(_hook_attributes(registration)).add(1)
+
+    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
+        """Queue an inspector."""
+        self._runtime.in_background(registration, context, data)
+
+    def event(self, kind: str, context: Any, **fields: Any) -> types.HookEvent:
+        """Make the record for listeners; content as far as it is captured, and masked."""
+        content = self._runtime.content
+        if content.on_event or content.on_span:
+            fields = {
+                name: content.event_value(value) if name in {"input", "output"} else value
+                for name, value in fields.items()
+            }
+            shown = {name: fields.pop(name) for name in ("input", "output") if name in fields}
+            event = super().event(kind, context, **fields)
+            return event.model_copy(update=shown)
+        return super().event(kind, context, **fields)
+
+    def approve(
+        self, rules: Sequence[RuleLike], call: Call, context: Any
+    ) -> Generator[Run, Any, Approval]:
+        """Ask people, and show that they are being asked: a request span, an event, a wait span."""
+        runtime, op = self._runtime, call.op
+        earlier = op.resumed.approval if isinstance(op, Op) and op.resumed is not None else None
+        if earlier is not None and earlier.approved:
+            return earlier  # answered before the pause, for exactly this call
+        deciding = rules[0]
+        verdict = Verdict(
+            semconv.POINT_PRE_TOOL_CALL,
+            semconv.DECISION_ASK,
+            policy_id=deciding.policy_id,
+            policy_version=deciding.policy_version,
+            rule_id=deciding.id,
+            severity=deciding.severity,
+            reason=deciding.reason or f"Asked by policy '{deciding.label}'.",
+        )
+        decision_id = runtime.verdicts.decision_id(verdict)
+        wait = _ask_spans(runtime, op, call, verdict)
+        runtime.pending += 1
+        try:
+            approval = yield from ask_handlers(
+                rules, call, channel=runtime.channel, timeout=runtime.approval_timeout_s
+            )
+        except BaseException:
+            _end_wait(wait, Approval("withdrawn"))
+            raise
+        finally:
+            runtime.pending -= 1
+        approval.decision_id = decision_id
+        _end_wait(wait, approval)
+        runtime.instruments.record(
+            semconv.METRIC_APPROVAL_WAIT_DURATION,
+            approval.wait_s,
+            {semconv.APPROVAL_STATUS: approval.status},
+            exemplar(wait),
+        )
+        return approval
+
+
+def _hook_attributes(registration: Registration) -> dict[str, str]:
+    return {
+        semconv.HOOK_POINT: registration.point,
+        semconv.HOOK_NAME: registration.source,
+    }
+
+
+def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace.Span | None:
+    """Open the span of the wait, after one that says at once that somebody is asked."""
+    about = runtime.about(op) if isinstance(op, Op) else {semconv.GEN_AI_TOOL_NAME: call.name}
+    if runtime.spans_of("") == "off":
+        runtime.verdicts.asked(verdict, about, None)
+        return None
+    outer = op.outer if isinstance(op, Op) else None
+    parent = None
+    if outer is not None and outer.span is not None:
+        parent = trace.set_span_in_context(outer.span)
+    trace_id = runtime.pin_trace(op) if isinstance(op, Op) else 0
+    attributes = {
+        **about,
+        **runtime.verdicts.attributes(verdict),
+        semconv.APPROVAL_STATUS: semconv.APPROVAL_STATUS_PENDING,
+        semconv.ARGUMENTS_HASH: arguments_hash(call.args),
+    }
+    attributes.pop(semconv.POLICY_ENFORCEMENT, None)
+    request = runtime.spans.start(
+        f"{semconv.SPAN_APPROVAL_REQUEST} {call.name}", attributes, parent, trace_id=trace_id
+    )
+    request.end()
+    runtime.verdicts.asked(verdict, about, trace.set_span_in_context(request))
+    attributes.pop(semconv.POLICY_DECISION)
+    name = f"{semconv.SPAN_APPROVAL_WAIT} {call.name}"
+    return runtime.spans.start(name, attributes, parent, trace_id=trace_id)
+
+
+def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
+    if wait is None:
+        return
+    wait.set_attribute(semconv.APPROVAL_STATUS, approval.status)
+    wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
+    wait.end()
+
+
+class _BackgroundQueue:
+    """Inspectors that nobody waits for, in order, on a thread of their own; the oldest give way."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._queue: queue.Queue[tuple[Registration, Any, Any] | None] = queue.Queue(
+            _BACKGROUND_CAPACITY
+        )
+        self._thread = threading.Thread(target=self._work, name="otelhooks-background", daemon=True)
+        self._thread.start()
+
+    def put(self, registration: Registration, context: Any, data: Any) -> None:
+        """Queue one; drop and count the oldest if the queue is full."""
+        while True:
+            try:
+                self._queue.put_nowait((registration, context, data))
+                return
+            except queue.Full:
+                try:
+                    dropped = self._queue.get_nowait()
+                except queue.Empty:
+                    continue
+                if dropped is not None:
+                    attributes = _hook_attributes(dropped[0])
+                    self._runtime.instruments.hook_queue_dropped.cell(attributes).add(1)
+
+    def drain(self, timeout_s: float) -> None:
+        """Let the queue run empty, for so long at most."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._queue.put(None, timeout=timeout_s)
+        except queue.Full:
+            log.warning("background hooks did not finish within %.0f s", timeout_s)
+            return
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._thread.is_alive():
+            log.warning("background hooks did not finish within %.0f s", timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            entry = self._queue.get()
+            if entry is None:
+                return
+            registration, context, data = entry
+            value = run(
+                Run(registration.call, context, data, blocking=True, timeout=registration.timeout)
+            )
+            if type(value) is Raised:
+                self._runtime.watch.hook_failed(registration, value.error)
+
+
+_active: Runtime | None = None
+
+
+def active() -> Runtime | None:
+    """Return the runtime that seats use; None when nothing is instrumented."""
+    return _active
+
+
+def set_active(runtime: Runtime | None) -> None:
+    """Make a runtime the one that seats use."""
+    global _active
+    _active = runtime

@@ -1,0 +1,182 @@
+"""Spans: opened with the verdict among their start attributes, ended with what came of them.
+
+Telemetry: fails open. What the hot path needs is made once: a dict of start attributes for each
+tool and agent, which a call merges with its own ids and its verdict's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, TracerProvider
+
+    from otelhooks.hooks.calls import Call
+    from otelhooks.hooks.context import SpanNotes
+
+__all__ = ["Spans", "error_type", "exemplar"]
+
+_MAX_TEMPLATES = 4_096
+
+
+class _PinnedIds:
+    """The id generator of our own tracer: a trace id that was already told is the one that is used.
+
+    Hooks may read a call's trace id before its span opens. For a call outside any trace the id is
+    made when it is read, and pinned for the one span that follows on the same thread.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.pinned = threading.local()
+
+    def generate_trace_id(self) -> int:
+        """Return the pinned id, once, else a new one."""
+        pinned = getattr(self.pinned, "trace_id", 0)
+        if not pinned:
+            return self.inner.generate_trace_id()
+        self.pinned.trace_id = 0
+        return pinned
+
+    def generate_span_id(self) -> int:
+        """Return a new span id."""
+        return self.inner.generate_span_id()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class Spans:
+    """Opens spans of tools, models, agents and approvals.
+
+    Args:
+        provider: Where spans go.
+        version: Version of otelhooks, for the instrumentation scope.
+        scope: What is the same on every span: mode, policy version, evaluator.
+    """
+
+    def __init__(
+        self, provider: TracerProvider, version: str, scope: Mapping[str, str] | None = None
+    ) -> None:
+        self.tracer = provider.get_tracer(semconv.SCOPE_NAME, version, attributes=dict(scope or {}))
+        generator = getattr(self.tracer, "id_generator", None)
+        self._ids: _PinnedIds | None = None
+        if generator is not None:
+            self._ids = _PinnedIds(generator)
+            self.tracer.id_generator = self._ids  # type: ignore[attr-defined]  # SDK tracers only
+        self._tools: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+
+    def tool_template(self, call: Call, agent: str, branch: str) -> dict[str, Any]:
+        """Return the start attributes that all calls of a tool by an agent share; not to be changed."""
+        key = (call.name, agent, branch, call.tool_type)
+        template = self._tools.get(key)
+        if template is None:
+            template = {
+                semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+                semconv.GEN_AI_TOOL_NAME: call.name,
+                semconv.GEN_AI_TOOL_TYPE: call.tool_type,
+            }
+            if agent:
+                template[semconv.GEN_AI_AGENT_NAME] = agent
+            if branch:
+                template[semconv.AGENT_BRANCH] = branch
+            if len(self._tools) < _MAX_TEMPLATES:
+                self._tools[key] = template
+        return template
+
+    def start(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        parent: Context | None,
+        *,
+        kind: SpanKind = SpanKind.INTERNAL,
+        links: Sequence[Link] = (),
+        start_ns: int | None = None,
+        trace_id: int = 0,
+    ) -> Span:
+        """Open a span.
+
+        Args:
+            name: Span name.
+            attributes: All that samplers are to see.
+            parent: Context that holds the parent; None for the current one.
+            kind: INTERNAL for work in this process.
+            links: To other traces.
+            start_ns: Nanoseconds since the epoch; None for now.
+            trace_id: The id that a root span gets, 0 for a new one.
+        """
+        if trace_id and self._ids is not None:
+            self._ids.pinned.trace_id = trace_id
+        return self.tracer.start_span(
+            name, parent, kind, dict(attributes), list(links) or None, start_ns
+        )
+
+    def new_trace_id(self) -> int:
+        """Return an id for a trace whose first span is still to come; 0 where none can be pinned."""
+        return self._ids.inner.generate_trace_id() if self._ids is not None else 0
+
+
+def put_notes(span: Span, notes: SpanNotes) -> None:
+    """Put on a span what hooks wrote before it was open."""
+    if notes.attributes:
+        span.set_attributes(notes.attributes)
+    for name, attributes in notes.events:
+        span.add_event(name, dict(attributes))
+
+
+def fail(span: Span, error_type: str, description: str) -> None:
+    """Mark a span as failed."""
+    span.set_attribute(semconv.ERROR_TYPE, error_type)
+    span.set_status(Status(StatusCode.ERROR, description[:256]))
+
+
+def error_type(error: BaseException) -> str:
+    """Return the name of an exception for ``error.type``: qualified, but for builtins."""
+    cls = type(error)
+    if cls.__module__ == "builtins":
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def exemplar(span: Span | None) -> trace.SpanContext | None:
+    """Return the span context that a metric may point to: that of a sampled span."""
+    if span is None:
+        return None
+    context = span.get_span_context()
+    return context if context.trace_flags.sampled else None
+
+
+def native_span(operation: str, name_key: str, name: str, ours: Span | None) -> Span | None:
+    """Return somebody else's span for this very operation, if one is current.
+
+    Args:
+        operation: ``gen_ai.operation.name`` that it would have.
+        name_key: Attribute that names what runs: tool or model.
+        name: That name.
+        ours: The span of the frame, which is current where nobody opened another.
+    """
+    span = trace.get_current_span()
+    if span is ours or not span.is_recording():
+        return None
+    attributes: Mapping[str, Any] = getattr(span, "attributes", None) or {}
+    scope = getattr(span, "instrumentation_scope", None)
+    if scope is not None and scope.name == semconv.SCOPE_NAME:
+        return None
+    if attributes.get(semconv.GEN_AI_OPERATION_NAME) != operation:
+        return None
+    return span if attributes.get(name_key, name) == name else None
+
+
+def now_ns() -> int:
+    """Return nanoseconds since the epoch, as spans count them."""
+    return time.time_ns()

@@ -1,0 +1,308 @@
+"""Verdicts on the wire: attributes of a span, counts, an event, an audit record.
+
+Telemetry: fails open. A plain allow carries its decision and its rule's id; everything else carries
+the full set (Source: semconv.md section 9).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import SpanContext
+
+    from otelhooks.telemetry.events import EventLog
+    from otelhooks.telemetry.metrics import Cell, Instruments
+
+__all__ = ["Verdicts", "arguments_hash", "error_type_of"]
+
+_MAX_REASON = 256
+_MAX_CELLS = 4_096
+_WARN, _INFO = 13, 9
+
+
+def arguments_hash(args: Mapping[str, Any]) -> str:
+    """Return the hash of arguments: hex SHA-256 of their canonical JSON."""
+    text = json.dumps(args, sort_keys=True, separators=(",", ":"), default=repr, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def error_type_of(verdict: Verdict) -> str | None:
+    """Return ``error.type`` of an operation that a verdict stopped, None if it goes on."""
+    if verdict.allowed:
+        return None
+    approval = verdict.approval
+    if approval is not None and approval.status == "expired":
+        return semconv.ERROR_APPROVAL_EXPIRED
+    if approval is not None and approval.status in {"rejected", "withdrawn"}:
+        return semconv.ERROR_APPROVAL_REJECTED
+    return semconv.ERROR_POLICY_DENIED if verdict.error is None else semconv.ERROR_POLICY_ERROR
+
+
+def enforcement_of(verdict: Verdict) -> str:
+    """Return what happened to the operation."""
+    approval = verdict.approval
+    if verdict.decision == ASK and approval is not None:
+        if approval.approved:
+            return semconv.ENFORCEMENT_APPROVED
+        expired = approval.status == "expired"
+        return semconv.ENFORCEMENT_EXPIRED if expired else semconv.ENFORCEMENT_REJECTED
+    if not verdict.allowed or verdict.withheld:
+        return semconv.ENFORCEMENT_BLOCKED
+    if verdict.decision == MODIFY or verdict.answered:
+        return semconv.ENFORCEMENT_MODIFIED
+    return semconv.ENFORCEMENT_ALLOWED
+
+
+def _as_verdict(point: str, seen: Observed) -> Verdict:
+    """Return an observed deny or ask in the shape of a verdict, to be told like one."""
+    return Verdict(
+        point,
+        seen.decision,
+        policy_id=seen.policy_id,
+        policy_version=seen.policy_version,
+        rule_id=seen.rule_id,
+        reason=seen.reason,
+        severity=seen.severity,
+    )
+
+
+class Verdicts:
+    """Tells verdicts to spans, metrics, events and records.
+
+    Args:
+        instruments: Where counts go.
+        events: Where events go.
+        mode: ``enforce`` or ``monitor``.
+        record_allows: Whether a plain allow is an event too.
+    """
+
+    def __init__(
+        self,
+        instruments: Instruments,
+        events: EventLog,
+        *,
+        mode: str = semconv.MODE_ENFORCE,
+        record_allows: bool = False,
+    ) -> None:
+        self._instruments = instruments
+        self._events = events
+        self.mode = mode
+        self.record_allows = record_allows
+        self._plain: dict[str, dict[str, Any]] = {}
+        self._cells: dict[tuple[Any, ...], Cell] = {}
+
+    # -- span ---------------------------------------------------------------------------------
+
+    def attributes(self, verdict: Verdict) -> dict[str, Any]:
+        """Return a verdict's span attributes; not to be changed."""
+        if verdict.is_plain():
+            plain = self._plain.get(verdict.rule_id)
+            if plain is None:
+                plain = {semconv.POLICY_DECISION: ALLOW}
+                if verdict.rule_id:
+                    plain[semconv.POLICY_RULE_ID] = verdict.rule_id
+                if len(self._plain) < _MAX_CELLS:
+                    self._plain[verdict.rule_id] = plain
+            return plain
+        shown, observed = self._deciding(verdict)
+        return self._full(shown, observed, self.decision_id(verdict))
+
+    def _deciding(self, verdict: Verdict) -> tuple[Verdict, bool]:
+        """Return the strictest thing that was said, and whether monitor mode only observed it."""
+        shown, observed = verdict, False
+        for seen in verdict.observed:
+            candidate = _as_verdict(verdict.point, seen)
+            if candidate.is_stricter_than(shown):
+                shown, observed = candidate, True
+        if observed:
+            shown.evaluations = verdict.evaluations
+        return shown, observed
+
+    def _full(self, verdict: Verdict, observed: bool, decision_id: str) -> dict[str, Any]:
+        attributes: dict[str, Any] = {
+            semconv.POLICY_DECISION: verdict.decision,
+            semconv.POLICY_ENFORCEMENT: (
+                semconv.ENFORCEMENT_OBSERVED if observed else enforcement_of(verdict)
+            ),
+            semconv.POLICY_MODE: semconv.MODE_MONITOR if observed else self.mode,
+            semconv.HOOK_POINT: verdict.point,
+        }
+        reason = verdict.reason
+        if verdict.error is not None and verdict.approval is None:
+            reason = f"{verdict.rule_id}: {type(verdict.error).__name__}"
+        optional = (
+            (semconv.POLICY_ID, verdict.policy_id),
+            (semconv.POLICY_VERSION, verdict.policy_version),
+            (semconv.POLICY_RULE_ID, verdict.rule_id),
+            (semconv.POLICY_REASON, reason[:_MAX_REASON]),
+            (semconv.POLICY_SEVERITY, verdict.severity),
+            (semconv.POLICY_EVALUATIONS, verdict.evaluations),
+        )
+        for name, value in optional:
+            if value:
+                attributes[name] = value
+        if verdict.decision in {DENY, ASK}:
+            attributes[semconv.DECISION_ID] = decision_id
+        if verdict.answered:
+            attributes[semconv.ANSWERED] = True
+        if verdict.withheld:
+            attributes[semconv.WITHHELD] = True
+        approval = verdict.approval
+        if approval is not None:
+            attributes[semconv.APPROVAL_STATUS] = approval.status
+            attributes[semconv.APPROVAL_WAIT_DURATION] = approval.wait_s
+            attributes[semconv.APPROVAL_APPROVER_TYPE] = approval.approver_type
+            if approval.approver_id:
+                attributes[semconv.APPROVAL_APPROVER_ID] = approval.approver_id
+        return attributes
+
+    @staticmethod
+    def decision_id(verdict: Verdict) -> str:
+        """Return what joins a verdict's span, event and record; made on first use."""
+        if not verdict.decision_id:
+            verdict.decision_id = os.urandom(8).hex()
+        return verdict.decision_id
+
+    # -- metrics ------------------------------------------------------------------------------
+
+    def count(self, verdict: Verdict, tool: str, agent: str, exemplar: SpanContext | None) -> None:
+        """Count a verdict, and each that monitor mode only observed."""
+        failure = error_type_of(verdict) if verdict.error is not None else None
+        self._count(verdict, enforcement_of(verdict), self.mode, tool, agent, failure, exemplar)
+        for seen in verdict.observed:
+            observed = _as_verdict(verdict.point, seen)
+            self._count(
+                observed,
+                semconv.ENFORCEMENT_OBSERVED,
+                semconv.MODE_MONITOR,
+                tool,
+                agent,
+                None,
+                exemplar,
+            )
+
+    def _count(
+        self,
+        verdict: Verdict,
+        enforcement: str,
+        mode: str,
+        tool: str,
+        agent: str,
+        failure: str | None,
+        exemplar: SpanContext | None,
+    ) -> None:
+        key = (
+            verdict.decision,
+            enforcement,
+            mode,
+            verdict.policy_id,
+            verdict.rule_id,
+            verdict.severity,
+            verdict.point,
+            tool,
+            agent,
+            failure,
+        )
+        cell = self._cells.get(key)
+        if cell is None:
+            attributes = {
+                semconv.POLICY_DECISION: verdict.decision,
+                semconv.POLICY_ENFORCEMENT: enforcement,
+                semconv.POLICY_MODE: mode,
+                semconv.HOOK_POINT: verdict.point,
+            }
+            optional = (
+                (semconv.POLICY_ID, verdict.policy_id),
+                (semconv.POLICY_RULE_ID, verdict.rule_id),
+                (semconv.POLICY_SEVERITY, verdict.severity),
+                (semconv.GEN_AI_TOOL_NAME, tool),
+                (semconv.GEN_AI_AGENT_NAME, agent),
+                (semconv.ERROR_TYPE, failure),
+            )
+            attributes.update((name, value) for name, value in optional if value)
+            cell = self._instruments.decisions.cell(attributes)
+            if len(self._cells) < _MAX_CELLS:
+                self._cells[key] = cell
+        cell.add(1, exemplar)
+        refused = enforcement in {semconv.ENFORCEMENT_REJECTED, semconv.ENFORCEMENT_EXPIRED}
+        if verdict.decision == DENY or refused:
+            self._instruments.denies.cell(
+                deny_attributes(verdict.policy_id, verdict.rule_id, verdict.severity, mode)
+            ).add(1, exemplar)
+
+    # -- event and record ---------------------------------------------------------------------
+
+    def event(self, verdict: Verdict, about: Mapping[str, Any], context: Context | None) -> None:
+        """Emit a verdict's events: none for a plain allow, unless allows are recorded."""
+        if verdict.is_plain() and not self.record_allows:
+            return
+        decision_id = self.decision_id(verdict)
+        if verdict.decision != ALLOW or self.record_allows or verdict.answered:
+            self._emit(verdict, False, decision_id, about, context)
+        for seen in verdict.observed:
+            self._emit(_as_verdict(verdict.point, seen), True, decision_id, about, context)
+
+    def asked(self, verdict: Verdict, about: Mapping[str, Any], context: Context | None) -> None:
+        """Emit the event of a question, before anybody answers it."""
+        attributes = self._full(verdict, False, self.decision_id(verdict))
+        attributes.pop(semconv.POLICY_ENFORCEMENT)
+        attributes[semconv.APPROVAL_STATUS] = semconv.APPROVAL_STATUS_PENDING
+        self._events.emit(
+            semconv.EVENT_POLICY_DECISION, _INFO, {**about, **attributes}, context=context
+        )
+
+    def _emit(
+        self,
+        verdict: Verdict,
+        observed: bool,
+        decision_id: str,
+        about: Mapping[str, Any],
+        context: Context | None,
+    ) -> None:
+        attributes = {**about, **self._full(verdict, observed, decision_id)}
+        if verdict.error is not None:
+            attributes[semconv.EXCEPTION_TYPE] = type(verdict.error).__qualname__
+            attributes[semconv.EXCEPTION_MESSAGE] = str(verdict.error)
+        failure = error_type_of(verdict)
+        if failure is not None:
+            attributes[semconv.ERROR_TYPE] = failure
+        if verdict.decision == DENY and verdict.rule_id:
+            attributes[semconv.SECURITY_RULE_NAME] = verdict.rule_id
+            attributes[semconv.SECURITY_RULE_RULESET_NAME] = verdict.policy_id
+        severity = _WARN if verdict.decision == DENY else _INFO
+        self._events.emit(semconv.EVENT_POLICY_DECISION, severity, attributes, context=context)
+
+    def record(self, verdict: Verdict, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a verdict's audit record: every verdict has one, plain allows too."""
+        shown, observed = self._deciding(verdict)
+        record = {**about, **self._full(shown, observed, self.decision_id(verdict))}
+        record[semconv.DECISION_ID] = self.decision_id(verdict)
+        failure = error_type_of(verdict)
+        if failure is not None:
+            record[semconv.ERROR_TYPE] = failure
+        if verdict.error is not None:
+            record[semconv.EXCEPTION_MESSAGE] = repr(verdict.error)
+        return record
+
+
+def deny_attributes(
+    policy_id: str, rule_id: str, severity: str | None, mode: str
+) -> dict[str, str]:
+    """Return the attributes of one cell of ``otelhooks.policy.denies``."""
+    attributes = {
+        semconv.POLICY_ID: policy_id,
+        semconv.POLICY_RULE_ID: rule_id,
+        semconv.POLICY_MODE: mode,
+    }
+    if severity:
+        attributes[semconv.POLICY_SEVERITY] = severity
+    return attributes
