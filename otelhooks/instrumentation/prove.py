@@ -1,0 +1,81 @@
+"""`otelhooks doctor --prove`: a scripted agent of each installed framework against a deny.
+
+Nothing is taken on trust: each proof runs the real framework, with a scripted model that asks for a
+tool that policy denies, and looks whether the tool's body ran.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from otelhooks import instrumentation
+from otelhooks.instrumentation._patch import Coverage
+
+__all__ = ["Proof", "prove_all"]
+
+PROVABLE = {"patched", "partial", "not imported"}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of running one framework against a deny.
+
+    Attributes:
+        framework: Adapter's name.
+        version: Installed version of its main package.
+        proved: Whether the denied body did not run, and the run went on, on every path tried.
+        detail: One line about the outcome.
+        paths: Path, whether it held, and what was seen.
+    """
+
+    framework: str
+    version: str
+    proved: bool
+    detail: str
+    paths: tuple[tuple[str, bool, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls, framework: str, version: str, paths: Iterable[tuple[str, bool, str]]
+    ) -> Proof:
+        """Sum up the paths of one framework."""
+        tried = tuple(paths)
+        failed = [path for path, held, _ in tried if not held]
+        detail = f"denied on {len(tried)} paths" if tried else "no path was tried"
+        if failed:
+            detail = f"not proved on: {', '.join(failed)}"
+        return cls(framework, version, bool(tried) and not failed, detail, tried)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the proof as plain data."""
+        return asdict(self)
+
+
+def prove_all() -> list[Proof]:
+    """Run the proof of every framework that is installed.
+
+    A framework that is refused counts as not proved: it does not run at all.
+    """
+    proofs: list[Proof] = []
+    for name in instrumentation.ADAPTERS:
+        entries = [entry for entry in instrumentation.coverage() if entry.framework == name]
+        installed = [entry for entry in entries if entry.state != "not installed"]
+        if not installed or all(entry.state == "off" for entry in installed):
+            continue
+        proofs.append(_prove(name, installed))
+    return proofs
+
+
+def _prove(name: str, entries: list[Coverage]) -> Proof:
+    version = entries[0].version
+    unfit = [entry for entry in entries if entry.state not in PROVABLE]
+    if unfit:
+        reasons = "; ".join(f"{e.distribution} {e.version} {e.state}: {e.error}" for e in unfit)
+        return Proof(name, version, False, reasons)
+    try:
+        return importlib.import_module(f"otelhooks.instrumentation.prove_{name}").prove()
+    except Exception as error:
+        return Proof(name, version, False, f"the scripted agent failed: {error!r}")
