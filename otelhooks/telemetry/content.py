@@ -187,7 +187,7 @@ def _fit(value: Any, limit: int) -> Any:
     size = _size(value)
     length = limit
     while size > limit and length > 32:
-        length //= 4
+        length //= 2
         value = _clip_texts(value, length)
         size = _size(value)
     if size <= limit:

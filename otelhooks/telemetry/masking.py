@@ -23,6 +23,7 @@ import json
 import logging
 import math
 import re
+import string
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
@@ -97,7 +98,7 @@ _KEY_CORE = (
     r"(?i)passw|passphrase|pwd|secret|credential|authorization|cookie|token"
     r"|(?:api|access|private|signing|encryption)[_-]?key"
 )
-_KEY_LEFT = r"(?a)[\w.-]{0,64}\Z"
+_KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
 _KEY_GAP = r"(?:\\{0,31}[\"'])?\s{0,16}(?:=>|[:=])\s{0,16}(?:(\\{0,31})([\"'])|([\[{]))?"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
@@ -280,11 +281,10 @@ def _mask_keys(text: str) -> str:
     while core is not None:
         start, resume = core.start(), core.end()
         right = cast("re.Match[str]", _compiled(_KEY_RIGHT).match(text, resume))
-        left = cast(
-            "re.Match[str]", _compiled(_KEY_LEFT).search(text[max(0, start - 64, done) : start])
-        )
+        before = text[max(0, start - 64, done) : start]
+        left = before[len(before.rstrip(_KEY_CHARACTERS)) :]
         gap = _compiled(_KEY_GAP).match(text, right.end())
-        if gap is not None and is_secret_key(left.group() + text[start : right.end()]):
+        if gap is not None and is_secret_key(left + text[start : right.end()]):
             key_is_header = core.group().lower() in ("authorization", "cookie")
             first, last = _value_extent(text, gap, key_is_header)
             if last > first and text[first:last] not in ("null", "None"):

@@ -1,0 +1,479 @@
+"""Masking, rendering, cutting and shaping of content; bounded time on hostile input."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from otelhooks.errors import ConfigError
+from otelhooks.telemetry.content import (
+    MASK,
+    CaptureMode,
+    Content,
+    Redactor,
+    is_secret_key,
+    limit_of,
+    message,
+    messages,
+    parse_arguments,
+    render,
+    system_instructions,
+    text_part,
+    tool_call_part,
+    tool_call_response_part,
+    tool_definitions,
+)
+from otelhooks.telemetry.masking import MAX_DEPTH, MAX_NODES
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc==\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.fixture
+def redactor():
+    return Redactor()
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        "key",
+        [
+            *("password", "DB_PASSWORD", "userPassword", "apiKey", "api_key", "API-KEY", "apikey"),
+            *("access_token", "token", "authToken", "client_secret", "Authorization", "cookie"),
+            *("Set-Cookie", "private_key", "aws_secret_access_key", "x-api-key", "credentials"),
+        ],
+    )
+    def test_these_keys_name_a_secret(self, key):
+        assert is_secret_key(key)
+
+    @pytest.mark.parametrize(
+        "key",
+        [
+            *("max_tokens", "input_tokens", "tokens", "token_count", "key", "primary_key"),
+            *("keyboard", "passenger", "author", "secretary", "", "user", "x" * 500, 5),
+        ],
+    )
+    def test_these_keys_do_not(self, key):
+        assert not is_secret_key(key)
+
+
+class TestMaskValues:
+    def test_secrets_are_masked_at_any_depth_and_the_rest_is_kept(self, redactor):
+        value = {"user": "ann", "auth": {"list": [{"password": "hunter2", "n": 1}]}}
+        assert redactor.mask(value) == {
+            "user": "ann",
+            "auth": {"list": [{"password": MASK, "n": 1}]},
+        }
+        assert value["auth"]["list"][0]["password"] == "hunter2"
+
+    def test_everything_below_a_secret_key_is_masked(self, redactor):
+        assert redactor.mask({"credentials": {"user": "a", "pw": "b"}}) == {"credentials": MASK}
+
+    def test_an_empty_secret_stays_as_it_is(self, redactor):
+        assert redactor.mask({"token": None, "password": ""}) == {"token": None, "password": ""}
+
+    def test_json_text_is_masked_inside(self, redactor):
+        text = json.dumps({"password": 'a"b\\', "n": [1, 2]})
+        assert json.loads(redactor.mask_text(text)) == {"password": MASK, "n": [1, 2]}
+
+    def test_json_text_without_secrets_is_not_touched(self, redactor):
+        text = '{ "a" :  1.50 }'
+        assert redactor.mask_text(text) == text
+
+    def test_escaped_json_text_is_masked_at_every_level(self, redactor):
+        value = {"password": 'p"\\w', "ok": "yes"}
+        for _ in range(4):
+            value = {"inner": json.dumps(value)}
+        masked = redactor.mask(value)
+        for _ in range(4):
+            masked = json.loads(masked["inner"])
+        assert masked == {"password": MASK, "ok": "yes"}
+
+    @pytest.mark.parametrize("levels", [1, 2, 3])
+    def test_escaped_json_inside_running_text_is_masked(self, redactor, levels):
+        text = json.dumps({"api_key": 'se"cr\\et', "ok": "kept"})
+        for _ in range(levels - 1):
+            text = json.dumps(text)[1:-1]
+        masked = redactor.mask_text(f"the server said {text} and closed")
+        assert "cr" not in masked
+        assert "kept" in masked
+        assert masked.endswith("and closed")
+
+    def test_json_that_was_cut_off_is_masked(self, redactor):
+        masked = redactor.mask_text('{"a": 1, "password": "hunter2 is so')
+        assert "hunter2" not in masked
+        assert masked.startswith('{"a": 1')
+
+    def test_other_objects_become_their_masked_text(self, redactor):
+        class Thing:
+            def __str__(self) -> str:
+                return "Thing(password='hunter2')"
+
+        class Broken:
+            def __str__(self) -> str:
+                raise RuntimeError("boom")
+
+        assert "hunter2" not in redactor.mask(Thing())
+        assert redactor.mask(Broken()) == "[Broken]"
+
+    def test_the_copy_is_json_like(self, redactor):
+        value = {1: (2, {3}), "b": b"abc", "nan": float("nan"), "inf": float("-inf"), "t": True}
+        assert redactor.mask(value) == {
+            "1": [2, [3]],
+            "b": "[3 bytes]",
+            "nan": "nan",
+            "inf": "-inf",
+            "t": True,
+        }
+
+    def test_a_cycle_ends_at_the_depth_limit(self, redactor):
+        value: dict = {}
+        value["again"] = value
+        text = render(redactor.mask(value))
+        assert text.count("again") == MAX_DEPTH
+
+    def test_a_structure_that_fans_out_ends_at_the_node_limit(self, redactor):
+        value: list = []
+        for _ in range(60):
+            value = [value, value]
+        started = time.process_time()
+        redactor.mask(value)
+        assert time.process_time() - started < 10
+        assert len(redactor.mask([0] * (MAX_NODES * 2))) <= MAX_NODES
+
+
+class TestMaskText:
+    @pytest.mark.parametrize(
+        "secret",
+        [
+            "Bearer abcdef0123456789abcdef",
+            "sk-proj-abcdefghijklmnopqrstuvwx",
+            "sk_live_abcdefghijklmnop1234",
+            "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+            "github_pat_abcdefghijklmnopqrstuv_1",
+            "glpat-abcdefghijklmnop1234",
+            "xoxb-1234567890-abcdef",
+            "hf_abcdefghijklmnopqrstuvwxyzABCD",
+            "AIzaSyA-abcdefghijklmnopqrstuvwxyz01234",
+            "AKIAIOSFODNN7EXAMPLE",
+            JWT,
+            PRIVATE_KEY,
+            "4111 1111 1111 1111",
+            "5500-0000-0000-0004",
+            "378282246310005",
+        ],
+    )
+    def test_a_secret_with_a_known_form_is_masked(self, redactor, secret):
+        masked = redactor.mask_text(f"before {secret} after")
+        assert masked == f"before {MASK} after"
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("password=hunter2 x", f"password={MASK} x"),
+            ("Password: hunter2", f"Password: {MASK}"),
+            ("https://h/?api_key=abc&q=1", f"https://h/?api_key={MASK}&q=1"),
+            ("postgres://ann:pw@db/x", f"postgres://{MASK}@db/x"),
+            ("Authorization: Basic YW5uOnB3", f"Authorization: {MASK}"),
+            ("'secret': 'abc'", f"'secret': '{MASK}'"),
+            ("secret => abc", f"secret => {MASK}"),
+            ('{"token": 12345, "a": 1} tail', '{"token": [MASKED], "a": 1} tail'),
+            ('x {"credentials": {"a": ["b"]}, "c": 1}', 'x {"credentials": [MASKED], "c": 1}'),
+            ("key password= and more", f"key password= {MASK} more"),
+        ],
+    )
+    def test_a_secret_after_its_key_is_masked(self, redactor, text, masked):
+        assert redactor.mask_text(text) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "The password is not here.",
+            "max_tokens: 100, input_tokens=5",
+            "1732230000123456789 and 4111 1111 1111 1112",
+            "Basic understanding of bearer tokens",
+            "risk-averse task-oriented",
+            '{"token": null}!',
+            "ann@example.com",
+            "",
+        ],
+    )
+    def test_ordinary_text_is_not_touched(self, redactor, text):
+        assert redactor.mask_text(text) == text
+
+    def test_a_card_number_as_a_number_is_masked(self, redactor):
+        assert redactor.mask({"pan": 4111111111111111, "n": 4111111111111112}) == {
+            "pan": MASK,
+            "n": 4111111111111112,
+        }
+
+    def test_emails_are_masked_on_request(self):
+        assert Redactor(emails=True).mask_text("ask ann@example.com now") == f"ask {MASK} now"
+
+    @pytest.mark.parametrize(
+        "unit",
+        [
+            *("eyJ", "-eyJ", "eyJaaaaaaaa.", "sk-", "password", 'password"', '"password":"'),
+            *("token: ", "\\", "4", "1 2 3 4 ", "a@", "a.", "://", "-----BEGIN PRIVATE KEY-----"),
+            *("bearer ", "[", '{"a":', "credentials: {", " ", "Aa"),
+        ],
+    )
+    def test_hostile_text_takes_bounded_time(self, unit):
+        """Quadratic behaviour would take minutes to hours."""
+        text = unit * (200_000 // len(unit))
+        redactor = Redactor(emails=True)
+        started = time.process_time()
+        redactor.mask_text(text)
+        assert time.process_time() - started < 10
+
+    @pytest.mark.parametrize("unit", ["a", "password=", '"password":"' + '\\"' * 9_000, "4-"])
+    def test_a_megabyte_takes_bounded_time(self, unit):
+        started = time.process_time()
+        Redactor().mask_text(unit * (1_000_000 // len(unit)))
+        assert time.process_time() - started < 20
+
+
+class TestRedactorSetting:
+    def test_false_masks_nothing_but_still_copies(self):
+        value = {"password": "hunter2"}
+        copy = Redactor.of(False).mask(value)
+        assert copy == value
+        assert copy is not value
+
+    @pytest.mark.parametrize("setting", [True, None])
+    def test_true_and_none_mask_with_the_built_in_patterns(self, setting):
+        assert Redactor.of(setting).mask({"password": "x"}) == {"password": MASK}
+
+    def test_patterns_and_callables_come_on_top(self):
+        redactor = Redactor.of([r"project-\w+", lambda text: text.replace("blue", "red")])
+        masked = redactor.mask_text("project-x is blue, password=1")
+        assert masked == f"{MASK} is red, password={MASK}"
+
+    def test_a_redactor_is_taken_as_it_is(self):
+        redactor = Redactor(emails=True)
+        assert Redactor.of(redactor) is redactor
+
+    def test_a_failing_callable_hides_the_text_and_is_logged_once(self, caplog):
+        def fail(text):
+            raise RuntimeError("boom")
+
+        redactor = Redactor.of(fail)
+        assert redactor.mask(["a", "b"]) == [MASK, MASK]
+        assert len(caplog.records) == 1
+
+    @pytest.mark.parametrize("setting", ["(", 5, [5]])
+    def test_a_wrong_setting_is_an_error(self, setting):
+        with pytest.raises(ConfigError, match="redact"):
+            Redactor.of(setting)
+
+
+class TestRender:
+    def test_json_is_compact_and_keeps_characters(self):
+        assert render({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'
+
+    def test_a_text_stays_as_it_is(self):
+        assert render("plain") == "plain"
+
+    def test_what_utf8_cannot_encode_is_replaced(self):
+        assert render({"a": "\ud800"}).encode()
+
+    def test_other_objects_become_text(self):
+        assert render({"a": object}) == '{"a":"<class \'object\'>"}'
+
+    def test_what_json_cannot_write_does_not_fail(self):
+        value: list = []
+        value.append(value)
+        assert "list" in render(value)
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ('{"a": 1}', {"a": 1}),
+            (b'{"a": 1}', {"a": 1}),
+            ({"a": 1}, {"a": 1}),
+            ("[1]", "[1]"),
+            ("no json", "no json"),
+            (None, None),
+        ],
+    )
+    def test_arguments_are_decoded_if_they_are_an_object(self, given, expected):
+        assert parse_arguments(given) == expected
+
+
+class TestContent:
+    @pytest.mark.parametrize(
+        ("mode", "on_span", "on_event"),
+        [
+            (CaptureMode.NO_CONTENT, False, False),
+            (CaptureMode.SPAN_ONLY, True, False),
+            (CaptureMode.EVENT_ONLY, False, True),
+            (CaptureMode.SPAN_AND_EVENT, True, True),
+        ],
+    )
+    def test_the_mode_says_where_content_goes(self, mode, on_span, on_event):
+        content = Content(mode)
+        assert (content.on_span, content.on_event) == (on_span, on_event)
+
+    def test_spans_get_text_and_events_structure_both_masked(self):
+        content = Content(CaptureMode.SPAN_AND_EVENT)
+        value = {"command": "ls", "token": "abc"}
+        assert content.span_value(value) == '{"command":"ls","token":"[MASKED]"}'
+        assert content.event_value(value) == {"command": "ls", "token": MASK}
+
+    def test_long_texts_are_shortened_and_the_structure_kept(self):
+        content = Content(limit=400)
+        value = json.loads(content.span_value({"path": "/a", "text": "x" * 5_000}))
+        assert value["path"] == "/a"
+        assert value["text"].startswith("xxx")
+        assert value["text"].endswith("...[5000 characters]")
+
+    def test_what_cannot_be_shortened_says_its_size(self):
+        content = Content(limit=100)
+        assert content.event_value(list(range(1_000))) == [{"truncated": 3891}]
+        assert content.event_value({str(n): n for n in range(100)}) == {"truncated": 781}
+
+    def test_a_plain_text_is_cut(self):
+        assert len(Content(limit=100).span_value("x" * 500)) == 100
+
+    @pytest.mark.parametrize("limit", [220, 300, 1_000, 3_000])
+    def test_messages_beyond_the_limit_lose_their_oldest_parts(self, limit):
+        content = Content(limit=limit)
+        given = [message("user", text_part(f"{number} " + "y" * 80)) for number in range(40)]
+        text = content.span_messages(given)
+        kept = json.loads(text)
+        assert len(text) <= limit
+        assert kept[-1]["parts"][-1]["content"].startswith("39 y")
+        note = kept[0]["parts"][0]
+        whole = sum(part["type"] == "text" for item in kept for part in item["parts"])
+        assert note == {"type": "truncated", "parts": 40 - whole}
+
+    def test_a_single_long_part_is_shortened(self):
+        text = Content(limit=300).span_messages([message("user", text_part("z" * 10_000))])
+        [kept] = json.loads(text)
+        assert len(text) <= 300
+        assert kept["parts"][-1]["content"].endswith("...[10000 characters]")
+
+    def test_messages_within_the_limit_are_kept_whole(self):
+        given = [message("user", text_part("hi"))]
+        assert Content().event_messages(given) == given
+
+    @pytest.mark.parametrize(
+        ("variables", "limit"),
+        [
+            ({}, 65_536),
+            ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "100"}, 100),
+            ({"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "50"}, 50),
+            ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "1000000"}, 65_536),
+            ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "many"}, 65_536),
+        ],
+    )
+    def test_the_limit_of_the_sdk_is_respected(self, variables, limit):
+        assert limit_of(variables) == limit
+
+
+class TestShapes:
+    def test_a_tool_call_and_its_response_have_the_keys_of_the_conventions(self):
+        assert tool_call_part("t", '{"a":1}', "c1") == {
+            "type": "tool_call",
+            "id": "c1",
+            "name": "t",
+            "arguments": {"a": 1},
+        }
+        assert tool_call_response_part([1], "c1") == {
+            "type": "tool_call_response",
+            "id": "c1",
+            "response": [1],
+        }
+
+    def test_instructions_are_text_parts(self):
+        assert system_instructions("be kind", "") == [{"type": "text", "content": "be kind"}]
+
+    def test_definitions_are_short_unless_asked_for_in_full(self):
+        tool = {"type": "function", "function": {"name": "t", "description": "d", "parameters": {}}}
+
+        class Tool:
+            name = "u"
+            description = "e"
+
+        assert tool_definitions([tool, Tool(), "v"]) == [
+            {"type": "function", "name": name} for name in ("t", "u", "v")
+        ]
+        assert tool_definitions([tool, Tool()], full=True) == [
+            {"type": "function", "name": "t", "description": "d"},
+            {"type": "function", "name": "u", "description": "e"},
+        ]
+
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            (None, []),
+            ("hi", [("user", [text_part("hi")])]),
+            ({"role": "system", "content": "s"}, [("system", [text_part("s")])]),
+            (
+                [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}],
+                [("user", [text_part("a")])],
+            ),
+            (
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {
+                            "id": "1",
+                            "type": "function",
+                            "function": {"name": "t", "arguments": "{}"},
+                        }
+                    ],
+                },
+                [("assistant", [tool_call_part("t", {}, "1")])],
+            ),
+            (
+                {"role": "tool", "tool_call_id": "1", "content": "done"},
+                [("tool", [tool_call_response_part("done", "1")])],
+            ),
+            (
+                {"type": "function_call", "call_id": "1", "name": "t", "arguments": '{"a":1}'},
+                [("assistant", [tool_call_part("t", {"a": 1}, "1")])],
+            ),
+            (
+                {"type": "function_call_output", "call_id": "1", "output": "done"},
+                [("tool", [tool_call_response_part("done", "1")])],
+            ),
+            (
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "1", "content": "x"}],
+                },
+                [("user", [tool_call_response_part("x", "1")])],
+            ),
+            (
+                {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]},
+                [("assistant", [{"type": "reasoning", "content": "hm"}])],
+            ),
+            (
+                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+                [("user", [{"type": "image_url", "image_url": {"url": "u"}}])],
+            ),
+            ({"role": "user", "content": {"text": "t"}}, [("user", [text_part("t")])]),
+            ({"role": "user", "content": {"x": 1}}, [("user", [text_part('{"x":1}')])]),
+            (5, [("user", [text_part("5")])]),
+        ],
+    )
+    def test_the_forms_of_providers_are_read(self, given, expected):
+        assert messages(given) == [{"role": role, "parts": parts} for role, parts in expected]
+
+    def test_message_objects_are_read(self):
+        class AIMessage:
+            type = "ai"
+            content = "hi"
+            tool_calls = ({"name": "t", "args": {"a": 1}, "id": "1", "type": "tool_call"},)
+
+        assert messages([AIMessage()]) == [
+            message("assistant", text_part("hi"), tool_call_part("t", {"a": 1}, "1"))
+        ]
+
+    def test_messages_of_the_conventions_stay_as_they_are(self):
+        given = [message("user", text_part("hi"), name="ann")]
+        assert messages(given) == given
