@@ -262,7 +262,7 @@ def _say_ignored(environment: Mapping[str, str], otel: Mapping[str, str]) -> Non
 
         settings = [variable.removeprefix(PREFIX) for variable in VARIABLES]
         for name in unknown:
-            near = get_close_matches(name.removeprefix(PREFIX), settings, n=1, cutoff=0.75)
+            near = get_close_matches(name.removeprefix(PREFIX), settings, n=1, cutoff=0.7)
             if near:
                 _log.warning(
                     "variable `%s` is not known\nhint: did you mean `%s%s`?", name, PREFIX, near[0]
