@@ -60,7 +60,8 @@ def check_file(
         OSError: If the file cannot be read.
     """
     report.files += 1
-    state.is_closed = False
+    is_spool = name.number == 0
+    state.is_closed = is_spool and state.is_closed
     found = len(report.findings)
     records: list[Record | int] = []  # a number is the line of something that is no record
     is_torn = False
@@ -78,8 +79,13 @@ def check_file(
     if is_torn and not may_grow:
         message = "the last line is incomplete: the process was killed in a write, or it was cut"
         report.add(path, total, "torn", message, "warning")
-    by_number = _check_order(report, path, records, state, is_spool=name.number == 0)
+    by_number = _check_order(report, path, records, state, is_spool=is_spool)
     _check_links(report, path, by_number, state.last)
+    if by_number:
+        last = by_number[max(by_number)]
+        state.last = (path, last)
+        is_clean = len(report.findings) == found
+        _check_closing(report, path, records, last, state, is_spool=is_spool, is_clean=is_clean)
     for record in by_number.values():
         if record.parsed.is_intact:
             report.records += 1
@@ -87,11 +93,7 @@ def check_file(
             if record.parsed.control == "lost":
                 message = f"{record.parsed.fields.get('count')} records could not be stored here"
                 report.add(path, record.line, "lost", message, "warning")
-    if by_number:
-        last = by_number[max(by_number)]
-        state.last = (path, last)
-        _check_closing(report, path, records, last, state, is_clean=len(report.findings) == found)
-    if name.number == 0 and by_number:
+    if is_spool and by_number:
         message = f"{len(by_number)} records lie in the spool file: the segment was not writable"
         report.add(path, 0, "spooled", message, "warning")
 
@@ -230,12 +232,15 @@ def _check_closing(
     last: Record,
     state: State,
     *,
+    is_spool: bool,
     is_clean: bool,
 ) -> None:
     fields = last.parsed.fields
     state.is_closed = last.parsed.control == "closed"
     following = fields.get("next") if state.is_closed else None
     state.following = following if isinstance(following, int) else None
+    if is_spool:  # part of a segment, or of several
+        return
     count = 0
     for record in records:
         count += 1

@@ -59,7 +59,8 @@ class AuditTrailHook(OnEventHook):
         """
         if self._is_wanted(data):
             try:
-                receipt = self.sink.write(data.model_dump(mode="json", exclude_defaults=True))
+                fields = data.model_dump(mode="json", exclude_defaults=True)
+                receipt = self.sink.write({k: v for k, v in fields.items() if v is not None})
                 wait = getattr(receipt, "wait", None)
                 if callable(wait):
                     wait()

@@ -80,7 +80,8 @@ class Writer:
         self._retry_at: float | None = None  # monotonic seconds; None: writing works
         self._retry_s = FIRST_RETRY_S
         self._attempts_failed = 0
-        self._spool_failed_at = -1  # value of `_attempts_failed` when the spool last failed
+        self._spool_tried_at = 0  # value of `_attempts_failed` when the spool was last tried
+        self._is_spool_broken = False
         self._late = 0  # failed records stored since writing works again
         self._told: set[str] = set()
 
@@ -203,10 +204,14 @@ class Writer:
         with self._lock:
             while True:
                 pause = None if self._retry_at is None else self._retry_at - time.monotonic()
-                if self._queue and (pause is None or pause <= 0):
-                    return self._store
-                if pause is not None and self._is_spool_due():
+                is_due = bool(self._queue) and (pause is None or pause <= 0)
+                # After a failed write the spool comes first, then the next try: new records must
+                # not keep that off for ever.
+                is_kept = self._spool_tried_at == self._attempts_failed
+                if pause is not None and not (is_due and is_kept) and self._is_spool_due():
                     return self._keep
+                if is_due:
+                    return self._store
                 if self._is_ending:
                     return None
                 self._work.wait(pause)
@@ -277,18 +282,18 @@ class Writer:
         )
 
     def _is_spool_due(self) -> bool:
-        is_new_attempt = self._spool_failed_at != self._attempts_failed
-        return len(self._queue) > self._kept and is_new_attempt
+        is_hopeless = self._is_spool_broken and self._spool_tried_at == self._attempts_failed
+        return len(self._queue) > self._kept and not is_hopeless
 
     def _keep(self) -> None:
         """Put the waiting lines into the spool file too, in case the process dies first."""
         with self._lock:
             lines = [queued.line.data for queued in islice(self._queue, self._kept, None)]
+            self._spool_tried_at = self._attempts_failed
+            self._is_spool_broken = True
         try:
             self.spool.append(lines)
         except OSError as error:
-            with self._lock:
-                self._spool_failed_at = self._attempts_failed
             self._tell(
                 f"spool: {cause(error)}",
                 "audit spool `%s` cannot be written either: %s; records are in memory only",
@@ -298,3 +303,4 @@ class Writer:
         else:
             with self._lock:
                 self._kept += len(lines)
+                self._is_spool_broken = False

@@ -132,7 +132,7 @@ def _records(files: list[Path], left_out: list[int]) -> Iterator[tuple[str, str,
 def _row(fields: dict[str, Any]) -> str:
     """Write a record in one line: time, verdict, tool, rule, reason."""
     names = ("decision", "tool_name", "rule_id", "reason")
-    decision, tool, rule, reason = (fields.get(name) or "-" for name in names)
+    decision, tool, rule, reason = (str(fields.get(name) or "-") for name in names)
     return f"{fields.get('time')}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
 
 

@@ -1,0 +1,726 @@
+"""The audit trail while it is written: what is on disk when, and what a failing disk does."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import itertools
+import json
+import logging
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from otelhooks.audit import Audit, verify
+from otelhooks.audit import trail as trail_module
+from otelhooks.audit import writer as writer_module
+from otelhooks.audit.segment import Segment, is_locked
+from otelhooks.errors import ConfigError
+
+# From Python 3.12 on, forking a process with threads is warned about; that is what is tested here.
+PYTHON = (sys.executable, "-W", "ignore::DeprecationWarning")
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="fork, locks and modes of POSIX")
+
+
+def read(folder: Path, suffix: str = ".jsonl") -> list[dict]:
+    """Read the trail's lines, all segments in order."""
+    return [
+        json.loads(line)
+        for path in sorted(folder.glob(f"*{suffix}"))
+        for line in path.read_text().splitlines()
+    ]
+
+
+def callers(folder: Path) -> list[dict]:
+    """Read the callers' records only."""
+    return [record for record in read(folder) if "audit" not in record]
+
+
+def wait_until(is_true, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def _quick_retries(monkeypatch):
+    monkeypatch.setattr(writer_module, "FIRST_RETRY_S", 0.02)
+    monkeypatch.setattr(writer_module, "LAST_RETRY_S", 0.05)
+
+
+class Disk:
+    """`os.write` as the trail sees it: can be full for segments, for spools, or for both."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.full: tuple[str, ...] = ()
+        self.torn_bytes = 0
+        self._write, self._open = os.write, os.open
+        self._names: dict[int, str] = {}
+        monkeypatch.setattr(os, "write", self.write)
+        monkeypatch.setattr(os, "open", self.open)
+
+    def open(self, path, *args, **kwargs):
+        fd = self._open(path, *args, **kwargs)
+        self._names[fd] = str(path)
+        return fd
+
+    def write(self, fd, data):
+        if self._names.get(fd, "").endswith(self.full or ("no such file",)):
+            if self.torn_bytes:
+                written, self.torn_bytes = self._write(fd, data[: self.torn_bytes]), 0
+                return written
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._write(fd, data)
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    return Disk(monkeypatch)
+
+
+def test_a_record_is_on_disk_and_chained_when_append_returns(tmp_path):
+    with Audit(tmp_path, clock=lambda: 1_700_000_000_123_456_789) as audit:
+        assert audit.append({"tool_name": "run_command", "decision": "deny"})
+        opening, record = read(tmp_path)
+        assert opening["audit"] == "open"
+        assert opening["schema"] == "otelhooks.audit/1"
+        assert opening["start"] == "process"
+        assert opening["prev"] == "0" * 64
+        assert record == {
+            "decision": "deny",
+            "hash": audit.head,
+            "prev": opening["hash"],
+            "seq": 1,
+            "time": "2023-11-14T22:13:20.123456789Z",
+            "tool_name": "run_command",
+        }
+        assert audit.written == 1
+        assert verify(tmp_path) == []
+    closing = read(tmp_path)[-1]
+    assert (closing["audit"], closing["lines"], closing["next"]) == ("closed", 3, None)
+    assert verify(tmp_path) == []
+
+
+def test_the_hash_is_that_of_the_canonical_json_without_it(tmp_path):
+    with Audit(tmp_path) as audit:
+        audit.append({"b": "ü\u2028", "a": [1, 2.5, None, {"z": 1, "y": True}]})
+    for record in read(tmp_path):
+        claimed = record.pop("hash")
+        canonical = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        assert hashlib.sha256(canonical.encode()).hexdigest() == claimed
+
+
+def test_a_record_is_read_when_it_is_written_and_not_later(tmp_path):
+    arguments = {"CommandLine": "ls"}
+    with Audit(tmp_path, group_wait_s=0.05) as audit:
+        ticket = audit.write({"args": arguments})
+        arguments["CommandLine"] = "rm -rf /"
+        assert ticket.wait()
+    assert callers(tmp_path)[0]["args"] == {"CommandLine": "ls"}
+
+
+def test_a_callers_field_cannot_pose_as_the_trails_own(tmp_path):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"audit": "closed", "seq": 99, "hash": "x", "seq_": "kept"})
+    record = callers(tmp_path)[0]
+    assert record["seq"] == 1
+    assert (record["audit_"], record["hash_"]) == ("closed", "x")
+    assert {record["seq_"], record["seq__"]} == {99, "kept"}
+    assert verify(tmp_path) == []
+
+
+def test_any_value_can_be_recorded(tmp_path):
+    class Rude:
+        def __str__(self):
+            raise RuntimeError("no")
+
+    cycle: list = []
+    cycle.append(cycle)
+    odd = {
+        "nan": float("nan"),
+        "bytes": b"\xff",
+        "path": Path("x"),
+        "mixed": {1: "a", "b": {2}},
+        "rude": Rude(),
+        "deep_rude": [Rude()],
+        "cycle": cycle,
+        "lone": "\ud800",
+        3: "number as name",
+    }
+    with Audit(tmp_path) as audit:
+        assert audit.append(odd)
+    record = callers(tmp_path)[0]
+    assert record["nan"] == "nan"
+    assert record["path"] == "x"
+    assert record["mixed"] == {"1": "a", "b": "{2}"}
+    assert record["rude"] == "<unprintable Rude>"
+    assert record["3"] == "number as name"
+    assert verify(tmp_path) == []
+
+
+def test_a_mapping_that_cannot_be_read_is_refused_counted_and_said(tmp_path, caplog):
+    class Broken(dict):
+        def items(self):
+            raise KeyError("gone")
+
+    with Audit(tmp_path) as audit:
+        assert not audit.append(Broken())
+        assert not audit.append(Broken())
+        assert (audit.failed, audit.dropped) == (2, 2)
+    assert [record.message for record in caplog.records] == [
+        "audit record not stored: it cannot be read: KeyError"
+    ]
+    assert [record["count"] for record in read(tmp_path) if record.get("audit") == "lost"] == [2]
+    assert [finding.kind for finding in verify(tmp_path)] == ["lost"]
+
+
+def test_eight_threads_write_one_chain(tmp_path):
+    results: list[bool] = []
+
+    def work(thread: int) -> None:
+        mine = [audit.append({"thread": thread, "number": number}) for number in range(50)]
+        results.extend(mine)
+
+    with Audit(tmp_path) as audit:
+        threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 400
+    records = callers(tmp_path)
+    assert [record["seq"] for record in records] == list(range(1, 401))
+    for thread in range(8):
+        mine = [record["number"] for record in records if record["thread"] == thread]
+        assert mine == list(range(50))
+    assert verify(tmp_path) == []
+
+
+def test_records_that_wait_together_share_one_sync(tmp_path, monkeypatch):
+    syncs = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (syncs.append(fd), time.sleep(0.01), real(fd)))
+    with Audit(tmp_path) as audit:
+        assert audit.flush()
+        syncs.clear()
+        threads = [
+            threading.Thread(target=lambda: [audit.append({}) for _ in range(10)]) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert audit.written == 80
+        assert 10 <= len(syncs) <= 40
+
+
+def test_a_group_waits_for_more_records_if_told_to(tmp_path, monkeypatch):
+    with Audit(tmp_path, group_wait_s=0.05) as audit:
+        audit.flush()
+        syncs = []
+        real = os.fsync
+        monkeypatch.setattr(os, "fsync", lambda fd: (syncs.append(fd), real(fd)))
+        tickets = [audit.write({"n": n}) for n in range(20)]
+        assert all(ticket.wait() for ticket in tickets)
+        assert len(syncs) == 1
+
+
+def test_wait_gives_up_after_its_timeout(tmp_path, monkeypatch):
+    real, hold = os.fsync, threading.Event()
+    audit = Audit(tmp_path)
+    audit.flush()
+    monkeypatch.setattr(os, "fsync", lambda fd: (hold.wait(10), real(fd)))
+    ticket = audit.write({})
+    assert ticket.wait(0.02) is False
+    assert audit.flush(0.02) is False
+    hold.set()
+    assert ticket.wait() is True
+    assert audit.close()
+
+
+@posix_only
+def test_files_are_private(tmp_path):
+    with Audit(tmp_path / "new") as audit:
+        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+        assert audit.segment is not None
+        assert stat.S_IMODE(audit.segment.stat().st_mode) == 0o600
+
+
+def test_a_file_stem_names_the_segments(tmp_path):
+    with Audit(tmp_path / "agent.jsonl") as audit:
+        assert audit.segment is not None
+        pattern = rf"agent-\d{{8}}T\d{{15}}Z-{os.getpid()}-000001\.jsonl"
+        assert re.fullmatch(pattern, audit.segment.name)
+    assert verify(tmp_path / "agent.jsonl") == []
+
+
+def test_without_a_path_the_trail_lies_in_the_users_data_folder(tmp_path, monkeypatch):
+    import platformdirs
+
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda *_, **__: tmp_path / "otelhooks")
+    with Audit() as audit:
+        assert audit.append({"n": 1})
+        assert audit.folder == tmp_path / "otelhooks" / "audit"
+    assert verify() == []
+
+
+def test_the_chain_goes_on_across_segments(tmp_path):
+    with Audit(tmp_path, rotate_bytes=1500) as audit:
+        for number in range(30):
+            assert audit.append({"number": number})
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 5
+    for before, after in itertools.pairwise(files):
+        last = json.loads(before.read_text().splitlines()[-1])
+        first = json.loads(after.read_text().splitlines()[0])
+        assert before.stat().st_size <= 2000
+        assert (last["audit"], last["next"]) == ("closed", first["segment"])
+        assert (first["prev"], first["start"]) == (last["hash"], "rotation")
+    assert [record["number"] for record in callers(tmp_path)] == list(range(30))
+    assert verify(tmp_path) == []
+
+
+def test_a_record_larger_than_a_segment_is_stored(tmp_path):
+    with Audit(tmp_path, rotate_bytes=1000) as audit:
+        for size in (10, 5000, 10):
+            assert audit.append({"text": "x" * size})
+    assert len(callers(tmp_path)) == 3
+    assert verify(tmp_path) == []
+
+
+def test_a_new_writer_begins_a_new_chain(tmp_path):
+    for number in range(2):
+        with Audit(tmp_path) as audit:
+            audit.append({"number": number})
+    openings = [record for record in read(tmp_path) if record.get("audit") == "open"]
+    assert [opening["start"] for opening in openings] == ["process", "process"]
+    assert len({opening["chain"] for opening in openings}) == 2
+    assert verify(tmp_path) == []
+
+
+def test_a_full_disk_loses_nothing_and_is_said_once(tmp_path, disk, caplog):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        disk.full = (".jsonl", ".spool")
+        disk.torn_bytes = 17
+        assert not audit.append({"number": 1})
+        assert not audit.append({"number": 2})
+        assert not audit.flush(1)
+        assert (audit.failed, audit.spooled, audit.dropped) == (2, 2, 0)
+        # The half line that was written is gone again.
+        assert [record["number"] for record in callers(tmp_path)] == [0]
+        disk.full = ()
+        wait_until(lambda: audit.spooled == 0)
+        assert audit.append({"number": 3})
+        assert (audit.failed, audit.spooled, audit.dropped, audit.written) == (2, 0, 0, 4)
+    assert [record["number"] for record in callers(tmp_path)] == [0, 1, 2, 3]
+    assert verify(tmp_path) == []
+    messages = [record.getMessage() for record in caplog.records]
+    assert [message.split(":")[0].split(" `")[0] for message in messages] == [
+        "audit trail",
+        "audit spool",
+        "audit trail",
+    ]
+    assert "no space left on device" in messages[0]
+    assert "hint: free some space" in messages[0]
+    assert "2 records stored late" in messages[2]
+
+
+def test_a_failed_sync_is_a_failed_write(tmp_path, monkeypatch):
+    real, fails = os.fsync, [True]
+
+    def fsync(fd):
+        if fails and not os.readlink(f"/proc/self/fd/{fd}").endswith(".spool"):
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        monkeypatch.setattr(os, "fsync", fsync)
+        assert not audit.append({"number": 1})
+        assert [record["number"] for record in callers(tmp_path)] == [0]
+        fails.clear()
+        wait_until(lambda: audit.spooled == 0)
+    assert [record["number"] for record in callers(tmp_path)] == [0, 1]
+    assert verify(tmp_path) == []
+
+
+def test_nobody_waits_for_a_disk_that_is_known_not_to_work(tmp_path, disk, monkeypatch):
+    monkeypatch.setattr(writer_module, "FIRST_RETRY_S", 60)
+    audit = Audit(tmp_path)
+    assert audit.append({})
+    disk.full = (".jsonl",)
+    assert not audit.append({})
+    started = time.monotonic()
+    assert not audit.append({})
+    assert time.monotonic() - started < 5
+    disk.full = ()
+    assert audit.flush(5), "flush tries again at once"
+    assert audit.close()
+
+
+def test_what_cannot_be_written_lies_in_the_spool_until_it_can(tmp_path, disk):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        disk.full = (".jsonl",)
+        assert not audit.append({"number": 1})
+        assert not audit.append({"number": 2})
+        wait_until(lambda: len(read(tmp_path, ".spool")) == 2)
+        spool = next(tmp_path.glob("*.spool"))
+        assert stat.S_IMODE(spool.stat().st_mode) == 0o600 or sys.platform == "win32"
+        assert [finding.kind for finding in verify(tmp_path)] == ["spooled"]
+        disk.full = ()
+        assert audit.flush(5)
+        wait_until(lambda: not spool.exists())
+    assert [record["number"] for record in callers(tmp_path)] == [0, 1, 2]
+    assert verify(tmp_path) == []
+
+
+def test_a_trail_closed_on_a_full_disk_says_how_much_is_where(tmp_path, disk, caplog):
+    audit = Audit(tmp_path)
+    assert audit.append({"number": 0})
+    disk.full = (".jsonl",)
+    for number in range(1, 4):
+        assert not audit.append({"number": number})
+    assert audit.close() is False
+    assert "closed with 3 records not stored: kept in `" in caplog.records[-1].getMessage()
+    assert [record.get("number") for record in read(tmp_path, ".spool")] == [1, 2, 3, None]
+    # The spool goes on where the segment ends, and is checked with it.
+    assert [(f.kind, f.severity) for f in verify(tmp_path)] == [("spooled", "warning")]
+
+
+def test_a_full_memory_refuses_counts_and_says_so_in_the_trail(tmp_path, disk, monkeypatch):
+    monkeypatch.setattr(trail_module, "MAX_QUEUED_BYTES", 1000)
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        disk.full = (".jsonl", ".spool")
+        for number in range(1, 11):
+            assert not audit.append({"number": number})
+        dropped = audit.dropped
+        assert 0 < dropped < 10
+        assert (audit.failed, audit.spooled) == (10, 10 - dropped)
+        disk.full = ()
+        wait_until(lambda: audit.spooled == 0)
+        assert audit.append({"number": 11})
+    stored = [record["number"] for record in callers(tmp_path)]
+    assert stored == [*range(11 - dropped), 11]
+    assert [record["count"] for record in read(tmp_path) if record.get("audit") == "lost"] == [
+        dropped
+    ]
+    assert [finding.kind for finding in verify(tmp_path)] == ["lost"]
+
+
+def test_a_segment_that_is_deleted_is_noticed_and_writing_goes_on(tmp_path):
+    with Audit(tmp_path) as audit:
+        assert audit.append({"number": 0})
+        assert audit.segment is not None
+        audit.segment.unlink()
+        assert audit.append({"number": 1})
+    assert [record["number"] for record in callers(tmp_path)] == [1]
+    assert [(f.kind, f.line) for f in verify(tmp_path)] == [("gap", 1)]
+
+
+def test_a_segment_deleted_during_the_write_is_a_failed_write(tmp_path, monkeypatch):
+    audit = Audit(tmp_path)
+    audit.flush()
+    real, segment = os.fsync, audit.segment
+    assert segment is not None
+    monkeypatch.setattr(os, "fsync", lambda fd: (segment.unlink(missing_ok=True), real(fd)))
+    assert not audit.append({"number": 0})
+    monkeypatch.setattr(os, "fsync", real)
+    assert audit.flush(5)
+    assert audit.close()
+    assert [record["number"] for record in callers(tmp_path)] == [0]
+
+
+def test_a_closed_trail_refuses_without_raising(tmp_path, caplog):
+    audit = Audit(tmp_path)
+    assert audit.close()
+    assert audit.close()
+    assert not audit.append({})
+    assert not audit.append({})
+    assert audit.failed == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "audit record not stored: the trail is closed"
+    ]
+
+
+def test_required_and_executed_only_are_there_to_be_read(tmp_path):
+    with Audit(tmp_path, required=True, executed_only=True) as audit:
+        assert audit.required
+        assert audit.executed_only
+
+
+@posix_only
+def test_a_second_opener_of_a_segment_gets_a_clear_error(tmp_path):
+    with Audit(tmp_path, clock=lambda: 1) as audit:
+        with pytest.raises(ConfigError, match=r"is locked: another writer.*\nhint: give each"):
+            Audit(tmp_path, clock=lambda: 1)
+        assert audit.append({"still": "works"})
+        with pytest.raises(ConfigError, match=r"is locked: another writer"):
+            Audit(audit.segment)
+    assert verify(tmp_path) == []
+
+
+def test_a_segment_is_never_opened_again(tmp_path):
+    with Audit(tmp_path) as audit:
+        segment = audit.segment
+    assert segment is not None
+    with pytest.raises(ConfigError, match=r"is a segment of an earlier run\nhint: "):
+        Audit(segment)
+    with pytest.raises(FileExistsError):
+        Segment(segment)
+
+
+@pytest.mark.parametrize(
+    ("content", "schema"),
+    [('{"schema":"otelhooks.audit/2"}\n', "otelhooks.audit/2"), ("[1]\n", "none"), ("", "none")],
+)
+def test_a_file_of_another_schema_is_left_alone(tmp_path, content, schema):
+    path = tmp_path / "audit.jsonl"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=rf"another schema: `{schema}`.*\nhint: give another"):
+        Audit(path)
+    assert path.read_text() == content
+
+
+def test_a_path_of_the_wrong_sort_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(ConfigError, match=r"`.*file` is a file\nhint: give a folder"):
+        Audit(tmp_path / "file")
+    with pytest.raises(ConfigError, match=r"`.*folder.jsonl` is a folder\nhint: "):
+        Audit(tmp_path / "folder.jsonl")
+    with pytest.raises(ConfigError, match=r"cannot be written: (not a directory|file exists)"):
+        Audit(tmp_path / "file" / "below")
+
+
+@posix_only
+def test_a_read_only_folder_is_an_error_when_it_was_given():
+    # Not below tmp_path, whose parents no other user may enter: root drops its rights here.
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    was = os.geteuid()
+    try:
+        if was == 0:
+            os.seteuid(65534)
+        with pytest.raises(
+            ConfigError, match=r"cannot be written: permission denied\nhint: make the folder writ"
+        ):
+            Audit(folder)
+    finally:
+        os.seteuid(was)
+        folder.rmdir()
+
+
+def test_a_read_only_default_folder_is_a_warning_and_records_wait(tmp_path, monkeypatch, caplog):
+    import platformdirs
+
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda *_, **__: tmp_path)
+    real = os.open
+
+    def read_only(path, flags, *args):
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return real(path, flags, *args)
+
+    monkeypatch.setattr(os, "open", read_only)
+    audit = Audit()
+    assert not audit.append({"number": 0})
+    assert audit.spooled == 1
+    wait_until(lambda: "read-only file system" in caplog.text)
+    assert "hint: make the folder writable" in caplog.text
+    monkeypatch.setattr(os, "open", real)
+    assert audit.flush(5)
+    assert audit.close()
+    assert [record["number"] for record in callers(tmp_path / "audit")] == [0]
+
+
+def test_a_full_disk_at_the_start_is_no_error_but_said(tmp_path, disk, caplog):
+    disk.full = (".jsonl",)
+    audit = Audit(tmp_path)
+    assert not audit.append({"number": 0})
+    wait_until(lambda: "no space left on device" in caplog.text)
+    disk.full = ()
+    assert audit.flush(5)
+    assert audit.close()
+    assert verify(tmp_path) == []
+
+
+def run(code: str, *args: object, **kwargs) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PYTHON, "-c", code, *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=25,
+        **kwargs,
+    )
+
+
+@posix_only
+def test_what_append_confirmed_survives_kill_9(tmp_path):
+    code = """
+import sys
+from otelhooks.audit import Audit
+audit = Audit(sys.argv[1])
+number = 0
+while audit.append({"number": number}):
+    print(number, flush=True)
+    number += 1
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if int(line) >= 50:
+                break
+        assert verify(tmp_path) == [], "a live writer is no finding"
+        child.send_signal(signal.SIGKILL)
+        confirmed = [*range(51), *(int(line) for line in child.stdout if line.endswith("\n"))]
+    stored = [record["number"] for record in callers(tmp_path)]
+    assert stored[: len(confirmed)] == confirmed
+    findings = verify(tmp_path)
+    assert {finding.severity for finding in findings} == {"warning"}
+    assert "not closed" in {finding.kind for finding in findings}
+
+
+@posix_only
+def test_a_forked_child_begins_a_chain_of_its_own(tmp_path):
+    code = """
+import os, sys, threading
+from otelhooks.audit import Audit
+audit = Audit(sys.argv[1], group_wait_s=0.2)
+assert audit.append({"who": "parent"})
+inherited = audit.write({"who": "parent"})
+pid = os.fork()
+if pid == 0:
+    assert inherited.wait(5) is False
+    assert (audit.failed, audit.written, audit.segment) == (0, 0, None)
+    assert audit.append({"who": "child"})
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+assert inherited.wait(5)
+assert audit.append({"who": "parent"})
+"""
+    done = run(code, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    files = sorted(tmp_path.iterdir())
+    records = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+    assert sorted([[r["who"] for r in segment if "who" in r] for segment in records], key=len) == [
+        ["child"],
+        ["parent"] * 3,
+    ]
+    parent, child = sorted(records, key=lambda segment: segment[0]["start"] == "fork")
+    assert child[0]["parent"] == parent[0]["chain"]
+    assert verify(tmp_path) == [], "both were closed at exit"
+
+
+@posix_only
+def test_a_child_that_writes_nothing_leaves_no_file_and_no_lock(tmp_path):
+    code = """
+import os, sys, time
+from otelhooks.audit import Audit
+audit = Audit(sys.argv[1])
+pid = os.fork()
+if pid == 0:
+    time.sleep(60)
+print(pid, flush=True)
+audit.close()
+os._exit(0)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.wait(20)
+        try:
+            (segment,) = tmp_path.iterdir()
+            assert not is_locked(segment)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@posix_only
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_multiprocessing_children_close_their_chains(tmp_path, method):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import multiprocessing, sys
+from otelhooks.audit import Audit
+
+audit = None
+
+def work(number):
+    global audit
+    if audit is None:
+        audit = Audit(sys.argv[1])
+    assert audit.append({"number": number})
+
+if __name__ == "__main__":
+    if sys.argv[2] == "fork":
+        audit = Audit(sys.argv[1])
+        assert audit.append({"number": -1})
+    context = multiprocessing.get_context(sys.argv[2])
+    children = [context.Process(target=work, args=(number,)) for number in range(3)]
+    for child in children: child.start()
+    for child in children: child.join()
+    assert [child.exitcode for child in children] == [0, 0, 0]
+""")
+    folder = tmp_path / "trail"
+    done = subprocess.run(
+        [*PYTHON, str(script), str(folder), method],
+        capture_output=True,
+        text=True,
+        timeout=25,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = {0, 1, 2} | ({-1} if method == "fork" else set())
+    assert {record["number"] for record in callers(folder)} == expected
+    assert verify(folder) == []
+
+
+def test_the_exit_of_the_interpreter_closes_the_trail(tmp_path):
+    code = """
+import sys
+from otelhooks.audit import Audit
+audit = Audit(sys.argv[1])
+for number in range(2000):
+    audit.write({"number": number})
+"""
+    assert run(code, tmp_path).returncode == 0
+    assert len(callers(tmp_path)) == 2000
+    assert verify(tmp_path) == []
+
+
+def test_importing_the_trail_loads_neither_pipeline_nor_telemetry():
+    code = """
+import importlib.util, sys, types
+# The package itself loads what it likes: an empty one stands in for it.
+spec = importlib.util.find_spec("otelhooks")
+sys.modules["otelhooks"] = package = types.ModuleType("otelhooks")
+package.__path__ = spec.submodule_search_locations
+import otelhooks.audit
+heavy = ("otelhooks.hooks", "otelhooks.types", "pydantic", "opentelemetry.sdk", "click", "sqlite3")
+print([name for name in heavy if name in sys.modules])
+"""
+    assert run(code).stdout == "[]\n"
+
+
+def test_logging_is_quiet_without_a_handler(tmp_path):
+    assert any(
+        isinstance(handler, logging.NullHandler)
+        for handler in logging.getLogger("otelhooks.audit").handlers
+    )
