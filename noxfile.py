@@ -131,7 +131,8 @@ def unit(session: nox.Session, version: str) -> None:
     base = interpreter(version)
     if base is None:
         session.skip(f"no Python {version} on this machine")
-    pytest(session, environment(session, "dev", base))
+    current = "{}.{}".format(*sys.version_info) == version
+    pytest(session, sys.executable if current else environment(session, "dev", base))
 
 
 @nox.session
@@ -263,8 +264,9 @@ def wheel_in(session: nox.Session, folder: Path, *groups: str) -> str:
 def smoke(session: nox.Session, python: str, folder: Path) -> None:
     """Deny and allow a plain tool, and show the command's help, away from the repository."""
     env = {"OTELHOOKS_STORE": str(folder / "store.db"), "XDG_DATA_HOME": str(folder / "data")}
+    (folder / "smoke.py").write_text(SMOKE, encoding="utf-8")
     with session.chdir(folder):
-        session.run(python, "-I", "-c", SMOKE, env=env)
+        session.run(python, "-I", "smoke.py", env=env)
         session.run(str(Path(python).with_name("otelhooks")), "--help", env=env, silent=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -24,12 +25,17 @@ NOT_AT_IMPORT = {
     *("click", "packaging", "rich", "ruamel", "sqlite3", "starlark", "yaml"),
 }
 
+# They do something when imported, or exist for a package that need not be there.
+NOT_TO_IMPORT = {"otelhooks.__main__", "otelhooks.cli.autostart.sitecustomize"}
+if importlib.util.find_spec("opentelemetry.instrumentation") is None:
+    NOT_TO_IMPORT.add("otelhooks.instrumentation.instrumentor")
+
 
 def modules() -> list[str]:
-    """Names of all modules of the package; `__main__` runs when imported, so it is left out."""
+    """Names of all modules of the package that can be imported here."""
     files = (path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.py"))
     dotted = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files}
-    return sorted(name for name in dotted if not name.endswith(("__main__", "sitecustomize")))
+    return sorted(dotted - NOT_TO_IMPORT)
 
 
 def packages() -> list[str]:
