@@ -252,7 +252,10 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         refused=ranks.count(verdicts.RANK_REFUSED),
         observed=ranks.count(verdicts.RANK_OBSERVED),
         verdicts=ranks.count(verdicts.RANK_VERDICT),
-        errors=sum(span["status"] == _STATUS.index("error") for span in spans),
+        errors=sum(
+            span["status"] == _STATUS.index("error") and span["verdict"] != verdicts.RANK_REFUSED
+            for span in spans
+        ),
         is_refused=row["verdict"] >= verdicts.RANK_OBSERVED,
     )
 

@@ -175,7 +175,7 @@ class TraceSummary:
         refused: Number of calls that were denied or not approved.
         observed: Number of those that would have been, in monitor mode.
         verdicts: Number of calls with any other verdict but a plain allow.
-        errors: Number of spans with status error.
+        errors: Number of spans with status error that were not refused.
         is_refused: Whether a span or an event says refused or observed; events count too because
             spans may have been sampled away.
     """

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import sqlite3
 
-# One step deletes about this many rows in one transaction, so that other writers wait for
+# One step deletes at most this many rows in one transaction, so that other writers wait for
 # milliseconds; a writer that adds 512 rows a batch and may take some steps stays ahead.
 STEP_ROWS = 2_000
 STEPS = 4
+# Between two looks at how much is free: no more than this is deleted in vain.
+_CHUNK_ROWS = 100
 
 
 def is_over(connection: sqlite3.Connection, max_bytes: int) -> bool:
     """Say whether the file, without its log, has more than `max_bytes` bytes."""
-    pages: int = connection.execute("PRAGMA page_count").fetchone()[0]
-    page_bytes: int = connection.execute("PRAGMA page_size").fetchone()[0]
-    return pages * page_bytes > max_bytes
+    return _pragma(connection, "page_count") * _pragma(connection, "page_size") > max_bytes
 
 
 def trim_step(connection: sqlite3.Connection, max_bytes: int) -> bool:
@@ -30,16 +30,22 @@ def trim_step(connection: sqlite3.Connection, max_bytes: int) -> bool:
     Returns:
         Whether the file is still too big and there is something left to delete.
     """
-    if not is_over(connection, max_bytes):
-        return False
+    wanted = max_bytes // _pragma(connection, "page_size")
     room = STEP_ROWS
-    while room > 0:
-        deleted = _delete_oldest(connection, room)
-        if deleted == 0:
-            break
+    is_left = True
+    while (
+        room > 0
+        and is_left
+        and _pragma(connection, "page_count") - _pragma(connection, "freelist_count") > wanted
+    ):
+        deleted = _delete_oldest(connection, min(room, _CHUNK_ROWS))
         room -= deleted
-    connection.execute("PRAGMA incremental_vacuum").fetchall()
-    return room < STEP_ROWS and is_over(connection, max_bytes)
+        is_left = deleted > 0
+    # A page at a time: the pragma yields one row without columns for each page, and the sqlite3
+    # module stops at the first.
+    for _ in range(_pragma(connection, "freelist_count")):
+        connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
+    return is_left and is_over(connection, max_bytes)
 
 
 def sweep_origins(connection: sqlite3.Connection) -> None:
@@ -75,7 +81,7 @@ def _delete_oldest(connection: sqlite3.Connection, limit: int) -> int:
         "DELETE FROM logs WHERE id IN (SELECT id FROM logs"
         " WHERE trace_id IS NULL AND verdict = ? ORDER BY at LIMIT ?)"
         " AND id < (SELECT max(id) FROM logs)",
-        (untraced[0], min(limit, 100)),
+        (untraced[0], limit),
     ).rowcount
 
 
@@ -95,3 +101,7 @@ def _delete_trace(connection: sqlite3.Connection, trace_id: str, limit: int) -> 
         {"id": trace_id},
     ).rowcount
     return deleted
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -47,9 +47,9 @@ def duration(seconds: float) -> str:
     """Return a duration in three digits or so, such as ``0.21 ms``, ``412 ms``, ``1.24 s``."""
     if seconds < 0.001:
         return f"{seconds * 1000:.2f} ms"
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
+    if seconds < 59.995:
         return f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from otelhooks.store.records import Event, Span
 
+# Deeper ones are not moved further to the right: nothing would be left of the line.
+_INDENTED_LEVELS = 30
+
 # Narrower than this beside the name, details go below it.
 _DETAIL_WIDTH = 28
 
@@ -126,14 +129,14 @@ def _nest(spans: Sequence[Span], events: Sequence[Event]) -> list[_Node]:
             parent.children.append(node)
             continue
         if span.parent_id is not None:
-            node.note = f"orphan: its parent {span.parent_id} is not in the store"
+            node.note = f"orphan: parent {span.parent_id} is not stored"
             node.is_orphan = True
         roots.append(node)
     for event in events:
         node = _event_node(event)
         parent = by_id.get(event.span_id or "")
         if parent is None and event.span_id:
-            node.note = f"orphan: its span {event.span_id} is not in the store"
+            node.note = f"orphan: span {event.span_id} is not stored"
             node.is_orphan = True
         (roots if parent is None else parent.children).append(node)
     _break_circles(roots, nodes)
@@ -146,7 +149,7 @@ def _break_circles(roots: list[_Node], nodes: list[_Node]) -> None:
     waiting = list(roots)
     for node in [None, *nodes]:
         if node is not None and id(node) not in reached:
-            node.note = "orphan: its parents go round in a circle"
+            node.note = "orphan: its parents form a circle"
             node.is_orphan = True
             for other in nodes:
                 if node in other.children:
@@ -163,7 +166,11 @@ def _span_node(span: Span) -> _Node:
     operation = span.attributes.get(semconv.GEN_AI_OPERATION_NAME)
     is_turn = operation in (semconv.OP_INVOKE_AGENT, semconv.OP_INVOKE_WORKFLOW)
     message = ""
-    if span.status == "error" and semconv.ERROR_TYPE not in span.attributes:
+    is_explained = (
+        semconv.ERROR_TYPE in span.attributes
+        or verdicts.rank(span.attributes) == verdicts.RANK_REFUSED
+    )
+    if span.status == "error" and not is_explained:
         message = f"error: {clean(span.status_message)}" if span.status_message else "error"
     return _Node(
         label=clean(span.name),
@@ -191,16 +198,18 @@ def _lines(roots: list[_Node]) -> list[_Line]:
     """Return the nodes in the order in which they are drawn, with the lines to their left."""
     lines: list[_Line] = []
     # A stack, since agents nest deeper than Python likes to recurse.
-    waiting = [(node, "", "") for node in reversed(roots)]
+    waiting = [(node, "", "", 0) for node in reversed(roots)]
     while waiting:
-        node, guide, rest = waiting.pop()
+        node, guide, rest, depth = waiting.pop()
         children = sorted(node.children, key=lambda child: child.at)
         lines.append(_Line(node, guide, rest + ("│  " if children else "   ")))
+        depth += 1
+        level = f"(level {depth}) " if depth > _INDENTED_LEVELS else ""
         for index, child in reversed(list(enumerate(children))):
             is_last = index == len(children) - 1
-            waiting.append(
-                (child, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
-            )
+            below = rest + ("   " if is_last else "│  ")
+            branch = rest + ("└─ " if is_last else "├─ ") + level
+            waiting.append((child, branch, rest if level else below, depth))
     return lines
 
 
@@ -218,7 +227,7 @@ def _header(spans: Sequence[Span], events: Sequence[Event], tz: tzinfo | None) -
     for rank, word in (
         (verdicts.RANK_REFUSED, "refused"),
         (verdicts.RANK_OBSERVED, "would be refused"),
-        (verdicts.RANK_VERDICT, "modified, answered, approved or recovered"),
+        (verdicts.RANK_VERDICT, "with another verdict"),
     ):
         if count := ranks.count(rank):
             parts.append(f"{count} {word}")
@@ -228,7 +237,8 @@ def _header(spans: Sequence[Span], events: Sequence[Event], tz: tzinfo | None) -
 
 def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
     node = line.node
-    text = Text(line.guide, "dim")
+    # Never a style of the whole text: what is appended later would inherit it.
+    text = Text().append(line.guide, "dim")
     label = Text(node.label, node.style)
     if not node.style and " " in node.label:
         label.stylize("bold", node.label.index(" ") + 1)
@@ -241,16 +251,16 @@ def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
     text.append(node.duration.rjust(time_width), "dim")
     if width - column < _DETAIL_WIDTH:
         text.rstrip()
-        indent = Text(line.rest + "  ", "dim")
+        indent = Text().append(line.rest + "  ", "dim")
         pieces = _broken(beside, max(width - cell_len(indent.plain), _DETAIL_WIDTH))
         text.append("\n")
     else:
         # Details that a verdict does not begin stand under its words, not under its mark.
         has_mark = read_verdict(node.attributes) is not None
         lead = Text("" if has_mark else "  ")
-        pieces = _broken(lead.append_text(beside) if beside else beside, width - column)
+        pieces = _broken(lead.append_text(beside) if beside else beside, width - column - 2)
         text.append("  ")
-        indent = Text(line.rest.ljust(column + 2), "dim")
+        indent = Text().append(line.rest.ljust(column + 2), "dim")
         if pieces:
             text.append_text(pieces.pop(0))
         text.rstrip()

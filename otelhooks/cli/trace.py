@@ -1,0 +1,346 @@
+"""``otelhooks trace``: list, show, follow and send on what the local store holds."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import click
+
+from otelhooks.cli import ExitCode
+from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from otelhooks.store.otlp import Sent, Target
+    from otelhooks.store.reader import Store
+    from otelhooks.store.records import Event, Span, TraceSummary
+
+_UNLIMITED_WIDTH = 100_000
+
+_store = click.option(
+    "--store",
+    "store_path",
+    envvar="OTELHOOKS_STORE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
+)
+_denied = click.option(
+    "--denied", is_flag=True, help="Only where something was denied or not approved."
+)
+
+
+class _Commands(click.Group):
+    """A group that turns what is wrong with a store or an id into words and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from otelhooks.store.schema import StoreError
+
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            click.echo(f"error: {error}", err=True)
+            is_missing = isinstance(error, StoreError) and error.cause == "missing"
+            ctx.exit(ExitCode.NO if is_missing else ExitCode.USAGE)
+
+
+@click.group(cls=_Commands)
+def trace() -> None:
+    """Read traces and verdicts from the local store."""
+
+
+@trace.command("list")
+@_store
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many."
+)
+@_denied
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def list_command(store_path: Path | None, limit: int, denied: bool, as_json: bool) -> None:
+    """List the newest traces, newest first.
+
+    Exit code 0: listed; 1: there are none; 2: the store cannot be read.
+    """
+    summaries = _open(store_path).traces(limit, denied=denied)
+    if as_json:
+        click.echo(_json([dataclasses.asdict(summary) for summary in summaries]))
+    elif summaries:
+        _print(_table(summaries))
+    if not summaries:
+        which = "denied calls" if denied else "traces"
+        click.echo(f"there are no {which} in the store", err=True)
+        sys.exit(ExitCode.NO)
+
+
+@trace.command("show")
+@_store
+@click.argument("trace_id", default="last", metavar="[TRACE_ID_PREFIX | last]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def show_command(store_path: Path | None, trace_id: str, as_json: bool) -> None:
+    """Show one trace as a tree, with verdicts; default: the last one.
+
+    Exit code 0: shown; 1: there is no such trace; 2: the id fits several, or the store cannot be
+    read.
+    """
+    store = _open(store_path)
+    found = store.trace(_checked(trace_id))
+    if found is None:
+        _not_found(trace_id)
+    if as_json:
+        click.echo(_json(dataclasses.asdict(found)))
+        return
+    from otelhooks.store.tree import render
+
+    console = _console()
+    width = console.width if console.is_terminal else _UNLIMITED_WIDTH
+    _print(render(found.spans, found.events, width=width))
+
+
+@trace.command("tail")
+@_store
+@_denied
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+@click.option("--all", "from_start", is_flag=True, help="Begin with what is in the store already.")
+def tail_command(store_path: Path | None, denied: bool, as_json: bool, from_start: bool) -> None:
+    """Print spans and events as they are stored, until interrupted.
+
+    An event tells of a verdict at once; the span of the call follows when it has ended. With
+    --denied each decision is printed once.
+    """
+    from otelhooks.store import verdicts
+    from otelhooks.telemetry import semconv
+
+    store = _open(store_path)
+    if not store.path.exists():
+        click.echo(f"waiting for `{store.path}`", err=True)
+    # Decisions printed before, newest last; more than any batch holds.
+    seen: dict[object, None] = {}
+    with contextlib.suppress(KeyboardInterrupt):
+        for record in store.follow(from_start=from_start):
+            if denied:
+                if verdicts.rank(record.attributes) < verdicts.RANK_OBSERVED:
+                    continue
+                decision = record.attributes.get(semconv.DECISION_ID)
+                if decision is not None and decision in seen:
+                    continue
+                seen[decision] = None
+                if len(seen) > 10_000:
+                    seen.pop(next(iter(seen)))
+            if as_json:
+                click.echo(_json({"type": _type(record), **dataclasses.asdict(record)}))
+            else:
+                _print(_line(record))
+
+
+@trace.command("export")
+@_store
+@click.option("--otlp", "url", metavar="URL", help="Send to this OTLP/HTTP receiver.")
+@click.option(
+    "--file",
+    "file",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    help="Write OTLP JSON to this file, one request a line; - is stdout.",
+)
+@click.argument("trace_ids", nargs=-1, metavar="[TRACE_ID_PREFIX | last]...")
+def export_command(
+    store_path: Path | None, url: str | None, file: Any, trace_ids: tuple[str, ...]
+) -> None:
+    """Send the store, or some traces of it, to a collector or into a file.
+
+    URL is the base address, such as http://localhost:4318. The store keeps what was sent.
+
+    Exit code 0: all was sent; 1: not all, or there is no such trace; 2: the command line or the
+    store cannot be used.
+    """
+    if (url is None) == (file is None):
+        raise ConfigError(
+            "one of --otlp and --file is needed",
+            hint="try `otelhooks trace export --otlp http://localhost:4318`",
+        )
+    if url is not None and not re.match(r"https?://[^/]", url):
+        raise ConfigError(
+            f"`{url}` is no address of an OTLP/HTTP receiver", hint="it looks like http://HOST:4318"
+        )
+    store = _open(store_path)
+    wanted: list[str] = []
+    for trace_id in trace_ids:
+        found = store.trace(_checked(trace_id))
+        if found is None:
+            _not_found(trace_id)
+        wanted.append(found.trace_id)
+    from otelhooks.store import otlp
+
+    if url is None:
+        _export(store, otlp.JsonLinesTarget(file), wanted, str(file.name))
+        return
+    target = otlp.OtlpTarget(url)
+    try:
+        sent = _export(store, target, wanted, url)
+    finally:
+        target.close()
+    if not sent.is_complete:
+        click.echo(
+            f"error: not everything was sent to `{url}`: {target.problem or 'refused'}\n"
+            "hint: check that a receiver listens there and takes OTLP over HTTP (port 4318, not"
+            " 4317); nothing was removed from the store",
+            err=True,
+        )
+        sys.exit(ExitCode.NO)
+
+
+def _export(store: Store, target: Target, trace_ids: list[str], where: str) -> Sent:
+    from otelhooks.store import otlp
+
+    try:
+        sent = otlp.send(store, target, trace_ids)
+    except click.FileError as error:
+        problem = f"`{where}` cannot be written: {error.message}"
+        raise ConfigError(problem, hint="name another file") from error
+    except OSError as error:
+        problem = f"`{where}` cannot be written: {error.strerror or error}"
+        raise ConfigError(problem, hint="name another file") from error
+    click.echo(f"sent {sent.spans} spans and {sent.logs} log records to {where}", err=True)
+    return sent
+
+
+def _open(path: Path | None) -> Store:
+    from otelhooks.store.reader import Store
+
+    return Store(path)
+
+
+def _checked(trace_id: str) -> str:
+    if trace_id != "last" and not re.fullmatch(r"[0-9a-fA-F]{1,32}", trace_id):
+        raise ConfigError(
+            f"`{trace_id}` is no trace id",
+            hint="give its first hex digits, as `otelhooks trace list` shows them, or `last`",
+        )
+    return trace_id
+
+
+def _not_found(trace_id: str) -> NoReturn:
+    if trace_id == "last":
+        click.echo("error: there is no trace in the store", err=True)
+    else:
+        click.echo(f"error: no trace starts with `{trace_id}`", err=True)
+        click.echo("hint: see `otelhooks trace list`", err=True)
+    sys.exit(ExitCode.NO)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _is_unicode() -> bool:
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    return encoding.lower().replace("-", "").startswith("utf")
+
+
+def _print(text: Text) -> None:
+    if not _is_unicode():
+        from otelhooks.store.terminal import to_ascii
+
+        text = to_ascii(text)
+    # Whole lines: a terminal breaks them better than anything that is piped would like.
+    _console().print(text, soft_wrap=True, end="" if text.plain.endswith("\n") else "\n")
+
+
+def _table(summaries: Sequence[TraceSummary]) -> Text:
+    from rich.text import Text
+
+    from otelhooks.store import terminal
+
+    rows = [("TRACE", "STARTED", "DURATION", "SPANS", "VERDICTS", "NAME")]
+    rows += [
+        (
+            summary.trace_id,
+            terminal.clock(summary.started_at),
+            terminal.duration(summary.duration_s),
+            str(summary.spans),
+            _verdicts(summary),
+            terminal.clean(summary.name) or "(events only)",
+        )
+        for summary in summaries
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    result = Text()
+    for index, row in enumerate(rows):
+        cells = [
+            cell.rjust(width) if column in (2, 3) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        is_bad = index > 0 and summaries[index - 1].is_refused
+        style = "bold" if index == 0 else "red" if is_bad else ""
+        result.append("  ".join(cells).rstrip() + "\n", style)
+    return result
+
+
+def _verdicts(summary: TraceSummary) -> str:
+    parts = [
+        f"{count} {word}"
+        for count, word in (
+            (summary.refused, "refused"),
+            (summary.observed, "observed"),
+            (summary.verdicts, "other"),
+            (summary.errors, "failed"),
+        )
+        if count
+    ]
+    if not parts and summary.is_refused:
+        return "refused"
+    return ", ".join(parts) or "-"
+
+
+def _type(record: Span | Event) -> str:
+    return "span" if hasattr(record, "kind") else "event"
+
+
+def _line(record: Span | Event) -> Text:
+    """Return a span or event in one line: time, trace, kind, name, duration, verdict."""
+    from rich.text import Text
+
+    from otelhooks.store import terminal
+
+    name = terminal.clean(record.name or "log record")
+    trace_id = (record.trace_id or "-")[:8]
+    text = Text(f"{terminal.clock(record.at, with_date=False)}  {trace_id:<8}  ", "dim")
+    text.append(f"{_type(record):<5}  ", "dim")
+    text.append(name)
+    if _type(record) == "span":
+        text.append(f"  {terminal.duration(cast('Span', record).duration_s)}", "dim")
+    said = terminal.details(record.attributes, name)
+    if said:
+        text.append("  ").append_text(said)
+    return text
+
+
+def _json(value: object) -> str:
+    """Return one line of JSON that every reader takes; bytes as base64, odd floats as text."""
+    return json.dumps(_plain(value), separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("Iterable[tuple[Any, Any]]", value.items())
+        return {str(key): _plain(item) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in cast("Iterable[Any]", value)]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

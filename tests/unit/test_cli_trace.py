@@ -1,0 +1,404 @@
+"""``otelhooks trace`` on real stores, and its export against a receiver that decodes protobuf."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import json
+import sqlite3
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+from opentelemetry import trace as trace_api
+from opentelemetry._logs import SeverityNumber
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace.span import TraceState
+
+from otelhooks.cli.trace import trace
+from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DENY = {
+    semconv.POLICY_DECISION: semconv.DECISION_DENY,
+    semconv.POLICY_ENFORCEMENT: semconv.ENFORCEMENT_BLOCKED,
+    semconv.POLICY_RULE_ID: "no-rm",
+    semconv.POLICY_REASON: "destructive",
+    semconv.DECISION_ID: "d-1",
+}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(trace, arguments)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The store that `OTELHOOKS_STORE` names in tests."""
+    return tmp_path / "store.db"
+
+
+class Recorded:
+    """Two processes' worth of spans and log records, in the store and in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.spans, self.logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
+        self.trace_ids: list[str] = []
+        for process in ("one", "two"):
+            self.record(path, Resource({"service.name": process, "n": [1, 2]}, "https://e.org/r"))
+
+    def record(self, path: Path, resource: Resource) -> None:
+        tracers = TracerProvider(
+            resource=resource,
+            span_limits=SpanLimits(max_span_attributes=9, max_events=1, max_links=1),
+            shutdown_on_exit=False,
+        )
+        loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+        for exporter in (SqliteSpanExporter(path), self.spans):
+            tracers.add_span_processor(SimpleSpanProcessor(exporter))
+        for exporter in (SqliteLogExporter(path), self.logs):
+            loggers.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+        tracer = tracers.get_tracer("otelhooks", "1", schema_url="https://e.org/s")
+        logger = loggers.get_logger("otelhooks", "1")
+        remote = SpanContext(
+            7, 8, is_remote=True, trace_flags=TraceFlags(1), trace_state=TraceState([("a", "b")])
+        )
+        with tracer.start_as_current_span(
+            "invoke_agent ops", links=[Link(remote, {"x": 1})]
+        ) as turn:
+            self.trace_ids.append(f"{turn.get_span_context().trace_id:032x}")
+            with tracer.start_as_current_span(
+                "execute_tool rm", kind=SpanKind.CLIENT, attributes={"early": 1, **DENY}
+            ) as span:
+                span.set_attributes({"i": 1, "d": 2.0, "l": ["x"], "t": True})
+                span.add_event("first")
+                span.add_event("second", {"k": "v"})
+                span.set_status(Status(StatusCode.ERROR, "denied"))
+                logger.emit(
+                    event_name=semconv.EVENT_POLICY_DECISION,
+                    severity_number=SeverityNumber.WARN,
+                    severity_text="WARN",
+                    body={"deep": [1, 2.5, None, {"raw": b"\x01"}]},
+                    attributes=DENY,
+                )
+        with tracer.start_as_current_span(
+            "from afar", trace_api.set_span_in_context(trace_api.NonRecordingSpan(remote))
+        ):
+            pass
+        logger.emit(body="outside of any trace")
+
+
+@pytest.fixture
+def recorded(path: Path) -> Recorded:
+    return Recorded(path)
+
+
+class Receiver:
+    """An OTLP/HTTP receiver that keeps what it is sent."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.requests: list[Any] = []
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                kinds = {
+                    "/v1/traces": ExportTraceServiceRequest,
+                    "/v1/logs": ExportLogsServiceRequest,
+                }
+                receiver.requests.append(kinds[self.path].FromString(body))
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def each_span(requests: list[Any]) -> list[str]:
+    """Return every span with its resource and scope as text, in an order of its own."""
+    return sorted(
+        f"{of_resource.resource}{of_resource.schema_url}{of_scope.scope}{of_scope.schema_url}{span}"
+        for request in requests
+        if isinstance(request, ExportTraceServiceRequest)
+        for of_resource in request.resource_spans
+        for of_scope in of_resource.scope_spans
+        for span in of_scope.spans
+    )
+
+
+def each_log(requests: list[Any]) -> list[str]:
+    return sorted(
+        f"{of_resource.resource}{of_resource.schema_url}{of_scope.scope}{of_scope.schema_url}{log}"
+        for request in requests
+        if isinstance(request, ExportLogsServiceRequest)
+        for of_resource in request.resource_logs
+        for of_scope in of_resource.scope_logs
+        for log in of_scope.log_records
+    )
+
+
+class TestExport:
+    def test_a_receiver_gets_every_span_and_record_as_the_program_would_have_sent_it(
+        self, recorded: Recorded, receiver: Receiver
+    ) -> None:
+        result = run("export", "--otlp", receiver.url)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout == ""
+        assert result.stderr == f"sent 6 spans and 4 log records to {receiver.url}\n"
+        spans = each_span([encode_spans(recorded.spans.get_finished_spans())])
+        assert each_span(receiver.requests) == spans
+        assert len(spans) == 6
+        logs = each_log([encode_logs(recorded.logs.get_finished_logs())])
+        assert each_log(receiver.requests) == logs
+        assert len(logs) == 4
+        assert any("dropped_attributes_count" in span for span in spans), "the sample is hard"
+
+    def test_only_the_traces_named_are_sent(self, recorded: Recorded, receiver: Receiver) -> None:
+        url = f"{receiver.url}/v1/traces"
+        result = run("export", "--otlp", url, recorded.trace_ids[1])
+        assert result.exit_code == 0, result.stderr
+        assert result.stderr.startswith("sent 2 spans and 1 log records")
+        found = {
+            span.trace_id.hex()
+            for request in receiver.requests
+            if isinstance(request, ExportTraceServiceRequest)
+            for span in request.resource_spans[0].scope_spans[0].spans
+        }
+        assert found == {recorded.trace_ids[1]}
+
+    def test_a_refusing_receiver_is_an_error_that_says_why(self, recorded: Recorded) -> None:
+        receiver = Receiver(status=400)
+        try:
+            result = run("export", "--otlp", receiver.url)
+        finally:
+            receiver.close()
+        assert result.exit_code == 1
+        assert "sent 0 spans and 0 log records" in result.stderr
+        assert f"error: not everything was sent to `{receiver.url}`: Failed" in result.stderr
+        assert "hint: check that a receiver listens there" in result.stderr
+
+    def test_a_file_holds_otlp_json_with_ids_in_hex(
+        self, recorded: Recorded, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "out.json"
+        result = run("export", "--file", str(file))
+        assert result.exit_code == 0, result.stderr
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        spans = [
+            span
+            for line in lines
+            for of_resource in line.get("resourceSpans", [])
+            for of_scope in of_resource["scopeSpans"]
+            for span in of_scope["spans"]
+        ]
+        logs = [line for line in lines if "resourceLogs" in line]
+        assert len(spans) == 6
+        assert len(logs) == 1
+        (denied, _) = [span for span in spans if span["name"] == "execute_tool rm"]
+        assert denied["traceId"] in recorded.trace_ids
+        assert len(denied["spanId"]) == len(denied["parentSpanId"]) == 16
+        assert denied["kind"] == 3, "an enum is a number in OTLP JSON"
+        assert denied["status"] == {"code": 2, "message": "denied"}
+
+    def test_stdout_takes_the_lines_and_stderr_the_count(self, recorded: Recorded) -> None:
+        result = run("export", "--file", "-", "last")
+        assert result.exit_code == 0, result.stderr
+        assert all(json.loads(line) for line in result.stdout.splitlines())
+        assert result.stderr.startswith("sent ")
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            ((), "error: one of --otlp and --file is needed\nhint: "),
+            (("--otlp", "http://x", "--file", "y"), "error: one of --otlp and --file"),
+            (("--otlp", "localhost:4317"), "`localhost:4317` is no address"),
+            (("--file", "/nowhere/at/all"), "/nowhere/at/all"),
+        ],
+    )
+    def test_a_wrong_command_line_exits_with_2(
+        self, recorded: Recorded, arguments: tuple[str, ...], words: str
+    ) -> None:
+        result = run("export", *arguments)
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
+class TestList:
+    def test_traces_are_lines_with_verdicts(self, recorded: Recorded) -> None:
+        result = run("list")
+        assert result.exit_code == 0, result.stderr
+        header, *lines = result.stdout.splitlines()
+        assert header.split() == ["TRACE", "STARTED", "DURATION", "SPANS", "VERDICTS", "NAME"]
+        assert len(lines) == 3
+        assert [line.split("  ")[-1] for line in lines].count("invoke_agent ops") == 2
+        (line,) = [line for line in lines if line.startswith(recorded.trace_ids[0])]
+        assert "  1 refused  " in line
+        assert result.stderr == ""
+
+    def test_denied_and_limit_choose(self, recorded: Recorded) -> None:
+        found = json.loads(run("list", "--denied", "--json").stdout)
+        assert {summary["trace_id"] for summary in found} == set(recorded.trace_ids)
+        assert len(json.loads(run("list", "--limit", "1", "--json").stdout)) == 1
+
+    def test_no_denied_trace_is_said_and_exits_with_1(self, path: Path) -> None:
+        SqliteSpanExporter(path).export([])
+        tracers = TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+        tracers.get_tracer("x").start_span("fine").end()
+        result = run("list", "--denied")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == "there are no denied calls in the store\n"
+
+    def test_a_missing_store_is_said_with_a_hint_and_exits_with_1(self, path: Path) -> None:
+        result = run("list", "--store", str(path.with_name("other.db")))
+        assert result.exit_code == 1
+        assert "other.db` does not exist\nhint: run a program under otelhooks" in result.stderr
+
+    def test_a_foreign_file_exits_with_2(self, path: Path) -> None:
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE theirs (x)")
+        db.close()
+        result = run("list")
+        assert result.exit_code == 2
+        assert "is not an otelhooks store" in result.stderr
+        assert "hint: " in result.stderr
+
+
+class TestShow:
+    def test_a_prefix_shows_the_tree(self, recorded: Recorded) -> None:
+        result = run("show", recorded.trace_ids[0][:12])
+        assert result.exit_code == 0, result.stderr
+        lines = result.stdout.splitlines()
+        assert lines[0] == f"trace {recorded.trace_ids[0]}"
+        assert lines[3].startswith("invoke_agent ops")
+        assert lines[4].startswith("└─ execute_tool rm")
+        assert lines[4].endswith("✗ deny  no-rm: destructive")
+        assert len(lines) == 5, "the event only repeats the span"
+
+    def test_last_is_the_default_and_json_has_spans_and_events(self, recorded: Recorded) -> None:
+        shown = json.loads(run("show", "--json").stdout)
+        assert set(shown) == {"trace_id", "spans", "events"}
+        assert shown == json.loads(run("show", "last", "--json").stdout)
+        whole = json.loads(run("show", recorded.trace_ids[0], "--json").stdout)
+        assert [span["name"] for span in whole["spans"]] == ["invoke_agent ops", "execute_tool rm"]
+        assert whole["events"][0]["body"] == {"deep": [1, 2.5, None, {"raw": "AQ=="}]}
+
+    @pytest.mark.parametrize(
+        ("trace_id", "code", "words"),
+        [
+            ("ffff0123", 1, "error: no trace starts with `ffff0123`\nhint: see"),
+            ("nonsense", 2, "error: `nonsense` is no trace id\nhint: give its first hex digits"),
+        ],
+    )
+    def test_an_id_that_fits_nothing(
+        self, recorded: Recorded, trace_id: str, code: int, words: str
+    ) -> None:
+        result = run("show", trace_id)
+        assert (result.exit_code, result.stdout) == (code, "")
+        assert words in result.stderr
+
+    def test_an_ambiguous_prefix_names_the_candidates(self, path: Path) -> None:
+        tracers = TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+        for number in (0xAB, 0xAC):
+            within = trace_api.NonRecordingSpan(SpanContext(number, 1, False, TraceFlags(1)))
+            tracers.get_tracer("x").start_span("s", trace_api.set_span_in_context(within)).end()
+        result = run("show", "000")
+        assert result.exit_code == 2
+        assert f"`{0xAB:032x}`, `{0xAC:032x}`" in result.stderr
+        assert "hint: give more digits" in result.stderr
+
+    def test_a_terminal_without_unicode_gets_ascii(
+        self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        raw = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+        trace.main(["show", recorded.trace_ids[0]], standalone_mode=False)
+        sys.stdout.flush()
+        assert b"`- execute_tool rm" in raw.getvalue()
+        assert b"x deny  no-rm: destructive" in raw.getvalue()
+
+
+class TestTail:
+    def tail(self, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+        """Run `trace tail`, interrupted as soon as it would wait."""
+
+        def interrupt(_: float) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("otelhooks.store.reader.time.sleep", interrupt)
+        return run("tail", *arguments)
+
+    def test_spans_and_events_are_lines(
+        self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        result = self.tail(monkeypatch, "--all")
+        assert result.exit_code == 0, result.stderr
+        lines = result.stdout.splitlines()
+        assert len(lines) == 10
+        assert sum("  span   execute_tool rm  " in line for line in lines) == 2
+        assert sum("  event  otelhooks.policy.decision  ✗ deny  no-rm: d" in line for line in lines)
+
+    def test_denied_prints_each_decision_once(
+        self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        result = self.tail(monkeypatch, "--all", "--denied", "--json")
+        (record,) = [json.loads(line) for line in result.stdout.splitlines()]
+        assert record["attributes"][semconv.DECISION_ID] == "d-1"
+        assert record["type"] == "event", "the event comes before its span has ended"
+
+    def test_nothing_old_is_printed_without_all(
+        self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.tail(monkeypatch).stdout == ""
+
+    def test_a_store_that_does_not_exist_yet_is_waited_for(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        result = self.tail(monkeypatch)
+        assert result.exit_code == 0
+        assert result.stderr == f"waiting for `{path}`\n"
+
+
+@pytest.mark.parametrize("command", ["list", "show", "tail", "export"])
+def test_every_command_has_help(command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "--store PATH" in result.stdout

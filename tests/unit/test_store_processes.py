@@ -1,0 +1,177 @@
+"""The local store under several processes: together, killed, and forked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanContext
+
+from otelhooks.store.reader import Store
+from otelhooks.store.writer import SqliteSpanExporter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# Writes `batches` batches of ten spans, trace ids from `first` on, and says when it has begun.
+WRITER = """
+    import pathlib, sys
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext
+    from otelhooks.store.writer import SqliteSpanExporter
+
+    exporter = SqliteSpanExporter(pathlib.Path(sys.argv[1]), busy_s=20)
+    first, batches = int(sys.argv[2]), int(sys.argv[3])
+    for number in range(first, first + batches):
+        exporter.export([
+            ReadableSpan(
+                "span", context=SpanContext(number, index + 1, False), resource=Resource({}),
+                attributes={"text": "x" * 200}, start_time=number, end_time=number + 1,
+            )
+            for index in range(10)
+        ])
+        if number == first:
+            print("begun", flush=True)
+    exporter.shutdown()
+    print(exporter.dropped, flush=True)
+"""
+
+
+def start_writer(path: Path, first: int, batches: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WRITER), str(path), str(first), str(batches)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def spans_of(name: str, ids: Sequence[int]) -> list[ReadableSpan]:
+    return [
+        ReadableSpan(
+            name, context=SpanContext(1, span_id, False), resource=Resource({}), end_time=span_id
+        )
+        for span_id in ids
+    ]
+
+
+def is_sound(path: Path) -> bool:
+    db = sqlite3.connect(path)
+    try:
+        return db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    finally:
+        db.close()
+
+
+def names(path: Path) -> list[str]:
+    return sorted(span.name for spans, _ in Store(path).records() for span in spans)
+
+
+def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    writers = [start_writer(path, first, 100) for first in (1_000, 2_000)]
+    outputs = [writer.communicate(timeout=25)[0].split() for writer in writers]
+    assert outputs == [["begun", "0"], ["begun", "0"]]
+    summaries = Store(path).traces(1_000)
+    assert len(summaries) == 200
+    assert {summary.spans for summary in summaries} == {10}
+    assert is_sound(path)
+
+
+def test_a_process_killed_while_writing_leaves_a_sound_store(tmp_path: Path) -> None:
+    """Every batch is there in full or not at all, and others go on writing."""
+    path = tmp_path / "store.db"
+    writer = start_writer(path, 1_000, 1_000_000)
+    assert writer.stdout is not None
+    with writer.stdout:
+        assert writer.stdout.readline() == "begun\n"
+        time.sleep(0.2)
+        writer.send_signal(signal.SIGKILL)
+        assert writer.wait(10) == -signal.SIGKILL
+    assert is_sound(path)
+    stored = Store(path).traces(1_000_000)
+    assert len(stored) > 1
+    assert {summary.spans for summary in stored} == {10}
+    exporter = SqliteSpanExporter(path)
+    exporter.export(spans_of("after", [1]))
+    assert exporter.dropped == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+class TestFork:
+    def run_child(self, work: object) -> None:
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if work() else 2  # type: ignore[operator]
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+
+    def test_parent_and_child_both_write_after_a_fork(self, tmp_path: Path) -> None:
+        path = tmp_path / "store.db"
+        exporter = SqliteSpanExporter(path)
+        exporter.export(spans_of("before", [1]))
+
+        def in_child() -> bool:
+            for number in range(50):
+                exporter.export(spans_of("child", [1_000 + number]))
+            return exporter.dropped == 0
+
+        writing = threading.Thread(
+            target=lambda: [exporter.export(spans_of("parent", [n])) for n in range(2, 52)]
+        )
+        writing.start()
+        self.run_child(in_child)
+        writing.join()
+        exporter.export(spans_of("after", [99]))
+        assert exporter.dropped == 0
+        assert names(path) == sorted(["before", *["child"] * 50, *["parent"] * 50, "after"])
+        assert is_sound(path)
+
+    def test_the_childs_exit_leaves_the_parents_log_of_changes_alone(self, tmp_path: Path) -> None:
+        """A child that shared the file would believe itself the last one and delete the log."""
+        path = tmp_path / "store.db"
+        exporter = SqliteSpanExporter(path)
+        exporter.export(spans_of("before", [1]))
+
+        def in_child() -> bool:
+            exporter.export(spans_of("child", [2]))
+            exporter.shutdown()
+            return exporter.dropped == 0
+
+        for number in range(5):
+            exporter.export(spans_of("parent", [10 + number]))
+            self.run_child(in_child)
+        exporter.export(spans_of("after", [3]))
+        assert names(path) == sorted(["before", *["child"] * 5, *["parent"] * 5, "after"])
+        assert is_sound(path)
+
+    def test_a_batch_processor_goes_on_in_the_child(self, tmp_path: Path) -> None:
+        path = tmp_path / "store.db"
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(SqliteSpanExporter(path)))
+        tracer = provider.get_tracer("otelhooks")
+        tracer.start_span("parent").end()
+
+        def in_child() -> bool:
+            tracer.start_span("child").end()
+            return provider.force_flush(5_000)
+
+        self.run_child(in_child)
+        provider.shutdown()
+        assert names(path) == ["child", "parent"]

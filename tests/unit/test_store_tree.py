@@ -1,0 +1,294 @@
+"""The tree in the terminal, compared as a whole."""
+
+from __future__ import annotations
+
+import io
+from datetime import timezone
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from otelhooks.store.records import Event, Origin, Span
+from otelhooks.store.terminal import clean, duration
+from otelhooks.store.tree import render
+from otelhooks.telemetry import semconv as s
+
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+ORIGIN = Origin(1, {}, "", None)
+START = 1_795_000_000_000_000_000
+
+
+def span(
+    number: int,
+    name: str,
+    parent: int | None = 1,
+    at: float = 0.0,
+    lasts: float = 0.01,
+    status: Any = "unset",
+    **attributes: Any,
+) -> Span:
+    return Span(
+        id=number,
+        trace_id=TRACE_ID,
+        span_id=f"{number:016x}",
+        parent_id=None if parent is None else f"{parent:016x}",
+        name=name,
+        kind="internal",
+        started_at=START + round(at * 1e9),
+        ended_at=START + round((at + lasts) * 1e9),
+        status=status,
+        status_message="it broke" if status == "error" else None,
+        attributes={getattr(s, key): value for key, value in attributes.items()},
+        events=(),
+        links=(),
+        trace_state="",
+        flags=0x101,
+        dropped_attributes=0,
+        dropped_events=0,
+        dropped_links=0,
+        origin=ORIGIN,
+    )
+
+
+def event(name: str | None, within: int | None, at: float, **attributes: Any) -> Event:
+    return Event(
+        id=1,
+        trace_id=TRACE_ID,
+        span_id=None if within is None else f"{within:016x}",
+        name=name,
+        at=START + round(at * 1e9),
+        emitted_at=None,
+        observed_at=None,
+        severity=9,
+        severity_text=None,
+        body=None if name else "a plain line",
+        attributes={getattr(s, key): value for key, value in attributes.items()},
+        flags=1,
+        dropped_attributes=0,
+        origin=ORIGIN,
+    )
+
+
+RULE = {"POLICY_ID": "prod", "POLICY_RULE_ID": "no-rm-rf"}
+DENY = {"POLICY_DECISION": "deny", "POLICY_ENFORCEMENT": "blocked", **RULE}
+ASKED = {"POLICY_DECISION": "ask", "POLICY_RULE_ID": "humans"}
+TURN = {"GEN_AI_OPERATION_NAME": "invoke_agent"}
+
+
+def everything() -> tuple[list[Span], list[Event]]:
+    spans = [
+        span(
+            1,
+            "invoke_agent ops",
+            None,
+            lasts=3.9,
+            GEN_AI_USAGE_INPUT_TOKENS=4210,
+            GEN_AI_USAGE_OUTPUT_TOKENS=512,
+            **TURN,
+        ),
+        span(
+            2,
+            "chat",
+            at=0.01,
+            lasts=0.412,
+            GEN_AI_REQUEST_MODEL="gpt-5",
+            GEN_AI_USAGE_INPUT_TOKENS=820,
+        ),
+        span(3, "execute_tool view_file", at=0.5, lasts=0.003, POLICY_DECISION="allow"),
+        span(
+            4,
+            "execute_tool run_command",
+            at=0.6,
+            lasts=0.00021,
+            status="error",
+            POLICY_REASON="destructive shell commands are refused; delete single files instead",
+            ERROR_TYPE="policy_denied",
+            **DENY,
+        ),
+        span(
+            5,
+            "otelhooks.approval.request deploy",
+            at=0.7,
+            APPROVAL_STATUS="pending",
+            GEN_AI_TOOL_NAME="deploy",
+            **ASKED,
+        ),
+        span(
+            6,
+            "otelhooks.approval.wait deploy",
+            at=0.71,
+            lasts=2.1,
+            POLICY_ENFORCEMENT="approved",
+            APPROVAL_APPROVER_TYPE="human",
+            **ASKED,
+        ),
+        span(7, "execute_tool deploy", at=2.9, POLICY_ENFORCEMENT="approved", **ASKED),
+        span(8, "execute_tool drop", at=2.95, POLICY_ENFORCEMENT="rejected", **ASKED),
+        span(9, "execute_tool send", at=3.0, POLICY_DECISION="modify", POLICY_RULE_ID="mask"),
+        span(10, "execute_tool weather", at=3.05, POLICY_DECISION="modify", ANSWERED=True),
+        span(
+            11,
+            "execute_tool fetch",
+            at=3.1,
+            POLICY_DECISION="allow",
+            RECOVERED=True,
+            ERROR_TYPE="TimeoutError",
+        ),
+        span(
+            12,
+            "execute_tool read",
+            at=3.2,
+            WITHHELD=True,
+            **{**DENY, "POLICY_RULE_ID": "no-secrets", "POLICY_ID": "hook"},
+        ),
+        span(13, "execute_tool write", at=3.3, **{**DENY, "POLICY_ENFORCEMENT": "observed"}),
+        span(14, "execute_tool break", at=3.35, status="error"),
+        span(15, "execute_tool invoke_subagent", at=3.4, lasts=0.4, POLICY_DECISION="allow"),
+        span(16, "invoke_agent", 15, at=3.41, lasts=0.39, GEN_AI_AGENT_NAME="researcher", **TURN),
+        span(17, "call", 16, at=3.42, GEN_AI_TOOL_NAME="search", POLICY_DECISION="allow"),
+        span(18, "execute_tool lost", 0xABC, at=3.0),
+    ]
+    events = [
+        event(s.EVENT_USER_MESSAGE, 1, 0.001),
+        event(s.EVENT_POLICY_DECISION, 4, 0.6, **DENY),
+        event(s.EVENT_RECOVERED, 11, 3.1),
+        event(s.EVENT_WITHHELD, 12, 3.2),
+        event(s.EVENT_REWRITTEN, 9, 3.0),
+        event(s.EVENT_REWRITTEN, 3, 0.5),
+        event(s.EVENT_GEN_AI_OPERATION_DETAILS, 2, 0.3),
+        event(s.EVENT_POLICY_DECISION, 0xDEF, 3.5, **DENY),
+    ]
+    return spans, events
+
+
+WIDE = """\
+trace 4bf92f3577b34da6a3ce929d0e0e4736
+2026-11-18 11:06:40 · 3.90 s · 18 spans · 3 refused · 1 would be refused · 4 with another \
+verdict
+
+invoke_agent ops                       3.90 s    4,210 → 512 tokens
+├─ · user_message
+├─ chat                                412 ms    model gpt-5, 820 → ? tokens
+├─ execute_tool view_file                3 ms  ✓ allow
+│  └─ · rewritten
+├─ execute_tool run_command           0.21 ms  ✗ deny  no-rm-rf (prod): destructive shell commands
+│                                                are refused; delete single files instead
+│                                                [policy_denied]
+├─ otelhooks.approval.request deploy    10 ms  … ask → pending  humans
+├─ otelhooks.approval.wait deploy      2.10 s  ✓ ask → approved  humans  by human
+├─ execute_tool deploy                  10 ms  ✓ ask → approved  humans
+├─ execute_tool drop                    10 ms  ✗ ask → rejected  humans
+├─ execute_tool send                    10 ms  ~ modify  mask
+├─ execute_tool weather                 10 ms  ~ modify, answered
+├─ execute_tool fetch                   10 ms  ~ allow, recovered  [TimeoutError]
+├─ execute_tool read                    10 ms  ✗ deny, withheld  no-secrets
+├─ execute_tool write                   10 ms  ◌ deny → observed  no-rm-rf (prod)
+├─ execute_tool break                   10 ms    error: it broke
+└─ execute_tool invoke_subagent        400 ms  ✓ allow
+   └─ invoke_agent                     390 ms    agent researcher
+      └─ call                           10 ms  ✓ allow  tool search
+execute_tool lost                       10 ms    orphan: parent 0000000000000abc is not stored
+· policy.decision                              ✗ deny  no-rm-rf (prod)  orphan: span
+                                                 0000000000000def is not stored
+"""
+
+NARROW = """\
+trace 4bf92f3577b34da6a3ce929d0e0e4736
+2026-11-18 11:06:40 - 10 ms - 2 spans - 1 refused
+
+invoke_agent ops                       10 ms
+|    1 -> 2 tokens
+`- execute_tool run_command_elsewhere  10 ms
+        x deny  no-rm-rf (prod): destructive shell
+        commands are refused
+"""
+
+
+def test_a_whole_trace_with_every_verdict() -> None:
+    assert render(*everything(), width=100, tz=timezone.utc).plain == WIDE
+
+
+def test_a_narrow_terminal_in_ascii_puts_details_below() -> None:
+    spans = [
+        span(
+            1, "invoke_agent ops", None, GEN_AI_USAGE_INPUT_TOKENS=1, GEN_AI_USAGE_OUTPUT_TOKENS=2
+        ),
+        span(
+            2,
+            "execute_tool run_command_elsewhere",
+            POLICY_REASON="destructive shell commands are refused",
+            **DENY,
+        ),
+    ]
+    drawn = render(spans, [], width=50, is_unicode=False, tz=timezone.utc).plain
+    assert drawn.isascii()
+    assert drawn == NARROW
+
+
+def test_every_word_is_there_without_colour_and_none_is_coloured_with_no_color(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    tree = render(*everything(), width=100, tz=timezone.utc)
+    file = io.StringIO()
+    Console(file=file, force_terminal=True, width=100, color_system="truecolor").print(
+        tree, soft_wrap=True, end=""
+    )
+    for colour in ("\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m"):
+        assert colour not in file.getvalue()
+    monkeypatch.delenv("NO_COLOR")
+    coloured = io.StringIO()
+    Console(file=coloured, force_terminal=True, width=100, color_system="truecolor").print(
+        tree, soft_wrap=True, end=""
+    )
+    assert "\x1b[1;31m✗ deny" in coloured.getvalue()
+
+
+def test_escape_codes_in_names_and_reasons_never_reach_the_terminal() -> None:
+    reason = "\x1b]0;owned\x07 \x9b31m\u202egnp.exe\nsecond line"
+    evil = span(1, "execute_tool \x1b[2J", None, **{**DENY, "POLICY_REASON": reason})
+    drawn = render([evil], [event("\x1b[31mname", 1, 0.0)]).plain
+    assert not [
+        character for character in drawn if not character.isprintable() and character != "\n"
+    ]
+    assert clean("a\nb\tc") == "a b c"
+
+
+def test_spans_that_are_each_others_parents_are_drawn_once_each() -> None:
+    drawn = render([span(1, "one", 2), span(2, "two", 1), span(3, "self", 3)], []).plain
+    assert [drawn.count(name) for name in ("one ", "two ", "self ")] == [1, 1, 1]
+    assert "its parents form a circle" in drawn
+
+
+def test_a_trace_deeper_than_the_recursion_limit_is_drawn() -> None:
+    spans = [span(n, f"depth {n}", n - 1 or None) for n in range(1, 3_000)]
+    drawn = render(spans, []).plain
+    assert "(level 2998) depth 2999" in drawn
+    assert "(level 30)" not in drawn
+
+
+def test_a_trace_of_events_alone_is_drawn() -> None:
+    drawn = render([], [event(None, None, 0.0)], tz=timezone.utc).plain
+    assert drawn.splitlines() == [
+        f"trace {TRACE_ID}",
+        "2026-11-18 11:06:40 · 0.00 ms · 0 spans",
+        "",
+        "· a plain line",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.0, "0.00 ms"),
+        (0.000214, "0.21 ms"),
+        (0.0421, "42 ms"),
+        (0.9996, "1.00 s"),
+        (1.2345, "1.23 s"),
+        (59.999, "1 min 00 s"),
+        (3723, "62 min 03 s"),
+    ],
+)
+def test_durations_are_read_at_a_glance(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
