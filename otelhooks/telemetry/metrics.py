@@ -238,6 +238,10 @@ class Instruments:
             self._relieve()
 
     def _relieve(self) -> None:
+        if self._hub is None:  # in a forked child, until it has a provider: keep the newest
+            while len(self._queue) >= QUEUE_CAPACITY:
+                self._queue.popleft()
+            return
         if len(self._queue) >= QUEUE_CAPACITY or self._is_closed:
             self.flush()
             return

@@ -15,6 +15,8 @@ Source: OpenTelemetry GenAI conventions, main branch, November 2026; core conven
 
 # Instrumentation scope.
 SCOPE_NAME = "otelhooks"
+OWN_PREFIX = "otelhooks."
+MCP_PREFIX = "mcp."
 GEN_AI_SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 
 # --- Attributes of the GenAI conventions ---------------------------------------------------

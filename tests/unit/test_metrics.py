@@ -411,6 +411,13 @@ class TestFork:
         assert points(reader, semconv.METRIC_POLICY_DENIES) == []
         fresh.shutdown()
 
+    def test_a_child_without_a_provider_keeps_a_bounded_queue(self, instruments):
+        instruments.after_fork(reset=True)
+        for _ in range(metrics.QUEUE_CAPACITY * 2):
+            instruments.record(DURATION, 0.1, TOOL)
+        assert len(instruments._queue) < metrics.QUEUE_CAPACITY
+        assert instruments._worker is None
+
     def test_on_an_inherited_provider_sums_go_on(self, instruments, reader):
         cell = instruments.denies.cell(DENY)
         cell.add(3)
