@@ -115,6 +115,9 @@ class _FunctionTool(ToolSeat):
 _TOOL_SEAT = _FunctionTool()
 
 
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
 class _Parameters:
     """How a function's arguments become a rule's dict, and the approved dict arguments again."""
 
@@ -127,6 +130,12 @@ class _Parameters:
         self.context = next(
             (name for name, hint in hints.items() if hint is types.ToolContext), None
         )
+        parameters = self.signature.parameters
+        self._by_name = all(p.kind in _BY_NAME for p in parameters.values())
+        self._names = frozenset(parameters) - {self.context}
+        self._positional = tuple(n for n, p in parameters.items() if p.kind is _BY_NAME[0])
+        self._defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
+        self._defaults.pop(self.context or "", None)
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, defaults included, without the tool context.
@@ -134,6 +143,13 @@ class _Parameters:
         Raises:
             TypeError: They do not fit the signature.
         """
+        if self._by_name and self.context is None and len(args) <= len(self._positional):
+            # What `bind` does, for the common case, at a tenth of its cost.
+            found = {**self._defaults, **dict(zip(self._positional, args, strict=False)), **kwargs}
+            if found.keys() == self._names and kwargs.keys().isdisjoint(
+                self._positional[: len(args)]
+            ):
+                return found
         given = dict(kwargs)
         if self.context is not None:
             given.setdefault(self.context, None)
@@ -144,24 +160,26 @@ class _Parameters:
             found.pop(self.context, None)
         return found
 
-    def write(self, args: Mapping[str, Any]) -> inspect.BoundArguments:
-        """Return the arguments as the function takes them.
+    def write(self, args: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments as the function takes them: positional ones, and by keyword.
 
         Raises:
-            TypeError: A hook made arguments that do not fit the signature.
+            TypeError: A hook made arguments that the function has no parameter for.
         """
-        bound = self.signature.bind_partial()
-        for name, value in args.items():
-            if name not in self.signature.parameters:
-                msg = f"unexpected argument `{name}`"
-                raise TypeError(msg)
-            bound.arguments[name] = value
+        if self._by_name and self.context is None:
+            return (), args
+        unknown = args.keys() - self.signature.parameters.keys()
+        if unknown:
+            msg = f"unexpected argument `{min(unknown)}`"
+            raise TypeError(msg)
+        given = dict(args)
         if self.context is not None:
-            bound.arguments[self.context] = _tool_context()
-        ordered = {n: bound.arguments[n] for n in self.signature.parameters if n in bound.arguments}
-        bound.arguments.clear()
-        bound.arguments.update(ordered)
-        return bound
+            given[self.context] = _tool_context()
+        bound = inspect.BoundArguments(
+            self.signature,
+            {n: given[n] for n in self.signature.parameters if n in given},  # pyright: ignore[reportArgumentType]
+        )
+        return bound.args, bound.kwargs
 
 
 def _tool_context() -> types.ToolContext:
@@ -221,8 +239,8 @@ def tool(
             )
 
             def body(approved: dict[str, Any]) -> Any:
-                bound = parameters.write(approved)
-                return function(*bound.args, **bound.kwargs)
+                positional, by_name = parameters.write(approved)
+                return function(*positional, **by_name)
 
             return tool_operation(rt, _TOOL_SEAT, call), body
 

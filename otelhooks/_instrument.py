@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from otelhooks import instrumentation
 from otelhooks.config import UNSET, Config, Unset, load
 from otelhooks.errors import ConfigError
+from otelhooks.hooks import runner
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge
-from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation import _runtime, _standalone
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.evaluate import PolicySet
@@ -44,6 +45,9 @@ MAX_ZERO_COUNTERS = 1_500
 
 _lock = threading.RLock()
 _handle: Handle | None = None
+
+
+runner.observer = _standalone.RunnerObserver()
 
 
 class Handle:

@@ -64,8 +64,8 @@ class SeatError(OtelHooksError, RuntimeError):
         self, framework: str, distribution: str, version: str, supported: str, problem: str
     ) -> None:
         super().__init__(
-            f"{framework} is not guarded: {distribution} {version or '(unknown version)'}: {problem}"
-            f" (supported: {supported})\n"
+            f"{framework} is not guarded: {distribution} {version or '(unknown version)'}: "
+            f"{problem} (supported: {supported})\n"
             f"hint: install a supported version, or lift the refusal with "
             f'frameworks={{"{framework}": "off"}} or strict=False'
         )

@@ -154,6 +154,10 @@ class HookContext(state.StateStore):
         """Fill what the layer knows by itself; for the pipeline."""
         self._facts.update(facts)
 
+    def know_trace(self, trace_id: str | Callable[[], str]) -> None:
+        """Say which trace the layer lies in, or how to find out; for the pipeline."""
+        self._trace_id = trace_id
+
     def _prefilled(self, key: str) -> Any:
         return self._facts.get(key, state.MISSING)
 
@@ -198,9 +202,15 @@ locate: Callable[[], str] = _branch.get
 """Where the pipeline says that the code runs; replaced when it is loaded."""
 
 
-def current_branch() -> str:
-    """Return the path of agents that this code runs in, such as ``orchestrator/researcher``."""
-    scoped, located = _branch.get(), locate()
+def current_branch(located: str | None = None) -> str:
+    """Return the path of agents that this code runs in, such as ``orchestrator/researcher``.
+
+    Args:
+        located: Where the pipeline says that the code runs; None to ask it.
+    """
+    scoped = _branch.get()
+    if located is None:
+        located = locate()
     # Scopes and runs nest into one another: whichever is inside has the longer path.
     return scoped if len(scoped) >= len(located) else located
 

@@ -30,6 +30,8 @@ __all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "curre
 
 _FRAME = otel_context.create_key("otelhooks-frame")
 _SCOPE = otel_context.create_key("otelhooks-scope")
+(_SPAN,) = trace.set_span_in_context(trace.INVALID_SPAN, otel_context.Context())
+"""The key that OpenTelemetry keeps a context's span under."""
 
 MAX_SESSIONS = 10_000
 MAX_STEPS = 10_000
@@ -319,9 +321,15 @@ class Op:
 
 
 def current_frame(context: Context | None = None) -> Turn | Op | None:
-    """Return the innermost frame that the code runs in."""
-    frame: Any = otel_context.get_value(_FRAME, context)
+    """Return the innermost frame of a context, by default of the current one."""
+    frame: Any = (otel_context.get_current() if context is None else context).get(_FRAME)
     return frame
+
+
+def current_span(context: Context) -> Span | None:
+    """Return the span of a context, None where there is none."""
+    span: Any = context.get(_SPAN)
+    return span
 
 
 def _located() -> str:
@@ -332,17 +340,19 @@ def _located() -> str:
 hook_context.locate = _located
 
 
-def current_scope() -> Scope | None:
-    """Return the innermost scope that the code runs in."""
-    scope: Any = otel_context.get_value(_SCOPE)
+def current_scope(context: Context | None = None) -> Scope | None:
+    """Return the innermost scope of a context, by default of the current one."""
+    scope: Any = (otel_context.get_current() if context is None else context).get(_SCOPE)
     return scope
 
 
 def with_frame(frame: Turn | Op, span: Span | None, base: Context | None = None) -> Context:
     """Return a context in which a frame, and its span, are current."""
+    values: dict[str, Any] = dict(otel_context.get_current() if base is None else base)
+    values[_FRAME] = frame
     if span is not None:
-        base = trace.set_span_in_context(span, base)
-    return otel_context.set_value(_FRAME, frame, base)
+        values[_SPAN] = span
+    return otel_context.Context(values)
 
 
 def with_scope(scope: Scope) -> Context:

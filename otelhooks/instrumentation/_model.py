@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
@@ -23,6 +24,7 @@ from otelhooks.instrumentation._frames import (
     Op,
     current_frame,
     current_scope,
+    current_span,
     with_frame,
 )
 from otelhooks.instrumentation._runtime import Runtime
@@ -308,7 +310,7 @@ class _ModelCall:
 
     def _decide(self, pre: Any) -> Generator[Run, Any, None]:
         rt, op, request = self.rt, self.op, self.request
-        op.context._trace_id = lambda: rt.trace_id_of(op)  # pyright: ignore[reportPrivateUsage]
+        op.context.know_trace(lambda: rt.trace_id_of(op))
         record = types.ModelCall(
             model=request.model,
             provider=request.provider,
@@ -367,10 +369,11 @@ class _ModelCall:
                 self.seat.messages(request)
             )
         outer = op.outer.span if op.outer is not None else None
+        current = current_span(otel_context.get_current())
         native = None
-        if mode == "auto":
+        if mode == "auto" and current is not outer and current is not None:
             native = native_span(
-                request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model, outer
+                current, request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model
             )
         if native is not None:
             op.adopted, span = True, native

@@ -528,9 +528,7 @@ class _AgentRun:
             )
             turn.span = span
             context = span.get_span_context()
-            turn.context._trace_id = trace.format_trace_id(  # pyright: ignore[reportPrivateUsage]
-                context.trace_id
-            )
+            turn.context.know_trace(trace.format_trace_id(context.trace_id))
             notes, turn.context.span = turn.context.span, span
             if isinstance(notes, SpanNotes):
                 put_notes(span, notes)

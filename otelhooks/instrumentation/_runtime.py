@@ -149,7 +149,7 @@ class Runtime:
 
     def spans_of(self, framework: str) -> str:
         """Return how spans of a framework are made: ``auto``, ``own`` or ``off``."""
-        if otel_context.get_value(_SUPPRESSED):
+        if otel_context.get_current().get(_SUPPRESSED):
             return "off"
         return self.framework_spans.get(framework, self.span_mode)
 
@@ -240,7 +240,7 @@ class Runtime:
             self._paused.popitem(last=False)
 
     def resume(self, op: Op) -> Verdict | None:
-        """Return the verdict of before a pause, for exactly this call with exactly these arguments."""
+        """Return the verdict before a pause, for exactly this call with these arguments."""
         call = op.call
         if not self._paused or call is None or call.id is None:
             return None
@@ -260,7 +260,7 @@ class Runtime:
             log.warning(message, *args)
 
     def pin_trace(self, op: Op) -> int:
-        """Return the id of the trace that an operation's span will start; 0 where it starts none."""
+        """Return the id of the trace that an operation's span starts; 0 where it starts none."""
         outer = op.outer.span if op.outer is not None else trace.get_current_span()
         if outer is not None and outer.get_span_context().is_valid:
             return 0
@@ -309,8 +309,8 @@ class Runtime:
         """Return the audit record of an operation's verdict; arguments masked, and their hash."""
         record = self.verdicts.record(verdict, self.about(op))
         if op.call is not None:
-            record[semconv.GEN_AI_TOOL_CALL_ARGUMENTS] = self.content.redactor.mask(op.call.args)
-            record[semconv.ARGUMENTS_HASH] = arguments_hash(op.call.args)
+            record["arguments"] = self.content.redactor.mask(op.call.args)
+            record["arguments_hash"] = arguments_hash(op.call.args)
             if op.call.server:
                 record["server"] = op.call.server
         if op.span is not None:
@@ -372,7 +372,7 @@ class Runtime:
             self._background.drain(timeout_s)
 
     def after_fork(self) -> None:
-        """Start anew in a child process: its parent's threads and waiting people are not its own."""
+        """Start anew in a child process: its parent's threads and people are not its own."""
         self._background = None
         self.pending = 0
 

@@ -31,6 +31,7 @@ from otelhooks.instrumentation._frames import (
     Turn,
     current_frame,
     current_scope,
+    current_span,
     with_frame,
 )
 from otelhooks.instrumentation._permit import Handoff
@@ -39,7 +40,7 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, now_ns, put_notes
 from otelhooks.telemetry.verdicts import error_type_of
 
-__all__ = ["ToolSeat", "tool"]
+__all__ = ["Execution", "ToolSeat", "decide", "settle", "tool"]
 
 UNRECORDED = "The call was refused because it could not be recorded."
 
@@ -117,10 +118,12 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
         call: What is to be called.
         conversation: Id of the conversation, for a call outside any turn.
     """
-    outer = current_frame()
-    scope = current_scope()
+    context = otel_context.get_current()
+    outer = current_frame(context)
+    scope = current_scope(context)
     turn = outer.turn if outer is not None else None
-    agent, branch = call.agent, call.branch = _agent(call, turn)
+    located = outer.branch if outer is not None else ""
+    agent, branch = call.agent, call.branch = _agent(call, turn, located)
     hooks, judges = rt.in_force(scope, branch)
     if type(outer) is Op and seat.group and (permit := outer.permits.take(seat.group, call)):
         refusal = None
@@ -137,7 +140,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     verdict = yield from decide(rt, op, call, hooks, judges)
     if turn is not None:
         turn.judged(call.id)
-    return (yield from _Execution(rt, seat, op, call, hooks, verdict).steps())
+    return (yield from Execution(rt, seat, op, call, hooks, verdict).steps())
 
 
 class _Refusal:
@@ -155,9 +158,9 @@ def _session(rt: Runtime, turn: Turn | None, scope: Any, conversation: str) -> S
     return rt.sessions.get(conversation) if conversation else rt.outside
 
 
-def _agent(call: Call, turn: Turn | None) -> tuple[str, str]:
+def _agent(call: Call, turn: Turn | None, located: str) -> tuple[str, str]:
     """Return agent and branch; what the framework says of the call goes before the turn's."""
-    here = current_branch()
+    here = current_branch(located)
     agent = call.agent or here.rpartition("/")[2]
     if call.branch:
         return agent, call.branch
@@ -213,7 +216,7 @@ def decide(
     context = None
     if hooks.all:
         context = op.context
-        context._trace_id = lambda: rt.trace_id_of(op)  # pyright: ignore[reportPrivateUsage]
+        context.know_trace(lambda: rt.trace_id_of(op))
         if deciders:
             call.place = rt.place(op)
     started = time.perf_counter()
@@ -248,7 +251,7 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
     return written is True or not rt.audit.required
 
 
-class _Execution:
+class Execution:
     """A tool call after its decision: span, body, error and post hooks."""
 
     __slots__ = (
@@ -286,7 +289,7 @@ class _Execution:
         """Run what is left of the operation."""
         rt, op, verdict = self.rt, self.op, self.verdict
         op.verdict = verdict
-        self._open()
+        self.open()
         try:
             allowed = True
             told = ""
@@ -301,11 +304,12 @@ class _Execution:
                 return self.seat.denied(self.call, told)
             return (yield from self._run())
         finally:
-            self._close()
+            self.close()
 
     # -- span ---------------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Open the span, or adopt the framework's own; the verdict is on it from the start."""
         rt, op, call, verdict = self.rt, self.op, self.call, self.verdict
         self.started_ns = now_ns()
         mode = rt.spans_of(self.seat.framework)
@@ -331,20 +335,19 @@ class _Execution:
         if rt.content.on_span:
             attributes[semconv.GEN_AI_TOOL_CALL_ARGUMENTS] = rt.content.span_value(call.args)
         outer = op.outer.span if op.outer is not None else None
+        current = current_span(otel_context.get_current())
         native = None
-        if mode == "auto":
+        if mode == "auto" and current is not outer and current is not None:
             native = native_span(
-                semconv.OP_EXECUTE_TOOL, semconv.GEN_AI_TOOL_NAME, call.name, outer
+                current, semconv.OP_EXECUTE_TOOL, semconv.GEN_AI_TOOL_NAME, call.name
             )
         if native is not None:
             op.adopted, span = True, native
             _adopt(native, attributes)
         else:
             parent = None
-            if outer is not None and trace.get_current_span() is not outer:
-                current = trace.get_current_span()
-                if current.get_span_context().trace_id != outer.get_span_context().trace_id:
-                    parent = trace.set_span_in_context(outer)
+            if outer is not None and current is not outer and not _same_trace(current, outer):
+                parent = trace.set_span_in_context(outer)
             span = rt.spans.start(
                 f"{semconv.OP_EXECUTE_TOOL} {call.name}",
                 attributes,
@@ -360,7 +363,8 @@ class _Execution:
             if isinstance(notes, SpanNotes):
                 put_notes(span, notes)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the span, and record what is left to record."""
         rt, op, call = self.rt, self.op, self.call
         op.permits.revoke()
         ended = self.ended_ns or now_ns()
@@ -488,7 +492,7 @@ class _Execution:
             rt.loaded.monitor,
         )
         if verdict is not None:
-            yield from self._post_verdict(verdict)
+            yield from self.post_verdict(verdict)
             if error is None and data is not record:
                 value = data.result if isinstance(data, types.ToolResult) else data
                 raw = seat.with_result(call, raw, value)
@@ -510,8 +514,8 @@ class _Execution:
             )
         return raw
 
-    def _post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
-        """Tell what post hooks did; on the span, a stricter verdict takes the place of the first."""
+    def post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
+        """Tell what post hooks did; on the span, a stricter verdict replaces the first."""
         op = self.op
         if op.span is not None and (self.verdict is None or verdict.is_stricter_than(self.verdict)):
             op.span.set_attributes(self.rt.verdicts.attributes(verdict))
@@ -548,6 +552,13 @@ class _Execution:
             rule_id=verdict.rule_id or None if verdict is not None else None,
             reason=verdict.reason or None if verdict is not None else None,
         )
+
+
+def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:
+    """Say whether the current span lies in the frame's trace, below it as far as we can know."""
+    if span is None:
+        return False
+    return span.get_span_context().trace_id == outer.get_span_context().trace_id
 
 
 _SUCCESSES = frozenset(("ok", "denied", "paused", "withheld"))

@@ -141,32 +141,35 @@ def _annotation(when: Callable[..., Any], parameter: inspect.Parameter, label: s
         ConfigError: It is a text that means nothing where the predicate was defined, or several
             models.
     """
-    annotation = parameter.annotation
-    if isinstance(annotation, str):
-        annotation = _resolve(when, annotation, label)
-    classes = _classes(annotation) - {type(None)}
+    resolve = functools.partial(_resolve, when, label)
+    classes = _classes(parameter.annotation, resolve) - {type(None)}
     if len(classes) == 1:
         return classes.pop()
     if any(issubclass(each, pydantic.BaseModel) for each in classes):
         raise ConfigError(
-            f"rule `{label}`: `when` takes one of several: {annotation}",
+            f"rule `{label}`: `when` takes one of several: {parameter.annotation}",
             hint="annotate it with one model, `ToolCall` or a dict",
         )
     return object
 
 
-def _classes(annotation: Any) -> set[type[Any]]:
+def _classes(annotation: Any, resolve: Callable[[str], Any]) -> set[type[Any]]:
     """Return the classes that an annotation may stand for: several for a union."""
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        return _classes(resolve(annotation), resolve)
     origin = typing.get_origin(annotation)
+    members = typing.get_args(annotation)
     if origin is typing.Annotated:
-        return _classes(typing.get_args(annotation)[0])
+        return _classes(members[0], resolve)
     if origin in {typing.Union, python_types.UnionType}:
-        return {each for member in typing.get_args(annotation) for each in _classes(member)}
+        return {each for member in members for each in _classes(member, resolve)}
     found = annotation if origin is None else origin
     return {found} if isinstance(found, type) else {object}
 
 
-def _resolve(when: Callable[..., Any], text: str, label: str) -> Any:
+def _resolve(when: Callable[..., Any], label: str, text: str) -> Any:
     """Evaluate an annotation that is a text, in the names its function can see."""
     name = text.split("[", 1)[0].rsplit(".", 1)[-1].strip("\"' ")
     function: Any = inspect.unwrap(when)

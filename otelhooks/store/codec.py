@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from otelhooks.store import verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from opentelemetry.sdk._logs import ReadableLogRecord
     from opentelemetry.sdk.resources import Resource
@@ -50,11 +50,25 @@ def encode(value: object) -> str:
     if not isinstance(value, dict):
         return _json(_tagged(value))
     attributes = cast("dict[object, object]", value)
-    # The plain case is most of what is stored, and six times as fast.
-    if not _PLAIN_TYPES.issuperset(map(type, attributes.values())):
+    # The plain case is most of what is stored, and many times as fast.
+    if not _is_plain(attributes.values()):
         return _json(_tagged(attributes))
     text = _json(attributes)
     return _json(_tagged(attributes)) if '"$' in text else text
+
+
+def _is_plain(values: Collection[object]) -> bool:
+    """Say whether JSON can hold the values as they are; one level of sequences is looked into."""
+    if _PLAIN_TYPES.issuperset(map(type, values)):
+        return True
+    for value in values:
+        kind = type(value)
+        if kind in _PLAIN_TYPES or (kind is float and math.isfinite(cast("float", value))):
+            continue
+        if kind is tuple and _PLAIN_TYPES.issuperset(map(type, cast("tuple[object]", value))):
+            continue
+        return False
+    return True
 
 
 def _json(value: object) -> str:

@@ -94,7 +94,7 @@ class Providers:
         for signal in SIGNALS:
             if (given := getattr(self._config, _ATTRIBUTES[signal])) is not None:
                 self._use(signal, given, "the provider given")
-            elif (found := _global_provider(signal)) is not None:
+            elif (found := global_provider(signal)) is not None:
                 self._use(signal, found, "the application's provider")
             else:
                 missing.append(signal)
@@ -327,7 +327,7 @@ def _get(signal: str) -> Any:
     return get_logger_provider()
 
 
-def _global_provider(signal: str) -> Any:
+def global_provider(signal: str) -> Any:
     """Get the provider that the application has set, or None."""
     provider = _get(signal)
     return None if type(provider).__name__.lstrip("_").startswith("Proxy") else provider
@@ -350,7 +350,7 @@ def _global_reader(signal: str) -> Callable[[], Any]:
     namespace = vars(sys.modules[module]) if module in sys.modules else {}
     if name in namespace:
         return lambda: namespace[name]
-    return lambda: _global_provider(signal)
+    return lambda: global_provider(signal)
 
 
 def _is_shut_down(provider: Any) -> bool:

@@ -156,17 +156,16 @@ def exemplar(span: Span | None) -> trace.SpanContext | None:
     return context if context.trace_flags.sampled else None
 
 
-def native_span(operation: str, name_key: str, name: str, ours: Span | None) -> Span | None:
-    """Return somebody else's span for this very operation, if one is current.
+def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | None:
+    """Return a span if it is somebody else's for this very operation.
 
     Args:
+        span: The current one, which is not the frame's.
         operation: ``gen_ai.operation.name`` that it would have.
         name_key: Attribute that names what runs: tool or model.
         name: That name.
-        ours: The span of the frame, which is current where nobody opened another.
     """
-    span = trace.get_current_span()
-    if span is ours or not span.is_recording():
+    if not span.is_recording():
         return None
     attributes: Mapping[str, Any] = getattr(span, "attributes", None) or {}
     scope = getattr(span, "instrumentation_scope", None)

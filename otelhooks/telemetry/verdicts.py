@@ -284,14 +284,36 @@ class Verdicts:
     def record(self, verdict: Verdict, about: Mapping[str, Any]) -> dict[str, Any]:
         """Return a verdict's audit record: every verdict has one, plain allows too."""
         shown, observed = self._deciding(verdict)
-        record = {**about, **self._full(shown, observed, self.decision_id(verdict))}
-        record[semconv.DECISION_ID] = self.decision_id(verdict)
+        decision_id = self.decision_id(verdict)
+        told = {**about, **self._full(shown, observed, decision_id)}
+        record = {_plain_name(name): value for name, value in told.items()}
+        record["decision_id"] = decision_id
         failure = error_type_of(verdict)
         if failure is not None:
-            record[semconv.ERROR_TYPE] = failure
+            record["error_type"] = failure
         if verdict.error is not None:
-            record[semconv.EXCEPTION_MESSAGE] = repr(verdict.error)
+            record["error"] = repr(verdict.error)
         return record
+
+
+def _plain_name(name: str) -> str:
+    """Return an attribute's name as a record has it: `HookEvent`'s name where it has the field."""
+    return _RECORD_NAMES.get(name) or name.rpartition(".")[2]
+
+
+_RECORD_NAMES = {
+    semconv.GEN_AI_TOOL_NAME: "tool_name",
+    semconv.GEN_AI_TOOL_CALL_ID: "tool_call_id",
+    semconv.GEN_AI_AGENT_NAME: "agent_name",
+    semconv.GEN_AI_CONVERSATION_ID: "session_id",
+    semconv.POLICY_ID: "policy_id",
+    semconv.POLICY_VERSION: "policy_version",
+    semconv.POLICY_RULE_ID: "rule_id",
+    semconv.APPROVAL_STATUS: "approval_status",
+    semconv.APPROVAL_WAIT_DURATION: "approval_wait_s",
+    semconv.APPROVAL_APPROVER_TYPE: "approver_type",
+    semconv.APPROVAL_APPROVER_ID: "approver_id",
+}
 
 
 def deny_attributes(

@@ -1,0 +1,64 @@
+"""Who is asked when a rule says ``ask`` and names nobody: approval channels.
+
+A channel is a function of the tool call, and of the reason if it takes one; only True approves. It
+may return an `Approval` instead, to say who answered or to change arguments. A channel that cannot
+ask at all raises `Unavailable`, and the next one is tried.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from otelhooks import types
+from otelhooks.approvals.terminal import ask_user_handler
+from otelhooks.errors import OtelHooksError
+from otelhooks.hooks.verdict import Approval
+
+__all__ = ["Approval", "Terminal", "Unavailable", "first_of"]
+
+
+class Unavailable(OtelHooksError):
+    """This channel has nobody to ask."""
+
+
+class Terminal:
+    """Asks whoever sits at the terminal; refuses where there is none.
+
+    What a call shows is stripped of escape codes, so that it cannot rewrite the question.
+    """
+
+    async def __call__(self, call: types.ToolCall, reason: str = "") -> bool:
+        """Show the call, and wait for y or yes.
+
+        Raises:
+            Unavailable: Standard input is no terminal.
+        """
+        import sys
+
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise Unavailable("nobody to ask: standard input is no terminal")
+        return await ask_user_handler(call, reason)
+
+
+def first_of(
+    channels: Sequence[Callable[[types.ToolCall, str], Any]],
+) -> Callable[[types.ToolCall, str], Any]:
+    """Return a channel that asks the first of several that is available.
+
+    Args:
+        channels: Functions of call and reason.
+    """
+
+    async def ask(call: types.ToolCall, reason: str) -> Any:
+        for channel in channels[:-1]:
+            try:
+                answer = channel(call, reason)
+                return await answer if inspect.isawaitable(answer) else answer
+            except Unavailable:
+                continue
+        answer = channels[-1](call, reason)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return ask
