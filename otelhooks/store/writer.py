@@ -199,7 +199,7 @@ class _Sink(Generic[R]):
         self.dropped += count
         if count:
             self._database.report(
-                cause,
+                f"{self._table} {cause}",
                 "%s are not stored (said once, the number follows at exit): %s",
                 self._table,
                 message,
