@@ -22,7 +22,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step, current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import DENY, Judge, Verdict
+from otelhooks.hooks.verdict import DENY, Judge, Ruling, Verdict
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._frames import (
     MAX_STEPS,
@@ -34,11 +34,11 @@ from otelhooks.instrumentation._frames import (
     current_span,
     with_frame,
 )
-from otelhooks.instrumentation._permit import Handoff
+from otelhooks.instrumentation._permit import Handoff, Permit
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, now_ns, put_notes
-from otelhooks.telemetry.verdicts import error_type_of
+from otelhooks.telemetry.verdicts import arguments_hash, error_type_of
 
 __all__ = ["Execution", "ToolSeat", "decide", "settle", "tool"]
 
@@ -51,10 +51,12 @@ class ToolSeat:
     Attributes:
         framework: Adapter's name.
         group: Name that a `Handoff` knows the seat by; empty if none leads here.
+        judges_again: Whether rules are asked again although a permit led here.
     """
 
     framework = ""
     group = ""
+    judges_again = False
 
     def denied(self, call: Call, reason: str) -> Any:
         """Return what the framework takes for a tool's error, with the reason.
@@ -100,6 +102,19 @@ class ToolSeat:
         """Return the deeper seat that the framework will hand this very call to, if it will."""
         return None
 
+    def follow_up(self, call: Call, raw: Any) -> Handoff | None:
+        """Return the seat that this very call will pass once more, now that it gave this result."""
+        return None
+
+    def error_type(self, error: BaseException) -> str:
+        """Return what ``error.type`` says of an exception."""
+        return error_type(error)
+
+    def finished(
+        self, rt: Runtime, call: Call, seconds: float, failure: str | None, span: trace.Span | None
+    ) -> None:
+        """Record what is left to record of a call whose body ran; its span is still open."""
+
     def attributes(self, call: Call) -> Mapping[str, Any] | None:
         """Return further attributes of the call's span."""
         return None
@@ -127,10 +142,10 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     hooks, judges = rt.in_force(scope, branch)
     if type(outer) is Op and seat.group and (permit := outer.permits.take(seat.group, call)):
         refusal = None
-        if permit.to.server is None and call.server is not None:
+        if _is_news(outer, permit, call) or seat.judges_again:
             refusal = yield from _judge_again(rt, seat, outer, call, judges)
         if refusal is None:
-            return (yield from _pass(seat, outer, call))
+            return (yield from _pass(rt, seat, outer, call))
         return refusal.value
 
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
@@ -170,7 +185,22 @@ def _agent(call: Call, turn: Turn | None, located: str) -> tuple[str, str]:
     return agent, here or agent
 
 
-def _pass(seat: ToolSeat, op: Op, call: Call) -> Operation:
+def _is_news(op: Op, permit: Permit, call: Call) -> bool:
+    """Say whether a deeper seat knows more of the server than the one that approved the call.
+
+    Where only the outer seat knows the server's name, it is the call's from here on.
+    """
+    news = permit.to.server is None and call.server is not None
+    if call.server is None and permit.to.server is not None:
+        call.server, call.claimed_server = permit.to.server, False
+    says, judged = call.server_says, op.call
+    if says is not None and says != call.server and judged is not None:
+        news = news or says != judged.server_says
+        judged.server_says = says
+    return news
+
+
+def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     """Let an approved call through a deeper seat: no operation, only its attributes."""
     further = seat.attributes(call)
     if further and op.span is not None:
@@ -178,14 +208,31 @@ def _pass(seat: ToolSeat, op: Op, call: Call) -> Operation:
     handoff = seat.handoff(call)
     if handoff is not None:
         op.permits.leave(handoff, call.args)
-    return (yield Body(otel_context.get_current(), call.args))
+    started_ns = now_ns()
+    raw = yield Body(otel_context.get_current(), call.args)
+    failure = None
+    if type(raw) is Raised:
+        failure = seat.error_type(raw.error)
+    elif type(raw) is not Closed and seat.error(call, raw) is not None:
+        failure = semconv.ERROR_TOOL_ERROR
+    seat.finished(rt, call, (now_ns() - started_ns) / 1e9, failure, op.span)
+    again = seat.follow_up(call, raw)
+    if again is not None:
+        op.permits.leave(again, call.args)
+    return raw
 
 
 def _judge_again(
     rt: Runtime, seat: ToolSeat, op: Op, call: Call, judges: tuple[Judge, ...]
 ) -> Generator[Run, Any, _Refusal | None]:
-    """Ask the rules again, now that the server is known; on the same span."""
+    """Ask the rules again, now that more of the server is known; on the same span.
+
+    What people approved before is approved.
+    """
     call.op = op
+    approval = op.verdict.approval if op.verdict is not None else None
+    if approval is not None and approval.approved:
+        judges = tuple(_Approved(judge) for judge in judges)
     verdict = yield from points.pre_tool_call(
         _NO_HOOKS, None, call, rt.watch, judges, rt.loaded.monitor
     )
@@ -200,6 +247,20 @@ def _judge_again(
     if verdict.allowed and recorded:
         return None
     return _Refusal(seat.denied(call, verdict.told if recorded else UNRECORDED))
+
+
+class _Approved:
+    """Rules, as they judge a call that people have approved."""
+
+    __slots__ = ("_judge",)
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def evaluate(
+        self, call: Call, context: Any = None, *, asked: bool = True
+    ) -> Generator[Run, Any, Ruling]:
+        return self._judge.evaluate(call, context, asked=True)
 
 
 _NO_HOOKS = HookSet().at("pre_tool_call")
@@ -323,6 +384,8 @@ class Execution:
             attributes[semconv.GEN_AI_TOOL_CALL_ID] = call.id
         if verdict is not None:
             attributes.update(rt.verdicts.attributes(verdict))
+            if verdict.approval is not None:
+                attributes[semconv.ARGUMENTS_HASH] = arguments_hash(call.args)
         further = self.seat.attributes(call)
         if further:
             attributes.update(further)
@@ -377,6 +440,9 @@ class Execution:
                 attributes,
                 exemplar(span),
             )
+            self.seat.finished(
+                rt, call, (ended - self.started_ns) / 1e9, self._failure(), span
+            )
         turn = op.turn
         if turn is not None and len(turn.context.steps) < MAX_STEPS:
             decision = self.verdict.decision if self.verdict is not None else "allow"
@@ -427,7 +493,7 @@ class Execution:
         if escapes(error):
             self._mark(error_type(error), "cancelled" if _is_cancel(error) else "stopped")
             return raw
-        return (yield from self._failed(error, error_type(error), raw))
+        return (yield from self._failed(error, self.seat.error_type(error), raw))
 
     def _failed(self, error: BaseException, kind: str, raw: Any) -> Operation:
         """Ask the error hooks; then show the post hooks a failure that nobody recovered from."""

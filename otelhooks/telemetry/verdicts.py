@@ -139,6 +139,8 @@ class Verdicts:
         reason = verdict.reason
         if verdict.error is not None and verdict.approval is None:
             reason = f"{verdict.rule_id}: {type(verdict.error).__name__}"
+        elif not reason and verdict.decision == MODIFY:
+            reason = f"Changed by {verdict.rule_id or verdict.policy_id}."
         optional = (
             (semconv.POLICY_ID, verdict.policy_id),
             (semconv.POLICY_VERSION, verdict.policy_version),
