@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from otelhooks import types
-from otelhooks.hooks import points
+from otelhooks.hooks import points, results
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
@@ -146,7 +146,7 @@ class HookRunner:
 
     async def _inspect(self, point: str, context: HookContext, data: Any, **event: Any) -> None:
         hooks, watch = self._hooks, self._watch()
-        await adrive(points.inspect_point(hooks.at(point), context, data, watch))
+        await adrive(results.inspect_point(hooks.at(point), context, data, watch))
         if observer is not None:
             observer.happened(point, context)
         await self._tell(hooks, point, context, watch, **event)
@@ -156,7 +156,7 @@ class HookRunner:
     ) -> None:
         if hooks.has_events:
             event = watch.event(EVENT_TYPES.get(point, point), context, **fields)
-            await adrive(points.inspect_point(hooks.at("event"), context, event, watch))
+            await adrive(results.inspect_point(hooks.at("event"), context, event, watch))
 
     async def _decided(
         self,
@@ -233,7 +233,7 @@ class HookRunner:
 
     async def dispatch_post_agent(self, op_context: HookContext, response: Any) -> Any:
         """Transform an agent's answer."""
-        return await self._post("post_agent", op_context, response, points.place_value)
+        return await self._post("post_agent", op_context, response, results.place_value)
 
     # -- model ----------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class HookRunner:
 
     async def dispatch_post_model_call(self, op_context: HookContext, response: Any) -> Any:
         """Transform a model's answer, then let the inspectors see it."""
-        return await self._post("post_model_call", op_context, response, points.place_response)
+        return await self._post("post_model_call", op_context, response, results.place_response)
 
     async def dispatch_on_model_error(
         self, op_context: HookContext, error: Exception
@@ -286,7 +286,7 @@ class HookRunner:
 
     async def dispatch_post_tool_call(self, op_context: HookContext, tool_result: Any) -> Any:
         """Transform a tool's result, then let the inspectors see it."""
-        return await self._post("post_tool_call", op_context, tool_result, points.place_result)
+        return await self._post("post_tool_call", op_context, tool_result, results.place_result)
 
     async def dispatch_on_tool_error(
         self, op_context: HookContext, error: Exception
@@ -306,7 +306,7 @@ class HookRunner:
         """
         context, hooks, watch = OperationContext(turn_context), self._hooks, self._watch()
         result, answer = await adrive(
-            points.interaction(hooks.at("on_interaction"), context, interaction_spec, watch)
+            results.interaction(hooks.at("on_interaction"), context, interaction_spec, watch)
         )
         if observer is not None:
             observer.happened("on_interaction", context)
@@ -326,7 +326,7 @@ class HookRunner:
             Exception: What a hook raised.
         """
         hooks, watch = self._hooks, self._watch()
-        result = await adrive(points.stop(hooks.at("stop"), turn_context, args, watch))
+        result = await adrive(results.stop(hooks.at("stop"), turn_context, args, watch))
         if observer is not None:
             observer.happened("stop", turn_context)
         await self._tell(hooks, "stop", turn_context, watch, reason=result.reason or None)
@@ -351,8 +351,8 @@ class HookRunner:
     async def _post(self, point: str, context: HookContext, data: Any, place: Any) -> Any:
         hooks, watch = self._hooks, self._watch()
         found = hooks.at(point)
-        data, verdict = await adrive(points.post_point(point, found, context, data, watch, place))
-        await adrive(points.inspect_point(found, context, data, watch))
+        data, verdict = await adrive(results.post_point(point, found, context, data, watch, place))
+        await adrive(results.inspect_point(found, context, data, watch))
         if observer is not None:
             observer.closed(context, data, verdict)
         failure = getattr(data, "error", None)
@@ -375,7 +375,7 @@ class HookRunner:
         self, point: str, context: HookContext, error: Exception
     ) -> tuple[types.HookResult, Any]:
         hooks, watch = self._hooks, self._watch()
-        result, value = await adrive(points.on_error(hooks.at(point), context, error, watch))
+        result, value = await adrive(results.on_error(hooks.at(point), context, error, watch))
         if observer is not None:
             observer.failed(context, error, result.allow, value)
         await self._tell(

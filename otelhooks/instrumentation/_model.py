@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind
 
 from otelhooks import types
 from otelhooks.errors import Denied
-from otelhooks.hooks import points
+from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step, current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
@@ -324,7 +324,7 @@ class _ModelCall:
             pre, op.context, record, rt.watch, rt.loaded.monitor
         )
         rt.count_evaluations(verdict.evaluations, time.perf_counter() - started, "pre_model_call")
-        yield from points.inspect_point(pre, op.context, new, rt.watch)
+        yield from results.inspect_point(pre, op.context, new, rt.watch)
         self.verdict = op.verdict = verdict
         if new is not record:
             request.messages, request.tools = new.messages, new.tools
@@ -439,7 +439,7 @@ class _ModelCall:
         found = self.hooks.at("on_model_error")
         result, value = types.HookResult(allow=False), None
         if found:
-            result, value = yield from points.on_error(found, op.context, error, self.rt.watch)
+            result, value = yield from results.on_error(found, op.context, error, self.rt.watch)
         if self.hooks.has_events:
             yield from self._tell("on_model_error", is_error=True, error=str(error), output=value)
         if result.allow and value is not None:
@@ -471,13 +471,13 @@ class _ModelCall:
                 finish_reason=reply.finish_reasons[0] if reply.finish_reasons else "",
                 **rt.place(op),
             )
-            data, verdict = yield from points.post_point(
+            data, verdict = yield from results.post_point(
                 "post_model_call",
                 post,
                 op.context,
                 record,
                 rt.watch,
-                points.place_response,
+                results.place_response,
                 rt.loaded.monitor,
             )
             if verdict is not None:
@@ -485,7 +485,7 @@ class _ModelCall:
                 if data is not record:
                     raw = self.seat.with_response(request, raw, data)
                     reply = self.seat.reply(request, raw)
-            yield from points.inspect_point(post, op.context, data, rt.watch)
+            yield from results.inspect_point(post, op.context, data, rt.watch)
         if op.turn is not None and reply.tool_calls:
             op.turn.ask_for({id: name for id, name, _ in reply.tool_calls if id})
         if self.hooks.has_events:

@@ -15,7 +15,7 @@ from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.errors import Denied
-from otelhooks.hooks import points
+from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
@@ -419,7 +419,7 @@ class _AgentRun:
             response_text=str(self._answer(raw) or ""), continuation_count=turn.continuations
         )
         try:
-            result = yield from points.stop(found, turn.context, args, rt.watch)
+            result = yield from results.stop(found, turn.context, args, rt.watch)
         except Exception:
             log.exception("a stop hook failed; the run stops")
             return None
@@ -459,13 +459,13 @@ class _AgentRun:
         answer = self._answer(raw) if post or self.hooks.has_events else None
         verdict = None
         if post:
-            new, verdict = yield from points.post_point(
+            new, verdict = yield from results.post_point(
                 "post_agent",
                 post,
                 turn.context,
                 answer,
                 rt.watch,
-                points.place_value,
+                results.place_value,
                 rt.loaded.monitor,
             )
             if verdict is not None:
@@ -496,7 +496,7 @@ class _AgentRun:
         rt = self.rt
         rt.events.emit(semconv.EVENT_SESSION_START, 9, rt.session_attributes(session), context=None)
         found = self.hooks.at("session_start")
-        yield from points.inspect_point(found, session.context, None, rt.watch)
+        yield from results.inspect_point(found, session.context, None, rt.watch)
         if self.hooks.has_events:
             yield from rt.tell(self.hooks, "session_start", session.context)
 
@@ -604,7 +604,7 @@ class _AgentRun:
         context = self.turn.context
         found = self.hooks.at(point)
         if found:
-            yield from points.inspect_point(found, context, data, self.rt.watch)
+            yield from results.inspect_point(found, context, data, self.rt.watch)
         if self.hooks.has_events:
             yield from self.rt.tell(self.hooks, point, context, **event)
 

@@ -18,7 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otelhooks import types
-from otelhooks.hooks import points
+from otelhooks.hooks import results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, run
@@ -326,7 +326,7 @@ class Runtime:
     ) -> Generator[Run, Any, None]:
         """Tell the listeners of every point what happened at one."""
         event = self.watch.event(EVENT_TYPES.get(point, point), context, **fields)
-        yield from points.inspect_point(hooks.at("event"), context, event, self.watch)
+        yield from results.inspect_point(hooks.at("event"), context, event, self.watch)
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -339,7 +339,9 @@ class Runtime:
         self.events.emit(
             semconv.EVENT_SESSION_END, 9, self.session_attributes(session), context=None
         )
-        generator = points.inspect_point(hooks.at("session_end"), session.context, None, self.watch)
+        generator = results.inspect_point(
+            hooks.at("session_end"), session.context, None, self.watch
+        )
         _drain(generator)
         if hooks.has_events:
             _drain(self.tell(hooks, "session_end", session.context))

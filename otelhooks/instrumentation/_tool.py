@@ -17,7 +17,7 @@ from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.errors import Denied
-from otelhooks.hooks import points
+from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step, current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
@@ -440,9 +440,7 @@ class Execution:
                 attributes,
                 exemplar(span),
             )
-            self.seat.finished(
-                rt, call, (ended - self.started_ns) / 1e9, self._failure(), span
-            )
+            self.seat.finished(rt, call, (ended - self.started_ns) / 1e9, self._failure(), span)
         turn = op.turn
         if turn is not None and len(turn.context.steps) < MAX_STEPS:
             decision = self.verdict.decision if self.verdict is not None else "allow"
@@ -502,7 +500,7 @@ class Execution:
         result = types.HookResult(allow=False)
         value: Any = None
         if found:
-            result, value = yield from points.on_error(found, op.context, error, self.rt.watch)
+            result, value = yield from results.on_error(found, op.context, error, self.rt.watch)
         if hooks.has_events:
             yield from self.rt.tell(
                 hooks,
@@ -548,13 +546,13 @@ class Execution:
         )
         if isinstance(error, Exception):
             record.exception = error
-        data, verdict = yield from points.post_point(
+        data, verdict = yield from results.post_point(
             "post_tool_call",
             found,
             op.context,
             record,
             rt.watch,
-            points.place_result,
+            results.place_result,
             rt.loaded.monitor,
         )
         if verdict is not None:
@@ -562,7 +560,7 @@ class Execution:
             if error is None and data is not record:
                 value = data.result if isinstance(data, types.ToolResult) else data
                 raw = seat.with_result(call, raw, value)
-        yield from points.inspect_point(found, op.context, data, rt.watch)
+        yield from results.inspect_point(found, op.context, data, rt.watch)
         if hooks.has_events:
             yield from rt.tell(
                 hooks,

@@ -1,0 +1,248 @@
+"""One generator a point that inspects or transforms, and how one hook is run at any point.
+
+Inspecting fails open: what an inspector raises is logged and the chain goes on. Transforming a
+result fails closed: a transformer that raises withholds it. See `otelhooks.hooks.points` for what
+generators yield. Source of every rule: design section 5.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from otelhooks import types
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.registry import PointHooks, Registration
+from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict
+from otelhooks.hooks.watch import Watch
+
+__all__ = [
+    "inspect_point",
+    "interaction",
+    "on_error",
+    "place_response",
+    "place_result",
+    "place_value",
+    "post_point",
+    "run_hook",
+    "stop",
+]
+
+HOOK = "hook"
+"""Policy id of what a plain hook decided."""
+
+RESULT_CHECK_FAILED = "The result was withheld because a policy check failed."
+
+Steps = Generator[Run, Any, Any]
+
+
+def run_hook(registration: Registration, context: Any, data: Any, watch: Watch) -> Steps:
+    """Run one hook; return what it returned, or a `Raised`."""
+    started = time.perf_counter()
+    if registration.plain:
+        try:
+            value = registration.call(context, data)
+        except BaseException as error:
+            if escapes(error):
+                raise
+            value = Raised(error)
+        if inspect.isawaitable(value):
+            awaitable = value
+            value = yield Run(lambda: awaitable, timeout=registration.timeout)
+    else:
+        value = yield Run(
+            registration.call,
+            context,
+            data,
+            blocking=registration.blocking,
+            timeout=registration.timeout,
+        )
+    watch.hook_ran(registration, time.perf_counter() - started)
+    if type(value) is Raised:
+        watch.hook_failed(registration, value.error)
+    return value
+
+
+def inspect_point(hooks: PointHooks, context: Any, data: Any, watch: Watch) -> Steps:
+    """Run a point's inspectors, in order; one that raises is logged."""
+    for registration in hooks.inspectors:
+        yield from run_hook(registration, context, data, watch)
+    for registration in hooks.background:
+        watch.in_background(registration, context, data)
+
+
+# -- transforming -----------------------------------------------------------------------------
+
+
+def post_point(
+    point: str,
+    hooks: PointHooks,
+    context: Any,
+    data: Any,
+    watch: Watch,
+    place: Callable[[Any, Any], Any],
+    monitor: bool = False,
+) -> Generator[Run, Any, tuple[Any, Verdict | None]]:
+    """Run the transformers of a result, each on what the one before returned.
+
+    Args:
+        point: ``post_tool_call``, ``post_model_call`` or ``post_agent``.
+        hooks: Hooks of the point; its inspectors are not run here, since they see the result that
+            goes on.
+        context: The operation's context.
+        data: The result.
+        watch: Hears what happens.
+        place: Function of the data and what a hook returned, giving the new data.
+        monitor: A block is recorded, the result goes on.
+
+    Returns:
+        The data, and a verdict if it was rewritten or withheld.
+    """
+    verdict: Verdict | None = None
+    observed: list[Observed] = []
+    for registration in hooks.transformers:
+        value = yield from run_hook(registration, context, data, watch)
+        blocked = _block(point, registration, value)
+        if blocked is not None and monitor and blocked.error is None:
+            observed.append(Observed(DENY, HOOK, blocked.rule_id, blocked.reason, blocked.severity))
+            continue
+        if blocked is not None:
+            blocked.observed = observed
+            return place(data, blocked.told), blocked
+        if isinstance(value, types.HookResult):
+            value = value.output
+        if value is None:
+            continue
+        new = place(data, value)
+        if new is not data and not _same_data(new, data):
+            verdict = Verdict(
+                point, MODIFY, policy_id=HOOK, rule_id=registration.rule_id, evaluations=1
+            )
+        data = new
+    if observed:
+        verdict = verdict or Verdict(point)
+        verdict.observed = observed
+    return data, verdict
+
+
+def place_value(data: Any, value: Any) -> Any:
+    """Put a value in the place of any data."""
+    return value
+
+
+def place_result(data: Any, value: Any) -> Any:
+    """Put a value into a tool's result; a `ToolResult` takes the place of the whole."""
+    if isinstance(value, types.ToolResult) or not isinstance(data, types.ToolResult):
+        return value
+    return data.model_copy(update={"result": value})
+
+
+def place_response(data: Any, value: Any) -> Any:
+    """Put a text into a model's response; anything else takes the place of the whole."""
+    if isinstance(data, types.ModelResponse) and isinstance(value, str):
+        return data.model_copy(update={"text": value, "tool_calls": []})
+    return value
+
+
+def _same_data(new: Any, old: Any) -> bool:
+    """Compare two results; values that cannot be compared count as changed."""
+    try:
+        return type(new) is type(old) and bool(new == old)
+    except Exception:  # a data frame's == gives a frame, whose truth is an error
+        return False
+
+
+def _block(point: str, registration: Registration, value: Any) -> Verdict | None:
+    """Return the verdict of a transformer that takes the result back, or None."""
+    if type(value) is Raised:
+        verdict = Verdict(
+            point,
+            DENY,
+            reason=f"hook '{registration.source}' failed: {value.error!r}",
+            told=RESULT_CHECK_FAILED,
+            error=value.error,
+        )
+    elif isinstance(value, types.HookResult) and not value.allow:
+        reason = value.message or f"Withheld by hook '{registration.rule_id}'."
+        verdict = Verdict(point, DENY, reason=reason, severity=value.severity)
+    else:
+        return None
+    verdict.policy_id, verdict.rule_id = HOOK, registration.rule_id
+    verdict.withheld = True
+    verdict.evaluations = 1
+    return verdict
+
+
+def on_error(
+    hooks: PointHooks, context: Any, error: BaseException, watch: Watch
+) -> Generator[Run, Any, tuple[types.HookResult, Any]]:
+    """Ask for a value in place of a failure; the first that is not None ends the chain.
+
+    Returns:
+        ``allow=True`` and the value, or ``allow=False`` and None; its message, if any, takes the
+        place of the failure's text.
+    """
+    message = ""
+    for registration in hooks.transformers:
+        value = yield from run_hook(registration, context, error, watch)
+        if type(value) is Raised:
+            failed = f"Error recovery failed: {value.error}"
+            return types.HookResult(allow=False, message=failed), None
+        result: types.HookResult | None = None
+        if isinstance(value, types.HookResult):
+            result, value = value, value.output
+        elif isinstance(value, tuple) and len(value) == 2:  # pyright: ignore[reportUnknownArgumentType]
+            first: Any = value[0]  # pyright: ignore[reportUnknownVariableType]
+            if isinstance(first, types.HookResult):
+                result, value = first, value[1]  # pyright: ignore[reportUnknownVariableType]
+        if result is not None and not result.allow:
+            message = result.message or message
+            continue
+        if value is not None:
+            return result or types.HookResult(), value
+    return types.HookResult(allow=False, message=message), None
+
+
+# -- questions and the end of a turn ----------------------------------------------------------
+
+
+def interaction(
+    hooks: PointHooks, context: Any, spec: Any, watch: Watch
+) -> Generator[Run, Any, tuple[types.HookResult, Any]]:
+    """Ask for an answer to a question; the first that is not None is it.
+
+    Raises:
+        Exception: What a hook raised.
+    """
+    for registration in hooks.transformers:
+        value = yield from run_hook(registration, context, spec, watch)
+        if type(value) is Raised:
+            raise value.error
+        if value is not None:
+            return types.HookResult(), value
+    message = "No interaction hook handled the request"
+    return types.HookResult(allow=False, message=message), None
+
+
+def stop(
+    hooks: PointHooks, context: Any, args: Any, watch: Watch
+) -> Generator[Run, Any, types.StopHookResult]:
+    """Ask whether a turn may end; the first CONTINUE is used.
+
+    Raises:
+        Exception: What a hook raised.
+    """
+    for registration in hooks.transformers:
+        value = yield from run_hook(registration, context, args, watch)
+        if type(value) is Raised:
+            raise value.error
+        if value is None:
+            continue
+        if not isinstance(value, types.StopHookResult):
+            msg = f"stop hook `{registration.source}` returned {type(value).__name__}"
+            raise TypeError(msg)
+        if value.decision is types.StopDecision.CONTINUE:
+            return value
+    return types.StopHookResult()
