@@ -91,7 +91,7 @@ _BASES = frozenset(map(_plain, BASE_ARGUMENTS))
 _URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]+://")
 _FILE_URL = re.compile(r"\s*file:(?://(?P<host>[^/?#]*))?(?P<path>.*)", re.IGNORECASE | re.DOTALL)
 _DRIVE = re.compile(r"\s*[A-Za-z]:(?:[\\/]|$)")
-_MAY_LEAD_ELSEWHERE = re.compile(r"\s*(?:[~/\\]|[A-Za-z][A-Za-z0-9+.-]*:)|[$%]|(?:^|[\\/])\s*\.\.")
+_MAY_LEAD_ELSEWHERE = re.compile(r"^\s*(?:[~/\\]|[A-Za-z][A-Za-z0-9+.-]*:)|[$%]|(?:^|[\\/])\s*\.\.")
 
 
 def workspace_only(

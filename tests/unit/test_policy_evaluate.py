@@ -1,0 +1,549 @@
+"""The engine: precedence against an oracle, predicates of every kind, failures, bookkeeping."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otelhooks import policy, types
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import adrive, drive
+from otelhooks.hooks.verdict import Ruling
+from otelhooks.policy import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SERVER = types.McpStdioServer(name="s", command="x", disabled_tools=["off"])
+
+
+def judge(rules: Any, call: Call, *, asked: bool = False, **settings: Any) -> Ruling:
+    return drive(policy.PolicySet(rules, channel=True, **settings).evaluate(call, asked=asked))
+
+
+def returning(value: Any) -> Callable[[], Any]:
+    """Return a predicate that always says the same."""
+    return lambda: value
+
+
+# -- precedence against an oracle that reads all rules every time ------------------------------
+
+NAMES = ["a", "b", "ab"]
+SERVERS = [None, "s", "t"]
+TOOLS = ["a", "b", "ab", "a*", "*b", "?", "*", "s/a", "s/*", "t/ab", "*/a", "*/*", "kind:shell"]
+BUILD = {
+    "allow": policy.allow,
+    "deny": policy.deny,
+    "ask": policy.ask_user,
+    "veto": policy.veto,
+}
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Match a glob of at most one star, and question marks, by hand."""
+    if "*" not in pattern:
+        return len(pattern) == len(name) and all(p in {"?", n} for p, n in zip(pattern, name))  # noqa: B905
+    head, tail = pattern.split("*")
+    room = len(name) >= len(head) + len(tail)
+    return room and name.startswith(head) and name.endswith(tail)
+
+
+def applies(word: str, tool: str, call: Call) -> bool:
+    if tool == "*":
+        return True
+    if tool.startswith("kind:"):
+        return call.kind == tool[5:] and not (call.claimed_server and word == "allow")
+    if "/" in tool:
+        server, own = tool.split("/")
+        if call.claimed_server:
+            return word != "allow" and fits(own, call.name)
+        return call.server is not None and fits(server, call.server) and fits(own, call.name)
+    if call.server is not None or call.claimed_server:
+        return word != "allow" and any(fits(tool, name) for name in call.canonical)
+    return any(fits(tool, name) for name in (call.name, *call.canonical))
+
+
+def level(word: str, tool: str) -> int:
+    if word == "veto":
+        return -1
+    rank = 2 if tool == "*" else int("*" in tool or "?" in tool or ":" in tool)
+    return 3 * rank + ["deny", "ask", "allow"].index(word)
+
+
+def oracle(rules: list[tuple[str, str, bool, bool]], call: Call, asked: bool) -> Any:
+    """Return decision, number of the deciding rule, and numbers of the observed ones."""
+    matching = [
+        (level(word, tool), number, word, monitored)
+        for number, (word, tool, holds, monitored) in enumerate(rules)
+        if holds and applies(word, tool, call)
+    ]
+    observed = []
+    for _, number, word, monitored in sorted(matching):
+        if monitored and word in {"deny", "ask"}:
+            observed.append(number)
+            continue
+        decision = {"veto": "deny", "ask": "allow" if asked else "ask"}.get(word, word)
+        return decision, number, observed
+    return "allow", None, observed
+
+
+calls = st.builds(
+    lambda name, server, claimed, canonical, kind: Call(
+        name,
+        {},
+        server=None if claimed else server,
+        claimed_server=claimed,
+        canonical=tuple(canonical),
+        kind=kind,
+    ),
+    st.sampled_from(NAMES),
+    st.sampled_from(SERVERS),
+    st.booleans(),
+    st.lists(st.sampled_from(NAMES), max_size=1),
+    st.sampled_from([None, "shell"]),
+)
+written = st.tuples(
+    st.sampled_from(sorted(BUILD)), st.sampled_from(TOOLS), st.booleans(), st.booleans()
+)
+
+
+@given(st.lists(written, max_size=8), st.lists(calls, min_size=1, max_size=4), st.booleans())
+def test_the_index_says_what_a_scan_of_all_rules_says(
+    given_rules: list[tuple[str, str, bool, bool]], some: list[Call], asked: bool
+) -> None:
+    rules = []
+    for number, (word, tool, holds, monitored) in enumerate(given_rules):
+        fields: dict[str, Any] = {"id": str(number)}
+        if not holds or number % 2:  # both with and without a predicate
+            fields["when"] = returning(holds)
+        if monitored and word != "veto":
+            fields["mode"] = "monitor"
+        rules.append(BUILD[word](tool, **fields))
+    compiled = policy.PolicySet(rules, channel=True)
+    for call in (*some, *some):  # the second time from what the set remembers
+        decision, number, observed = oracle(given_rules, call, asked)
+        ruling = drive(compiled.evaluate(call, asked=asked))
+        assert ruling.decision == decision
+        assert (ruling.rule and ruling.rule.id) == (None if number is None else str(number))
+        assert [int(rule.id) for _, rule in ruling.observed] == observed
+
+
+# -- predicates ---------------------------------------------------------------------------------
+
+
+class TestPredicates:
+    def test_an_async_predicate_is_awaited(self) -> None:
+        async def when(args: dict[str, Any]) -> bool:
+            await asyncio.sleep(0)
+            return args["x"]
+
+        rules = policy.PolicySet([policy.deny("a", when=when)])
+        for x, expected in [(True, "deny"), (False, "allow")]:
+            ruling = asyncio.run(adrive(rules.evaluate(Call("a", {"x": x}))))
+            assert ruling.decision == expected
+
+    def test_a_sync_predicate_may_return_an_awaitable(self) -> None:
+        async def later() -> bool:
+            return True
+
+        assert (
+            judge([policy.deny("a", when=lambda args: later())], Call("a", {})).decision == "deny"
+        )
+
+    def test_an_async_predicate_that_raises_denies(self) -> None:
+        async def when() -> bool:
+            raise LookupError("gone")
+
+        ruling = judge([policy.allow("a", when=when)], Call("a", {}))
+        assert ruling.message == "Policy evaluation failed for policy 'a': LookupError('gone')"
+        assert isinstance(ruling.error, LookupError)
+
+    def test_the_truth_of_the_answer_counts(self) -> None:
+        for answer, expected in [("x", "deny"), (1, "deny"), ("", "allow"), (None, "allow")]:
+            rule = policy.deny("a", when=returning(answer))
+            assert judge([rule], Call("a", {})).decision == expected
+
+    def test_an_answer_without_a_truth_denies(self) -> None:
+        class Vague:
+            def __bool__(self) -> bool:
+                raise ValueError("which one?")
+
+        assert judge([policy.deny("a", when=lambda: Vague())], Call("a", {})).error is not None
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+    def test_what_stops_the_caller_escapes(self, error: type[BaseException]) -> None:
+        def when() -> bool:
+            raise error
+
+        with pytest.raises(error):
+            judge([policy.allow("a", when=when, mode="monitor")], Call("a", {}))
+
+    def test_other_base_exceptions_deny(self) -> None:
+        class Panic(BaseException):
+            pass
+
+        def when() -> bool:
+            raise Panic
+
+        ruling = judge([policy.allow("a", when=when)], Call("a", {}))
+        assert (ruling.decision, type(ruling.error)) == ("deny", Panic)
+
+    def test_an_exception_that_cannot_be_shown_denies_too(self) -> None:
+        class Shy(Exception):
+            def __repr__(self) -> str:
+                raise RuntimeError("no")
+
+        def when() -> bool:
+            raise Shy
+
+        message = judge([policy.allow("a", when=when)], Call("a", {})).message
+        assert message.endswith(
+            "TestPredicates.test_an_exception_that_cannot_be_shown_denies_too.<locals>.Shy"
+        )
+
+    def test_a_record_that_is_no_tool_call_denies_where_a_predicate_would_look(self) -> None:
+        call = Call.of({"not": "a call"})
+        ruling = judge([policy.allow("dict", when=lambda args: True)], call)
+        assert "no tool call but dict" in ruling.message
+        assert judge([policy.deny("other")], call).decision == "allow"
+
+    def test_evaluations_count_predicates(self) -> None:
+        rules = [policy.deny("a", when=lambda: False) for _ in range(3)]
+        assert judge(rules, Call("a", {})).evaluations == 3
+        assert judge([*rules, policy.allow("*")], Call("a", {})).evaluations == 3
+        assert judge(rules * 10, Call("a", {})).evaluations == 30
+        assert judge([policy.deny("a")], Call("a", {})).evaluations == 0
+
+    def test_a_rule_of_another_agent_is_not_evaluated(self) -> None:
+        rules = [policy.deny("a", agent="x", when=lambda: 1 / 0)]
+        assert judge(rules, Call("a", {}, branch="y")).evaluations == 0
+
+    def test_closing_an_evaluation_that_waits_is_no_answer(self) -> None:
+        async def when() -> bool:
+            return True
+
+        steps = policy.PolicySet([policy.deny("a", when=when)]).evaluate(Call("a", {}))
+        effect = next(steps)
+        steps.close()
+        effect.fn().close()  # the coroutine that nobody awaited
+
+
+class TestArguments:
+    """Predicates cannot change what runs, and one that tries denies."""
+
+    @staticmethod
+    def grow(args: dict[str, Any]) -> bool:
+        args["more"] = 1
+        return False
+
+    @staticmethod
+    def nest(args: dict[str, Any]) -> bool:
+        args["list"].append(1)
+        return False
+
+    @staticmethod
+    def grow_call(call: types.ToolCall) -> bool:
+        call.args["more"] = 1
+        return False
+
+    @staticmethod
+    def nest_call(call: types.ToolCall) -> bool:
+        call.args["list"].append(1)
+        return False
+
+    @staticmethod
+    def replace_call(call: types.ToolCall) -> bool:
+        call.args = {"other": 1}
+        return False
+
+    @staticmethod
+    def type_call(call: types.ToolCall) -> bool:
+        call.args["n"] = True
+        return False
+
+    @staticmethod
+    def raise_call(call: types.ToolCall) -> bool:
+        call.args.clear()
+        raise LookupError
+
+    @staticmethod
+    async def later(call: types.ToolCall) -> bool:
+        call.args["more"] = 1
+        return False
+
+    CHANGES: ClassVar[list[Any]] = [
+        grow, nest, grow_call, nest_call, replace_call, type_call, raise_call, later,
+    ]  # fmt: skip
+
+    @pytest.mark.parametrize("when", CHANGES)
+    @pytest.mark.parametrize("build", [policy.allow, policy.deny, policy.ask_user, policy.veto])
+    def test_a_change_in_place_denies_and_is_undone(self, when: Any, build: Any) -> None:
+        args = {"n": 1, "list": [0]}
+        call = Call("a", args)
+        ruling = judge([build("a", when=getattr(when, "__func__", when))], call)
+        assert ruling.decision == "deny"
+        assert ruling.message.startswith("Policy evaluation failed for policy 'a': ")
+        assert call.args is args
+        assert repr(args) == "{'n': 1, 'list': [0]}"
+
+    @pytest.mark.parametrize("when", CHANGES)
+    def test_in_monitor_mode_it_is_observed_and_undone(self, when: Any) -> None:
+        args = {"n": 1, "list": [0]}
+        seen: list[str] = []
+        rules = [
+            policy.deny("a", when=getattr(when, "__func__", when)),
+            policy.deny("a", when=lambda args: seen.append(repr(args))),
+            policy.deny("a", when=lambda call: seen.append(repr(call)), id="x"),
+        ]
+        ruling = judge(rules, Call("a", args), mode="monitor")
+        assert ruling.decision == "allow"
+        assert [decision for decision, _ in ruling.observed] == ["deny"]
+        assert set(seen) == {repr(args)} == {"{'n': 1, 'list': [0]}"}
+
+    def test_predicates_of_the_call_get_the_very_object(self) -> None:
+        record = types.ToolCall(name="a", args={"x": 1})
+        seen: list[Any] = []
+
+        def when(call: types.ToolCall) -> bool:
+            return bool(seen.append(call))
+
+        judge([policy.deny("a", when=when)], Call.of(record))
+        assert seen[0] is record
+
+    def test_values_that_are_no_json_are_shown_as_they_are(self) -> None:
+        frame = collections.Counter()
+        seen: list[Any] = []
+        rule = policy.deny("a", when=lambda args: seen.append(args["frame"]))
+        judge([rule], Call("a", {"frame": frame}))
+        assert seen[0] is frame
+
+    def test_values_that_cannot_be_compared_are_no_reason_to_deny(self) -> None:
+        class Frame:
+            def __eq__(self, other: object) -> bool:
+                raise ValueError("ambiguous")
+
+            __hash__ = None  # type: ignore[assignment]
+
+        rules = [policy.deny("a", when=lambda args: False)]
+        assert judge(rules, Call("a", {"frame": Frame(), "nested": [Frame()]})).decision == "allow"
+
+
+# -- the set ------------------------------------------------------------------------------------
+
+
+class TestSet:
+    def test_rules_know_their_source_and_its_version(self) -> None:
+        rules = policy.PolicySet([policy.deny("a")], source="prod")
+        more = rules.with_rules([policy.deny("b"), policy.deny("c")], source="extra")
+        assert [(r.policy_id, r.label) for r in more.rules] == [
+            ("prod", "a"),
+            ("extra", "b"),
+            ("extra", "c"),
+        ]
+        a, b, c = more.rules
+        assert a.policy_version == rules.rules[0].policy_version != b.policy_version
+        assert b.policy_version == c.policy_version
+        assert "prod/" in repr(a)
+
+    def test_a_change_makes_a_new_set(self) -> None:
+        rules = policy.PolicySet([policy.deny("a")])
+        version = rules.version
+        more = rules.with_rules([policy.deny("b")])
+        assert (len(rules.rules), len(more.rules)) == (1, 2)
+        assert rules.version == version != more.version
+        assert more.without(more.rules[1]).version == version
+
+    def test_rules_added_later_lie_behind(self) -> None:
+        rules = policy.PolicySet([policy.deny("a", id="1")]).with_rules([policy.deny("a", id="2")])
+        assert drive(rules.evaluate(Call("a", {}))).rule is rules.rules[0]
+
+    def test_without_takes_the_very_rule_before_an_equal_one(self) -> None:
+        one, two = policy.deny("a"), policy.deny("a")
+        left = policy.PolicySet([one, two]).without(two)
+        assert left.rules[0].policy is one
+        assert policy.PolicySet([one]).without(policy.deny("a")).rules == ()
+
+    def test_without_a_rule_that_is_not_there_is_an_error(self) -> None:
+        with pytest.raises(ConfigError, match="no rule `b` is loaded"):
+            policy.PolicySet([policy.deny("a")]).without(policy.deny("b"))
+
+    def test_settings_are_kept_by_changes(self) -> None:
+        rules = policy.PolicySet(
+            [], default="deny", mode="monitor", mcp_servers=[SERVER], channel=True
+        ).with_rules([policy.ask_user("a")])
+        assert (rules.default, rules.mode, rules.mcp_servers) == ("deny", "monitor", (SERVER,))
+        ruling = drive(rules.evaluate(Call("off", {}, server="s")))
+        assert [rule.id for _, rule in ruling.observed] == ["s/disabled_tools", "default"]
+
+    def test_settings_change_the_version(self) -> None:
+        rules = [policy.deny("a")]
+        settings: list[dict[str, Any]] = [
+            {}, {"default": "deny"}, {"mode": "monitor"}, {"mcp_servers": [SERVER]},
+        ]  # fmt: skip
+        versions = [policy.PolicySet(rules, **each).version for each in settings]
+        assert len(set(versions)) == len(versions)
+        assert policy.PolicySet(rules).version == versions[0]
+
+    def test_unknown_settings_are_errors(self) -> None:
+        with pytest.raises(ConfigError, match="unknown mode `off`"):
+            policy.PolicySet([], mode="off")  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="unknown default `ask`"):
+            policy.PolicySet([], default="ask")  # type: ignore[arg-type]
+
+    def test_an_ask_needs_a_handler_or_a_channel(self) -> None:
+        text = "ASK_USER policy 'n' is missing an ask_user handler. Provide one via"
+        with pytest.raises(ValueError, match=text):
+            policy.PolicySet([policy.ask_user("a", name="n")])
+        policy.PolicySet([policy.ask_user("a")], channel=True)
+
+    def test_can_deny(self) -> None:
+        def can(rules: Any, **settings: Any) -> bool:
+            return policy.PolicySet(rules, channel=True, **settings).can_deny
+
+        assert not can([])
+        assert not can([policy.allow("a")])
+        assert can([policy.allow("a", when=lambda: True)])  # a predicate that raises denies
+        assert can([policy.deny("a")])
+        assert can([policy.ask_user("a")])
+        assert not can([policy.deny("a")], mode="monitor")
+        assert can([policy.veto("a")], mode="monitor")
+        assert can([], default="deny")
+        assert can([], mcp_servers=[SERVER])
+        assert not can([], mcp_servers=[types.McpStdioServer(name="s", command="x")])
+
+    def test_no_rule_needs_a_context(self) -> None:
+        assert not policy.PolicySet([policy.deny("a", when=lambda: True)]).needs_context
+
+    def test_what_depends_on_the_tool_alone_is_decided_once(self) -> None:
+        rules = policy.PolicySet([policy.deny("a", mode="monitor"), policy.deny("*")])
+        first, second = (drive(rules.evaluate(Call("a", {}))) for _ in range(2))
+        assert first is second
+        assert [rule.label for _, rule in first.observed] == ["a"]
+
+    def test_names_that_a_model_invents_are_forgotten(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(evaluate, "_TOOLS_KEPT", 10)
+        rules = policy.PolicySet([policy.deny("bad*")])
+        for number in range(100):
+            assert drive(rules.evaluate(Call(f"bad{number}", {}))).decision == "deny"
+            assert drive(rules.evaluate(Call("good", {}))).decision == "allow"
+            assert len(rules._plans) <= 10
+
+    def test_threads_may_share_a_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(evaluate, "_TOOLS_KEPT", 5)
+        rules = policy.PolicySet([policy.deny("*0", when=lambda: True)])
+        wrong: list[str] = []
+
+        def work() -> None:
+            for number in range(300):
+                decision = drive(rules.evaluate(Call(str(number), {}))).decision
+                if decision != ("deny" if number % 10 == 0 else "allow"):
+                    wrong.append(str(number))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+
+class TestHides:
+    @staticmethod
+    def hidden(rules: Any, call: Call, **settings: Any) -> str | None:
+        rule = policy.PolicySet(rules, channel=True, **settings).hides(call)
+        return rule and rule.id
+
+    def test_a_hidden_tool_is_hidden_and_others_are_not(self) -> None:
+        rules = [policy.hide("a", id="h"), policy.deny("b")]
+        assert self.hidden(rules, Call("a", {})) == "h"
+        assert self.hidden(rules, Call("b", {})) is None
+        assert self.hidden(rules, Call("c", {})) is None
+        assert self.hidden(rules, Call("Alpha", {}, canonical=("a",))) == "h"
+
+    def test_a_rule_that_goes_before_it_shows_the_tool(self) -> None:
+        assert self.hidden([policy.hide("a*"), policy.allow("ab")], Call("ab", {})) is None
+        rules = [policy.hide("a*"), policy.ask_user("ab", when=lambda: False)]
+        assert self.hidden(rules, Call("ab", {})) is None
+
+    def test_a_deny_that_goes_before_it_does_not(self) -> None:
+        rules = [policy.hide("a*", id="h"), policy.deny("ab", when=lambda: False)]
+        assert self.hidden(rules, Call("ab", {})) == "h"
+
+    def test_hiding_for_one_agent(self) -> None:
+        rules = [policy.hide("a", id="h", agent="x")]
+        assert self.hidden(rules, Call("a", {}, branch="x")) == "h"
+        assert self.hidden(rules, Call("a", {}, branch="y")) is None
+
+    def test_monitor_mode_hides_nothing(self) -> None:
+        assert self.hidden([policy.hide("a")], Call("a", {}), mode="monitor") is None
+
+    def test_disabled_tools_of_a_server_are_hidden(self) -> None:
+        hidden = self.hidden([], Call("off", {}, server="s"), mcp_servers=[SERVER])
+        assert hidden == "s/disabled_tools"
+
+
+class TestBareNames:
+    """A bare deny of a server's tool does nothing, so it is said."""
+
+    def test_it_is_said_once_when_the_tool_is_called(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        rules = policy.PolicySet([policy.deny("push"), policy.allow("push"), policy.deny("pu*")])
+        with caplog.at_level(logging.WARNING, "otelhooks.policy"):
+            for server in ("github", "github", "gitlab"):
+                drive(rules.evaluate(Call("push", {"n": 1}, server=server)))
+        assert [record.getMessage().split("\n")[0] for record in caplog.records] == [
+            "rule `push` does not match `push` of server `github`: a bare name is a local tool",
+            "rule `pu*` does not match `push` of server `github`: a bare name is a local tool",
+            "rule `push` does not match `push` of server `gitlab`: a bare name is a local tool",
+            "rule `pu*` does not match `push` of server `gitlab`: a bare name is a local tool",
+        ]
+        assert "\nhint: write `github/push` or `*/push`" in caplog.records[0].getMessage()
+
+    def test_it_is_said_at_load_where_the_tool_is_known(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = types.McpStdioServer(name="s", command="x", enabled_tools=["t"])
+        rules = policy.PolicySet([policy.ask_user("t")], channel=True, mcp_servers=[server])
+        assert len(caplog.records) == 1
+        drive(rules.with_rules([policy.deny("x")]).evaluate(Call("t", {}, server="s")))
+        assert len(caplog.records) == 1
+
+    def test_the_rules_are_told_to_who_asks(self) -> None:
+        rules = policy.PolicySet([policy.deny("t"), policy.deny("*"), policy.deny("s/t")])
+        assert rules.check_tool("t", "s") == (rules.rules[0],)
+        assert rules.check_tool("other", "s") == ()
+
+    def test_an_unnamed_server_counts_as_one(self, caplog: pytest.LogCaptureFixture) -> None:
+        drive(policy.PolicySet([policy.deny("t")]).evaluate(Call("t", {}, claimed_server=True)))
+        assert "of server `(unnamed)`" in caplog.text
+
+    def test_nothing_is_said_of_local_tools_and_mapped_ones(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        rules = policy.PolicySet([policy.deny("t")])
+        drive(rules.evaluate(Call("t", {})))
+        drive(rules.evaluate(Call("t", {}, server="s", canonical=("t",))))
+        assert caplog.text == ""
+
+
+def test_a_failure_is_logged_once_a_cause_and_without_content(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rules = policy.PolicySet([policy.deny("a", id="r", when=lambda args: args["secret-7"])])
+    for _ in range(3):
+        drive(rules.evaluate(Call("a", {"password": "hunter2"})))
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "rule `r` of policy `code` could not be evaluated and denies: KeyError"
+    )
