@@ -41,6 +41,10 @@ class Database:
         self._inode = (0, 0)
         self._causes: set[str] = set()
 
+    def __del__(self) -> None:
+        # Exporters that were never shut down must not leave the file open.
+        self._disconnect()
+
     def write(self, work: Callable[[sqlite3.Connection], T], *, busy_s: float) -> T:
         """Run `work` in one transaction that no other process can interrupt.
 
