@@ -138,6 +138,10 @@ class Handle:
         written = audit is None or audit.flush(timeout_s)
         return self._providers.force_flush(timeout_s) and written
 
+    def set_global_providers(self) -> None:
+        """Make the providers that hold the application's too; what `otelhooks run` does."""
+        self._providers.set_global()
+
     def _swap(self) -> None:
         """Make the present hooks and rules the ones that operations start with."""
         hooks = HookSet(r for _, found in self._hooks for r in found)
@@ -284,6 +288,7 @@ def _set_up(config: Config) -> Handle:
     from otelhooks.telemetry.spans import Spans
     from otelhooks.telemetry.verdicts import Verdicts
 
+    _refuse_unknown(config)
     rules, policy_hooks = split(config.policies)
     hooks = [(hook, registrations(hook)) for hook in (*policy_hooks, *config.hooks)]
     table = load_rules(rules, config)
@@ -339,6 +344,20 @@ def _set_up(config: Config) -> Handle:
         raise
     atexit.register(uninstrument)
     return handle
+
+
+def _refuse_unknown(config: Config) -> None:
+    """Refuse settings that only policy files and a second policy set give a meaning to.
+
+    Raises:
+        ConfigError: One of them is set. Ignoring it would leave somebody unguarded.
+    """
+    for name in ("candidate", "reload", "http_allow", "hook_tools"):
+        if getattr(config, name):
+            raise ConfigError(
+                f"`{name}` needs policy files, which this version does not load",
+                hint=f"leave `{name}` out, and give rules in Python with policies=[...]",
+            )
 
 
 def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet, config: Config) -> None:

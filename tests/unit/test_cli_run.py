@@ -14,9 +14,12 @@ from otelhooks.cli.run import AUTOSTART, environment, spawn
 
 STAND_IN = """
 import os
+class Handle:
+    def set_global_providers(self):
+        print("instrumented", os.environ.get("OTELHOOKS_RUN"), flush=True)
 def instrument():
-    print("instrumented", os.environ.get("OTELHOOKS_RUN"), flush=True)
     {body}
+    return Handle()
 """
 # the parent is the real command; only its children see the stand-in
 PARENT = (

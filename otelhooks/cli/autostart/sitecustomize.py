@@ -51,7 +51,7 @@ def _switch_on() -> None:
     try:
         import otelhooks
 
-        otelhooks.instrument()
+        otelhooks.instrument().set_global_providers()
     except BaseException as error:
         if type(error).__module__ != "otelhooks.errors":
             traceback.print_exc()

@@ -1,0 +1,141 @@
+"""``otelhooks demo``: real agents under a policy, and what became of their calls as a tree."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from otelhooks.cli import ExitCode
+
+if TYPE_CHECKING:
+    from otelhooks._instrument import Handle
+
+STORIES = {
+    "openai_agents": ("agents", "openai-agents"),
+    "langchain": ("langchain", "langchain"),
+    "mcp": ("mcp", "mcp"),
+}
+"""Adapter to the module that must be there, and the distribution to install for it."""
+
+
+@click.command()
+@click.option("--framework", "only", type=click.Choice(list(STORIES)), help="Only this one.")
+@click.option(
+    "--store",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="OTELHOOKS_STORE",
+    metavar="PATH",
+    help="The local store; default: `store.db` in the user's data folder.",
+)
+def demo(only: str | None, store: Path | None) -> None:
+    """Watch scripted agents being governed.
+
+    Each installed framework runs a real agent with a scripted model: tool calls are allowed,
+    denied, asked about, rewritten, redacted and recovered. Nothing leaves this machine, and no
+    tool does anything. Exits with 1 if a denied call ran after all.
+    """
+    chosen = [name for name in STORIES if only in (None, name)]
+    installed = [name for name in chosen if importlib.util.find_spec(STORIES[name][0])]
+    for name in chosen:
+        if name not in installed:
+            click.echo(f"{name}: not installed (pip install {STORIES[name][1]})", err=True)
+    if not installed:
+        click.echo("error: none of the frameworks is installed", err=True)
+        raise click.exceptions.Exit(ExitCode.NO)
+    with tempfile.TemporaryDirectory(prefix="otelhooks-demo-") as folder:
+        findings = _run_all(installed, store, Path(folder))
+    if findings:
+        for finding in findings:
+            click.echo(f"error: {finding}", err=True)
+        raise click.exceptions.Exit(ExitCode.NO)
+
+
+def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
+    import otelhooks
+    from otelhooks.demo import story
+    from otelhooks.hooks import on_run_start
+
+    traces: list[str] = []
+
+    @on_run_start
+    def note(context: otelhooks.hooks.HookContext) -> None:
+        traces.append(context.trace_id)
+
+    # What a framework logs of a failing tool is part of the story, not of what is to be seen.
+    logging.disable(logging.CRITICAL)
+    handle = otelhooks.instrument(
+        policies=story.policies(),
+        hooks=[*story.HOOKS, note],
+        approvals=story.approver,
+        mcp_servers=[story.SERVER],
+        audit=audit / "audit.jsonl",
+        **({"store": store} if store is not None else {}),
+    )
+    try:
+        for name in names:
+            _run(name, handle, traces, store)
+    finally:
+        otelhooks.uninstrument()
+        logging.disable(logging.NOTSET)
+    _say_more(store)
+    return story.findings
+
+
+def _run(name: str, handle: Handle, traces: list[str], store: Path | None) -> None:
+    from otelhooks.demo import story
+
+    module = importlib.import_module(f"otelhooks.demo.with_{name}")
+    versions = {entry.framework: entry.version for entry in handle.coverage}
+    click.secho(f"\n{name} {versions.get(name, '')}", bold=True)
+    started, before = time.monotonic(), len(traces)
+    try:
+        module.run()
+    except Exception as error:
+        story.findings.append(f"{name}: the run failed: {error!r}")
+    seconds = time.monotonic() - started
+    handle.force_flush()
+    _show(traces[before:], store)
+    click.echo(f"ran in {seconds:.1f} s", err=True)
+
+
+def _show(traces: list[str], store: Path | None) -> None:
+    """Print the tree of each trace."""
+    from otelhooks.store.reader import Store
+    from otelhooks.store.tree import render
+
+    width = min(shutil.get_terminal_size((110, 40)).columns, 140)
+    reader = Store(store)
+    for trace_id in traces:
+        trace = _read(reader, trace_id)
+        if trace is None:
+            click.echo("the trace went elsewhere: see OTEL_EXPORTER_* in the environment", err=True)
+            continue
+        click.echo(render(trace.spans, trace.events, width=width).plain, nl=False)
+
+
+def _read(reader: Any, trace_id: str) -> Any:
+    from otelhooks.store.schema import StoreError
+
+    try:
+        return reader.trace(trace_id)
+    except StoreError:
+        return None
+
+
+def _say_more(store: Path | None) -> None:
+    """Name three commands to look further."""
+    command = f"{sys.executable} -m otelhooks"
+    where = f" --store {store}" if store is not None else ""
+    click.echo("\nLook further:")
+    click.echo(f"  {command} trace list --denied{where}")
+    click.echo(f"  {command} trace show last{where}")
+    click.echo(f"  {command} doctor --prove")

@@ -1,0 +1,81 @@
+"""The story told by langchain: an agent on langgraph, and a sub-agent inside a tool."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from otelhooks.demo import story
+
+
+class ScriptedModel(BaseChatModel):
+    """Asks for one tool after the other, then answers; notes what it is told."""
+
+    name_of_model: str
+    seen: list[str]
+    steps: Iterator[Any]
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    @property
+    def model(self) -> str:
+        """The model's name, as spans have it."""
+        return self.name_of_model
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
+        """Offer tools to the model."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        last = messages[-1]
+        if isinstance(last, ToolMessage):
+            self.seen.append(str(last.content))
+        number, step = next(self.steps)
+        usage: Any = {"input_tokens": 120, "output_tokens": 20, "total_tokens": 140}
+        if isinstance(step, str):
+            message = AIMessage(content=step, usage_metadata=usage)
+        else:
+            name, args = step
+            call = {"name": name, "args": args, "id": f"call_{self.name_of_model}_{number}"}
+            message = AIMessage(content="", tool_calls=[call], usage_metadata=usage)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _scripted(name: str, steps: Sequence[Any]) -> ScriptedModel:
+    return ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
+
+
+def run() -> None:
+    """Run the agent to its answer."""
+    small = _scripted(
+        "scripted-small", [("search", {"query": "limits", "limit": 50}), "Limits are 10 a minute."]
+    )
+    researching = create_agent(small, [tool(story.search)], name="researcher")
+
+    @tool
+    def researcher(task: str) -> str:
+        """Look things up."""
+        answer = researching.invoke({"messages": [("user", task)]})
+        return str(answer["messages"][-1].content)
+
+    model = _scripted(
+        "scripted", [*story.SCRIPT, ("researcher", {"task": "rate limits"}), story.ANSWER]
+    )
+    agent = create_agent(
+        model, [*(tool(each) for each in story.TOOLS), researcher], name="assistant"
+    )
+    result = agent.invoke({"messages": [("user", story.PROMPT)]}, {"recursion_limit": 60})
+    answer = str(result["messages"][-1].content)
+    story.check("langchain", [*model.seen, answer], [*story.TOLD, "Limits are 10 a minute."])
