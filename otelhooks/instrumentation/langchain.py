@@ -1,0 +1,397 @@
+# pyright: basic
+"""langchain-core, langgraph and langchain, ``>=1.0,<2`` each: tools, chat models and graphs.
+
+langchain-core owns `BaseTool` and `BaseChatModel`, langgraph the engine of graphs (`Pregel`);
+``create_agent`` of langchain and most that builds on it only make such graphs. The first two layers
+are patched, so agents that were made before `otelhooks.instrument` are guarded as well.
+
+- Tool: ``BaseTool.run`` and ``arun``, and every override in a subclass. All calls of a tool reach
+  one of them once: agent and ToolNode in ``invoke``, ``stream``, ``batch`` and their asynchronous
+  forms, parallel calls, retries, sub-agents, MCP tools, and direct calls. A subclass that overrides
+  ``invoke`` or ``ainvoke`` is guarded there; what it hands on unchanged is not judged again.
+- Model: ``_generate_with_cache`` (``invoke``, ``batch``, agents, also where tokens are streamed),
+  ``stream`` and ``astream`` where user code streams a model itself, and the generator below
+  ``stream_events(version="v3")``.
+- Run: ``Pregel.stream`` and ``astream``, to which ``invoke``, ``batch`` and ``stream_events`` lead.
+  A graph with tools or a model node is ``invoke_agent``, any other ``invoke_workflow``; in a run it
+  is a sub-agent. ``configurable.thread_id`` is the conversation. A ``Command`` that resumes a run is
+  no message of the user.
+- Compaction: ``SummarizationMiddleware``.
+
+A denied tool call is a ``ToolMessage`` with status ``error``, which the model reads, or the reason
+as a text for a caller without a call id: an exception would end the run. A refused message or agent
+is answered with the reason, in the stream modes that were asked for; a graph without messages
+raises `errors.Denied`. What a hook may still change is not streamed before.
+
+What no seat guards is in ``ADAPTER.not_covered``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otelhooks.instrumentation import _langchain_models as models
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._compaction import compaction
+from otelhooks.instrumentation._drive import adrive, drive
+from otelhooks.instrumentation._langchain_events import aevents, events
+from otelhooks.instrumentation._langchain_runs import GraphRun
+from otelhooks.instrumentation._langchain_tools import (
+    CANONICAL_TOOLS,
+    ToolRun,
+    refuse,
+    refuse_async,
+)
+from otelhooks.instrumentation._model import ModelRequest, model
+from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+from otelhooks.instrumentation._run import agent_run
+from otelhooks.instrumentation._streams import astream, stream
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._versions import at_least
+
+__all__ = ["ADAPTER"]
+
+FRAMEWORK = "langchain"
+SUPPORTED = ">=1.0,<2"
+
+_CHAT_SEAT = models.ChatSeat()
+_STREAM_SEAT = models.StreamSeat()
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def run_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``BaseTool.run`` and what overrides it."""
+    rt = _runtime.active()
+    if rt is None:
+        return wrapped(*args, **kwargs)
+    seat = _tool_run(wrapped, instance, args, kwargs)
+    return drive(
+        tool(rt, seat, seat.call, _thread(kwargs.get("config"))),
+        lambda approved: _call_with(wrapped, "tool_input", seat.write(approved), args, kwargs),
+    )
+
+
+async def arun_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``BaseTool.arun`` and what overrides it."""
+    rt = _runtime.active()
+    if rt is None:
+        return await wrapped(*args, **kwargs)
+    seat = _tool_run(wrapped, instance, args, kwargs)
+    return await adrive(
+        tool(rt, seat, seat.call, _thread(kwargs.get("config"))),
+        lambda approved: _call_with(wrapped, "tool_input", seat.write(approved), args, kwargs),
+    )
+
+
+def invoke_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard an ``invoke`` that a subclass overrides; langchain's own leads to ``run``."""
+    rt = _runtime.active()
+    if rt is None or _is_native(wrapped):
+        return wrapped(*args, **kwargs)
+    given = _first("input", args, kwargs)
+    seat = ToolRun(instance, given, is_override=True, takes_calls=True)
+    return drive(
+        tool(rt, seat, seat.call, _thread(_config(args, kwargs))),
+        lambda approved: _call_with(wrapped, "input", seat.write(approved), args, kwargs),
+    )
+
+
+async def ainvoke_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard an ``ainvoke`` that a subclass overrides; langchain's own leads to ``run``."""
+    rt = _runtime.active()
+    if rt is None or _is_native(wrapped):
+        return await wrapped(*args, **kwargs)
+    given = _first("input", args, kwargs)
+    seat = ToolRun(instance, given, is_override=True, takes_calls=True)
+    return await adrive(
+        tool(rt, seat, seat.call, _thread(_config(args, kwargs))),
+        lambda approved: _call_with(wrapped, "input", seat.write(approved), args, kwargs),
+    )
+
+
+def refuse_invoke(error: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Leave langchain's own ``invoke`` to the refusal of ``run``."""
+    if _is_native(wrapped):
+        return wrapped(*args, **kwargs)
+    return refuse(error, wrapped, instance, args, kwargs)
+
+
+async def refuse_ainvoke(error: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Leave langchain's own ``ainvoke`` to the refusal of ``run``."""
+    if _is_native(wrapped):
+        return await wrapped(*args, **kwargs)
+    return refuse(error, wrapped, instance, args, kwargs)
+
+
+def _tool_run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> ToolRun:
+    given = _first("tool_input", args, kwargs)
+    call_id = kwargs.get("tool_call_id")
+    return ToolRun(instance, given, call_id, is_override=not _is_native(wrapped))
+
+
+def _is_native(method: Any) -> bool:
+    """Say whether a tool's method is langchain's own."""
+    return (getattr(method, "__module__", None) or "").startswith("langchain_core.")
+
+
+def _first(name: str, args: Any, kwargs: Any) -> Any:
+    return args[0] if args else kwargs.get(name)
+
+
+def _call_with(wrapped: Any, name: str, value: Any, args: Any, kwargs: Any) -> Any:
+    if args:
+        return wrapped(value, *args[1:], **kwargs)
+    return wrapped(**{**kwargs, name: value})
+
+
+def _config(args: Any, kwargs: Any) -> Any:
+    return args[1] if len(args) > 1 else kwargs.get("config")
+
+
+def _thread(config: Any) -> str:
+    """Return the conversation that a configuration names, for a call outside any run."""
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    return "" if thread is None else str(thread)
+
+
+# -- chat models ------------------------------------------------------------------------------
+
+
+def generate(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``BaseChatModel._generate_with_cache``."""
+    rt = _runtime.active()
+    if rt is None:
+        return wrapped(*args, **kwargs)
+    request = _request(instance, args, kwargs)
+    return drive(
+        model(rt, _CHAT_SEAT, request),
+        lambda approved: models.call(wrapped, approved, args, kwargs),
+    )
+
+
+async def agenerate(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``BaseChatModel._agenerate_with_cache``."""
+    rt = _runtime.active()
+    if rt is None:
+        return await wrapped(*args, **kwargs)
+    request = _request(instance, args, kwargs)
+    return await adrive(
+        model(rt, _CHAT_SEAT, request),
+        lambda approved: models.call(wrapped, approved, args, kwargs),
+    )
+
+
+def _request(instance: Any, args: Any, kwargs: Any) -> ModelRequest:
+    manager = args[2] if len(args) > 2 else kwargs.get("run_manager")
+    listened = models.is_listened_to(instance, manager, kwargs)
+    metadata = getattr(manager, "metadata", None)
+    messages = _first("messages", args, kwargs)
+    return models.read(instance, messages, kwargs, metadata, stream=listened)
+
+
+def stream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``BaseChatModel.stream``, unless it leads to ``invoke`` anyway."""
+    rt = _runtime.active()
+    if rt is None or not instance._should_stream(async_api=False, **{**kwargs, "stream": True}):
+        return wrapped(*args, **kwargs)
+    if models.has_transform(rt):
+        return _in_one_piece(instance, args, kwargs)
+    request = _stream_request(instance, args, kwargs)
+    return stream(
+        model(rt, _STREAM_SEAT, request),
+        lambda approved: models.call(wrapped, approved, *_streamed(approved, args, kwargs)),
+        final=list,
+        chunks=models.StreamSeat.chunks,
+    )
+
+
+def astream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``BaseChatModel.astream``, unless it leads to ``ainvoke`` anyway."""
+    rt = _runtime.active()
+    if rt is None or not instance._should_stream(async_api=True, **{**kwargs, "stream": True}):
+        return wrapped(*args, **kwargs)
+    if models.has_transform(rt):
+        return _ain_one_piece(instance, args, kwargs)
+    request = _stream_request(instance, args, kwargs)
+    return astream(
+        model(rt, _STREAM_SEAT, request),
+        lambda approved: models.call(wrapped, approved, *_streamed(approved, args, kwargs)),
+        final=list,
+        chunks=models.StreamSeat.chunks,
+    )
+
+
+def _in_one_piece(instance: Any, args: Any, kwargs: Any) -> Any:
+    """Do what langchain does for a model that cannot stream: the other seat guards the call."""
+    yield instance.invoke(*args, **kwargs)
+
+
+async def _ain_one_piece(instance: Any, args: Any, kwargs: Any) -> Any:
+    yield await instance.ainvoke(*args, **kwargs)
+
+
+def _stream_request(instance: Any, args: Any, kwargs: Any) -> ModelRequest:
+    messages = instance._convert_input(_first("input", args, kwargs)).to_messages()
+    told = instance._get_ls_params(stop=kwargs.get("stop"), **_without(kwargs, "input", "stop"))
+    return models.read(instance, messages, kwargs, told, stream=True)
+
+
+def _streamed(request: ModelRequest, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Return the arguments of ``stream`` with its first one by position."""
+    if args:
+        return args, kwargs
+    return (kwargs["input"],), _without(kwargs, "input")
+
+
+def _without(kwargs: Any, *names: str) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key not in names}
+
+
+def model_events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard the events of a model that user code pulls; an agent's lie below another seat."""
+    rt = _runtime.active()
+    if rt is None or models.is_inside_model_call():
+        return wrapped(*args, **kwargs)
+    return events(rt, instance, wrapped, args, kwargs)
+
+
+def amodel_events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Do what `model_events` does, for an asynchronous generator."""
+    rt = _runtime.active()
+    if rt is None or models.is_inside_model_call():
+        return wrapped(*args, **kwargs)
+    return aevents(rt, instance, wrapped, args, kwargs)
+
+
+# -- graphs -----------------------------------------------------------------------------------
+
+
+def stream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``Pregel.stream``."""
+    rt = _runtime.active()
+    if rt is None:
+        return wrapped(*args, **kwargs)
+    run = GraphRun(instance, args, kwargs)
+    items = stream(
+        agent_run(rt, run, run.request),
+        run.inner(wrapped),
+        final=list,
+        chunks=run.chunks,
+        holds_back=lambda: run.holds_back(rt),
+    )
+    return run.deliver(items)
+
+
+def astream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Guard ``Pregel.astream``."""
+    rt = _runtime.active()
+    if rt is None:
+        return wrapped(*args, **kwargs)
+    run = GraphRun(instance, args, kwargs)
+    items = astream(
+        agent_run(rt, run, run.request),
+        run.inner(wrapped),
+        final=list,
+        chunks=run.chunks,
+        holds_back=lambda: run.holds_back(rt),
+    )
+    return run.adeliver(items)
+
+
+def summarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Show the summary that takes the place of a history."""
+    rt = _runtime.active()
+    if rt is None:
+        return wrapped(*args, **kwargs)
+    return drive(compaction(rt, str), lambda _: wrapped(*args, **kwargs))
+
+
+async def asummarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Do what `summarize` does, for a coroutine."""
+    rt = _runtime.active()
+    if rt is None:
+        return await wrapped(*args, **kwargs)
+    return await adrive(compaction(rt, str), lambda _: wrapped(*args, **kwargs))
+
+
+# -- the table --------------------------------------------------------------------------------
+
+_TOOLS = "langchain_core.tools.base"
+_MODELS = "langchain_core.language_models.chat_models"
+_GRAPHS = "langgraph.pregel.main"
+_SUMMARIES = "langchain.agents.middleware.summarization"
+
+
+def _core_seats(version: str) -> tuple[Seat, ...]:
+    has_events = at_least(version, "1.4.0") if version else False
+    return (
+        Seat(_TOOLS, "BaseTool.run", run_tool, refuse=refuse, overrides=True),
+        Seat(_TOOLS, "BaseTool.arun", arun_tool, refuse=refuse_async, overrides=True),
+        Seat(_TOOLS, "BaseTool.invoke", invoke_tool, refuse=refuse_invoke, overrides=True),
+        Seat(_TOOLS, "BaseTool.ainvoke", ainvoke_tool, refuse=refuse_ainvoke, overrides=True),
+        Seat(_MODELS, "BaseChatModel._generate_with_cache", generate),
+        Seat(_MODELS, "BaseChatModel._agenerate_with_cache", agenerate),
+        Seat(_MODELS, "BaseChatModel.stream", stream_model, entry=True),
+        Seat(_MODELS, "BaseChatModel.astream", astream_model, entry=True),
+        Seat(_MODELS, "BaseChatModel._iter_v2_events", model_events, required=has_events),
+        Seat(_MODELS, "BaseChatModel._aiter_v2_events", amodel_events, required=has_events),
+    )
+
+
+ADAPTER = Adapter(
+    framework=FRAMEWORK,
+    packages=(
+        Package(("langchain-core",), SUPPORTED, "langchain_core", _core_seats),
+        Package(
+            ("langgraph",),
+            SUPPORTED,
+            "langgraph.pregel",
+            (
+                Seat(_GRAPHS, "Pregel.stream", stream_graph, entry=True),
+                Seat(_GRAPHS, "Pregel.astream", astream_graph, entry=True),
+            ),
+        ),
+        Package(
+            ("langchain",),
+            SUPPORTED,
+            "langchain",
+            (
+                Seat(
+                    _SUMMARIES,
+                    "SummarizationMiddleware._create_summary",
+                    summarize,
+                    required=False,
+                ),
+                Seat(
+                    _SUMMARIES,
+                    "SummarizationMiddleware._acreate_summary",
+                    asummarize,
+                    required=False,
+                ),
+            ),
+        ),
+    ),
+    not_covered=(
+        NotCovered(
+            "`tool.func(...)` and `tool._run(...)`",
+            "user code that calls a tool's function itself calls a plain function",
+        ),
+        NotCovered("provider-side tools", "web search and the like run at the provider"),
+        NotCovered("completion models", "only chat models have a seat; they run no tools"),
+        NotCovered(
+            "agents behind `RemoteGraph`",
+            "their tools run on a server",
+            distribution="langgraph",
+            module="langgraph.pregel.remote",
+            seats=(
+                Seat("langgraph.pregel.remote", "RemoteGraph.stream"),
+                Seat("langgraph.pregel.remote", "RemoteGraph.astream"),
+                Seat("langgraph.pregel.remote", "RemoteGraph.invoke"),
+                Seat("langgraph.pregel.remote", "RemoteGraph.ainvoke"),
+            ),
+        ),
+    ),
+    canonical_tools=CANONICAL_TOOLS,
+)
