@@ -156,8 +156,8 @@ class Call:
         if self.foreign is not None:
             return self.foreign
         record = self._record
-        if record is None or record.args is not self.args:
-            if record is not None:
+        if record is None or record.args is not self.args or self._is_renamed(record):
+            if record is not None and not self._is_renamed(record):
                 record = record.model_copy(update={"args": self.args})
             else:
                 record = types.ToolCall(
@@ -172,6 +172,10 @@ class Call:
                 record.args = self.args
             self._record = record
         return record
+
+    def _is_renamed(self, record: types.ToolCall) -> bool:
+        """Say whether a hook wrote another tool's name into the record that it was shown."""
+        return record.name != self.name or record.server_name != self.server
 
     def rewrite(self, args: dict[str, Any]) -> bool:
         """Take other arguments; say whether that changed their value."""

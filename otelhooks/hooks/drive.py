@@ -51,10 +51,9 @@ class Run:
         args: Its positional arguments.
         blocking: It waits; an asynchronous driver gives it a worker thread.
         timeout: Seconds, None for no limit. Expiry is a `TimeoutError`.
-        human: A person answers it: it may take longer than other hooks may.
     """
 
-    __slots__ = ("args", "blocking", "fn", "human", "timeout")
+    __slots__ = ("args", "blocking", "fn", "timeout")
 
     def __init__(
         self,
@@ -62,13 +61,11 @@ class Run:
         *args: Any,
         blocking: bool = False,
         timeout: float | None = None,
-        human: bool = False,
     ) -> None:
         self.fn = fn
         self.args = args
         self.blocking = blocking
         self.timeout = timeout
-        self.human = human
 
 
 def escapes(error: BaseException) -> bool:
@@ -118,7 +115,7 @@ def run(effect: Run) -> Any:
     try:
         if effect.blocking and effect.timeout is not None:
             future = _worker().submit(contextvars.copy_context().run, effect.fn, *effect.args)
-            value = _result(future, effect.timeout)
+            value = _result(future, _limit(effect))
         else:
             value = effect.fn(*effect.args)
         if inspect.isawaitable(value):
@@ -174,15 +171,14 @@ def _await(awaitable: Awaitable[Any], effect: Run) -> Any:
             " (hint: make it a synchronous function)"
         )
         raise RuntimeError(msg)
-    limit = effect.timeout
-    if _loop_is_running_here():
-        if effect.human:
-            if inspect.iscoroutine(awaitable):
-                awaitable.close()
-            msg = "nobody can be asked here: the thread's event loop would stand still meanwhile"
-            raise RuntimeError(msg)
-        limit = min(limit or _INSIDE_LOOP_S, _INSIDE_LOOP_S)
-    return _result(_background.submit(awaitable), limit)
+    return _result(_background.submit(awaitable), _limit(effect))
+
+
+def _limit(effect: Run) -> float | None:
+    """Return how long a plain function may wait for an effect, in seconds."""
+    if not _loop_is_running_here():
+        return effect.timeout
+    return min(effect.timeout or _INSIDE_LOOP_S, _INSIDE_LOOP_S)
 
 
 def _result(future: concurrent.futures.Future[Any], limit: float | None) -> Any:

@@ -90,7 +90,7 @@ def ask_handlers(
             continue
         asked.append(handler)
         answer = yield Run(
-            ask, call.record(), rule.reason, blocking=True, timeout=timeout, human=True
+            ask, call.record(), rule.reason, blocking=True, timeout=timeout
         )
         approval = _approval(answer, rule)
         approval.wait_s = time.perf_counter() - started

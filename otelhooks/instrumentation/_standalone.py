@@ -7,10 +7,7 @@ application has set a tracer provider, a runtime over that one. Telemetry: fails
 
 from __future__ import annotations
 
-import functools
-import logging
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel_context
@@ -28,13 +25,10 @@ from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.instrumentation._tool import Execution, ToolSeat, settle
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, fail, now_ns, put_notes
 from otelhooks.telemetry.verdicts import error_type_of
 from otelhooks.version import __version__
-
-log = logging.getLogger("otelhooks.telemetry")
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _EVENTS = {
     "session_start": semconv.EVENT_SESSION_START,
@@ -45,18 +39,6 @@ _EVENTS = {
     "subagent_start": semconv.EVENT_SUBAGENT_START,
     "subagent_stop": semconv.EVENT_SUBAGENT_STOP,
 }
-
-
-def _fails_open(method: F) -> F:
-    @functools.wraps(method)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(*args, **kwargs)
-        except Exception:
-            log.exception("telemetry of a hook runner failed")
-            return None
-
-    return guarded  # type: ignore[return-value]  # the same signature
 
 
 class _RunnerSeat(ToolSeat):
@@ -85,7 +67,7 @@ class RunnerObserver:
         rt = _runtime_now()
         return rt.watch if rt is not None else self._quiet
 
-    @_fails_open
+    @fails_open
     def opened(self, context: HookContext, data: Any, verdict: Verdict) -> None:
         """Open the span of an operation; close it at once if it was denied."""
         rt = _runtime_now()
@@ -149,7 +131,7 @@ class RunnerObserver:
         put_notes(span, notes)
         context.know_trace(trace.format_trace_id(span.get_span_context().trace_id))
 
-    @_fails_open
+    @fails_open
     def closed(self, context: HookContext, data: Any, verdict: Verdict | None) -> None:
         """End the span of an operation that came to its end."""
         running = self._running.pop(context, None)
@@ -165,7 +147,7 @@ class RunnerObserver:
             drive(running.execution.post_verdict(verdict))
         self._end(running)
 
-    @_fails_open
+    @fails_open
     def failed(
         self, context: HookContext, error: BaseException, recovered: bool, data: Any
     ) -> None:
@@ -191,7 +173,7 @@ class RunnerObserver:
         elif running.op.span is not None:
             running.op.span.end()
 
-    @_fails_open
+    @fails_open
     def happened(self, point: str, context: HookContext) -> None:
         """Emit the event of a point that has no operation of its own."""
         rt = _runtime_now()

@@ -98,4 +98,4 @@ def ask_handler(rule: Asking, call: types.ToolCall) -> Any:
 def ask_run(rule: Asking, call: types.ToolCall) -> Run:
     """Return the question as an effect for a driver; a sync handler gets a worker thread."""
     blocking = rule.handler is not None and not is_async(rule.handler)
-    return Run(ask_handler, rule, call, blocking=blocking, human=True)
+    return Run(ask_handler, rule, call, blocking=blocking)

@@ -1,0 +1,36 @@
+"""Telemetry fails open: what goes wrong in it is logged once per cause, and the call goes on."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+__all__ = ["fails_open"]
+
+log = logging.getLogger("otelhooks.telemetry")
+
+F = TypeVar("F", bound=Callable[..., Any])
+_logged: set[tuple[str, type[Exception]]] = set()
+
+
+def fails_open(function: F) -> F:
+    """Let a function of telemetry return None where it would raise.
+
+    Args:
+        function: Its name and the exception's class are the cause that is logged once.
+    """
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            cause = (function.__qualname__, type(error))
+            if cause not in _logged:
+                _logged.add(cause)
+                log.exception("telemetry failed in `%s`; calls go on without", cause[0])
+            return None
+
+    return cast("F", guarded)
