@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -27,149 +27,15 @@ from otelhooks.instrumentation._frames import (
     current_span,
     with_frame,
 )
+from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._tool import UNRECORDED, settle
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.content import messages as as_messages
+from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, now_ns, put_notes
 from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
-
-
-class ModelRequest:
-    """A model call on its way through a seat.
-
-    Attributes:
-        model: Name as the framework sends it.
-        provider: ``gen_ai.provider.name``.
-        messages: The framework's own objects; the list may be replaced by hooks.
-        tools: Tool definitions, likewise.
-        settings: Temperature and the like.
-        operation: ``chat``, ``generate_content`` or ``text_completion``.
-        agent: Agent that calls; empty for the turn's.
-        stream: Whether chunks are asked for.
-        attributes: Further start attributes.
-        is_rewritten: Whether hooks replaced messages or tools.
-        holds_back: Whether a stream must wait for the verdict on the whole answer.
-    """
-
-    __slots__ = (
-        "agent",
-        "attributes",
-        "holds_back",
-        "is_rewritten",
-        "messages",
-        "model",
-        "op",
-        "operation",
-        "provider",
-        "settings",
-        "stream",
-        "tools",
-    )
-
-    def __init__(
-        self,
-        model: str,
-        messages: Sequence[Any],
-        *,
-        provider: str = "",
-        tools: Sequence[Any] = (),
-        settings: Mapping[str, Any] | None = None,
-        operation: str = semconv.OP_CHAT,
-        agent: str = "",
-        stream: bool = False,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.model = model
-        self.provider = provider
-        self.messages = list(messages)
-        self.tools = list(tools)
-        self.settings = settings
-        self.operation = operation
-        self.agent = agent
-        self.stream = stream
-        self.attributes = attributes
-        self.is_rewritten = False
-        self.holds_back = False
-        self.op: Op | None = None
-
-
-class ModelReply:
-    """What a seat reads from a model's answer.
-
-    Attributes:
-        text: Text of the answer.
-        tool_calls: Calls that it asks for: id, name, arguments.
-        usage: Tokens: ``input_tokens``, ``output_tokens``, and where known
-            ``cache_read_input_tokens``, ``cache_write_input_tokens``, ``reasoning_output_tokens``.
-        finish_reasons: One a choice.
-        response_id: The provider's id of the answer.
-        model: Model that answered.
-    """
-
-    __slots__ = ("finish_reasons", "model", "response_id", "text", "tool_calls", "usage")
-
-    def __init__(
-        self,
-        text: str = "",
-        tool_calls: Sequence[tuple[str, str, Any]] = (),
-        usage: Mapping[str, int] | None = None,
-        finish_reasons: Sequence[str] = (),
-        response_id: str = "",
-        model: str = "",
-    ) -> None:
-        self.text = text
-        self.tool_calls = tool_calls
-        self.usage = usage or {}
-        self.finish_reasons = finish_reasons
-        self.response_id = response_id
-        self.model = model
-
-
-class ModelSeat:
-    """How one seat reads and writes a model call; adapters subclass it.
-
-    Attributes:
-        framework: Adapter's name.
-    """
-
-    framework = ""
-
-    def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
-        """Return what is in a model's answer."""
-        raise NotImplementedError
-
-    def refused(self, request: ModelRequest, reason: str) -> Any:
-        """Return an answer of the framework's own form that says the reason.
-
-        Raises:
-            Denied: Where there is no such form; the default.
-        """
-        raise Denied(reason)
-
-    def answered(self, request: ModelRequest, response: Any) -> Any:
-        """Return an answer of the framework's own form with a ready response: text or ours."""
-        text = response.text if isinstance(response, types.ModelResponse) else response
-        return self.refused(request, str(text))
-
-    def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
-        """Return a model's answer with another response in it; a text, or a `ModelResponse`."""
-        return self.answered(request, response)
-
-    def tool_name(self, definition: Any) -> str:
-        """Return the name in a tool definition, empty if there is none to be found."""
-        if isinstance(definition, Mapping):
-            inner = definition.get("function")
-            found = definition.get("name") or (inner.get("name") if inner else None)
-        else:
-            found = getattr(definition, "name", None)
-        return found if isinstance(found, str) else ""
-
-    def messages(self, request: ModelRequest) -> list[dict[str, Any]]:
-        """Return the messages in the form of the conventions, for captured content."""
-        return as_messages(request.messages)
 
 
 _TOKEN_ATTRIBUTES = (
@@ -332,6 +198,7 @@ class _ModelCall:
 
     # -- span ---------------------------------------------------------------------------------
 
+    @fails_open
     def _open(self) -> None:
         rt, op, request, verdict = self.rt, self.op, self.request, self.verdict
         self.started_ns = now_ns()
@@ -398,6 +265,7 @@ class _ModelCall:
             if isinstance(notes, SpanNotes):
                 put_notes(span, notes)
 
+    @fails_open
     def _close(self) -> None:
         rt, op, request = self.rt, self.op, self.request
         span = op.span
@@ -451,6 +319,7 @@ class _ModelCall:
         self._fail(kind, error)
         return raw
 
+    @fails_open
     def _fail(self, kind: str, error: BaseException) -> None:
         if self.op.span is not None and not self.op.adopted:
             fail(self.op.span, kind, str(error))
@@ -493,6 +362,7 @@ class _ModelCall:
             yield from self._tell("post_model_call", output=reply.text, usage=usage)
         return raw
 
+    @fails_open
     def _read(self, reply: ModelReply) -> None:
         """Put what the answer tells of itself on the span, and count its tokens."""
         op, request, rt = self.op, self.request, self.rt
@@ -535,6 +405,7 @@ class _ModelCall:
             self._event(semconv.EVENT_REWRITTEN)
         yield from settle(self.rt, op, verdict)
 
+    @fails_open
     def _event(self, name: str) -> None:
         op = self.op
         context = trace.set_span_in_context(op.span) if op.span is not None else None

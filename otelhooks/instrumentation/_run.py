@@ -30,109 +30,17 @@ from otelhooks.instrumentation._frames import (
     current_scope,
     with_frame,
 )
+from otelhooks.instrumentation._run_seat import RunRequest, RunSeat
 from otelhooks.instrumentation._runtime import Runtime, log
 from otelhooks.instrumentation._tool import UNRECORDED, settle
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes
 from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["RunRequest", "RunSeat", "agent_run"]
 
 SUBAGENT = "invoke_subagent"
-
-
-class RunRequest:
-    """A run on its way through a seat.
-
-    Attributes:
-        agent: Name of the agent or graph.
-        prompt: The user's message, as hooks see it; they may replace it.
-        conversation: Id of the conversation, empty if the framework has none.
-        operation: ``invoke_agent``, or ``invoke_workflow`` for an orchestration of several agents.
-        is_resumed: Whether it goes on after a pause: no user message started it.
-        source: ``user`` or ``trigger``.
-        attributes: Further start attributes.
-        is_rewritten: Whether hooks replaced the prompt.
-        refusal: What a body that must refuse in its own way is to answer; None to run.
-    """
-
-    __slots__ = (
-        "agent",
-        "attributes",
-        "conversation",
-        "is_resumed",
-        "is_rewritten",
-        "operation",
-        "prompt",
-        "refusal",
-        "source",
-    )
-
-    def __init__(
-        self,
-        agent: str,
-        prompt: Any,
-        *,
-        conversation: str = "",
-        operation: str = semconv.OP_INVOKE_AGENT,
-        is_resumed: bool = False,
-        source: str = "user",
-        attributes: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.agent = agent
-        self.prompt = prompt
-        self.conversation = conversation
-        self.operation = operation
-        self.is_resumed = is_resumed
-        self.source = source
-        self.attributes = attributes
-        self.is_rewritten = False
-        self.refusal: str | None = None
-
-
-class RunSeat:
-    """How one seat reads and writes a run; adapters subclass it.
-
-    Attributes:
-        framework: Adapter's name.
-        refuses_in_body: Whether the body makes the refusal itself, from `RunRequest.refusal`, so
-            that result, session and stream events are the framework's own.
-    """
-
-    framework = ""
-    refuses_in_body = False
-
-    def refused(self, request: RunRequest, reason: str) -> Any:
-        """Return the run's result with the reason as its answer.
-
-        Raises:
-            Denied: Where there is no such form; the default.
-        """
-        raise Denied(reason)
-
-    def answered(self, request: RunRequest, response: Any) -> Any:
-        """Return the run's result with a ready answer."""
-        return self.refused(request, str(response))
-
-    def response(self, request: RunRequest, raw: Any) -> Any:
-        """Return the final answer in a run's result."""
-        return raw
-
-    def with_response(self, request: RunRequest, raw: Any, response: Any) -> Any:
-        """Return a run's result with another final answer."""
-        return response
-
-    def is_control_flow(self, error: BaseException) -> bool:
-        """Say whether an exception is the framework's way to pause."""
-        return False
-
-    def is_paused(self, request: RunRequest, raw: Any) -> bool:
-        """Say whether the run has stopped to go on later: it has no answer yet."""
-        return False
-
-    def continued(self, request: RunRequest, raw: Any, reason: str) -> RunRequest | None:
-        """Return the request that sends the run on with a reason, None where none can."""
-        return None
 
 
 def agent_run(rt: Runtime, seat: RunSeat, request: RunRequest) -> Operation:
@@ -339,7 +247,8 @@ class _AgentRun:
                 return (yield from self._refuse(refusal))
             if verdict.answered:
                 self.status = "answered"
-                return (yield from self._post(self.seat.answered(request, verdict.answer)))
+                ready = yield from self._ready(verdict.answer)
+                return ready if type(ready) is Raised else (yield from self._post(ready))
         raw = yield from self._body()
         if type(raw) is Raised or self.status == "paused":
             return raw
@@ -386,6 +295,14 @@ class _AgentRun:
         if not self.seat.refuses_in_body:
             return self.seat.refused(self.request, reason)
         self.request.refusal = reason
+        assert self.turn.otel is not None
+        return (yield Body(self.turn.otel, self.request))
+
+    def _ready(self, answer: Any) -> Operation:
+        """Give a ready answer, in the framework's own form."""
+        if not self.seat.refuses_in_body:
+            return self.seat.answered(self.request, answer)
+        self.request.answer = answer
         assert self.turn.otel is not None
         return (yield Body(self.turn.otel, self.request))
 
@@ -441,6 +358,7 @@ class _AgentRun:
             )
         return further
 
+    @fails_open
     def _failed(self, error: BaseException) -> None:
         if self.seat.is_control_flow(error):
             self.status = "paused"
@@ -501,40 +419,45 @@ class _AgentRun:
             yield from rt.tell(self.hooks, "session_start", session.context)
 
     def _open(self, links: list[trace.Link]) -> None:
-        rt, turn, request, seat = self.rt, self.turn, self.request, self.seat
+        turn = self.turn
         self.started_ns = now_ns()
-        if rt.spans_of(seat.framework) != "off":
-            attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
-            is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
-            name_key = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
-            if turn.agent:
-                attributes[name_key] = turn.agent
-            if turn.branch:
-                attributes[semconv.AGENT_BRANCH] = turn.branch
-            attributes.update(rt.session_attributes(turn.session))
-            exports = turn.context.exports()
-            attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
-            if request.attributes:
-                attributes.update(request.attributes)
-            parent = None
-            if self._is_turn and turn.session.span is not None:
-                parent = trace.set_span_in_context(turn.session.span)
-            span = rt.spans.start(
-                f"{request.operation} {turn.agent}".rstrip(),
-                attributes,
-                parent,
-                links=links,
-                start_ns=self.started_ns,
-            )
-            turn.span = span
-            context = span.get_span_context()
-            turn.context.know_trace(trace.format_trace_id(context.trace_id))
-            notes, turn.context.span = turn.context.span, span
-            if isinstance(notes, SpanNotes):
-                put_notes(span, notes)
-            if self._is_turn:
-                turn.session.last_turn = context
+        if self.rt.spans_of(self.seat.framework) != "off":
+            self._open_span(links)
         turn.otel = with_frame(turn, turn.span)
+
+    @fails_open
+    def _open_span(self, links: list[trace.Link]) -> None:
+        rt, turn, request = self.rt, self.turn, self.request
+        attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
+        is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
+        name_key = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
+        if turn.agent:
+            attributes[name_key] = turn.agent
+        if turn.branch:
+            attributes[semconv.AGENT_BRANCH] = turn.branch
+        attributes.update(rt.session_attributes(turn.session))
+        exports = turn.context.exports()
+        attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
+        if request.attributes:
+            attributes.update(request.attributes)
+        parent = None
+        if self._is_turn and turn.session.span is not None:
+            parent = trace.set_span_in_context(turn.session.span)
+        span = rt.spans.start(
+            f"{request.operation} {turn.agent}".rstrip(),
+            attributes,
+            parent,
+            links=links,
+            start_ns=self.started_ns,
+        )
+        turn.span = span
+        context = span.get_span_context()
+        turn.context.know_trace(trace.format_trace_id(context.trace_id))
+        notes, turn.context.span = turn.context.span, span
+        if isinstance(notes, SpanNotes):
+            put_notes(span, notes)
+        if self._is_turn:
+            turn.session.last_turn = context
 
     def _end(self, result: Any) -> Generator[Run, Any, None]:
         """End a turn: run_end in any case, then the span."""
@@ -558,6 +481,7 @@ class _AgentRun:
                 if turn.session.span is None:
                     rt.end_session(turn.session)
 
+    @fails_open
     def _close(self) -> None:
         rt, turn, request = self.rt, self.turn, self.request
         ended = now_ns()
@@ -608,6 +532,7 @@ class _AgentRun:
         if self.hooks.has_events:
             yield from self.rt.tell(self.hooks, point, context, **event)
 
+    @fails_open
     def _event(self, name: str, point: str) -> None:
         turn = self.turn
         context = trace.set_span_in_context(turn.span) if turn.span is not None else None

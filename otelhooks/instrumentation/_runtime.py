@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import collections
 import logging
-import queue
-import threading
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +18,15 @@ from otelhooks import types
 from otelhooks.hooks import results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import Raised, Run, run
+from otelhooks.hooks.drive import Run, run
 from otelhooks.hooks.registry import HookSet, Registration
 from otelhooks.hooks.runner import EVENT_TYPES
-from otelhooks.hooks.verdict import Approval, Judge, RuleLike, Verdict
-from otelhooks.hooks.watch import Watch, ask_handlers
+from otelhooks.hooks.verdict import Judge, Verdict
+from otelhooks.instrumentation._background import BackgroundQueue
 from otelhooks.instrumentation._frames import Op, Scope, Session, Sessions
+from otelhooks.instrumentation._watch import RuntimeWatch
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.spans import Spans, exemplar
+from otelhooks.telemetry.spans import Spans
 from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ log = logging.getLogger("otelhooks")
 
 DEFAULT_APPROVAL_TIMEOUT_S = 300.0
 _SUPPRESSED = "suppress_instrumentation"
-_BACKGROUND_CAPACITY = 1_000
 _MAX_TEMPLATES = 4_096
 _MAX_PAUSED = 10_000
 
@@ -130,7 +127,7 @@ class Runtime:
         self.pending = 0
         self.watch = RuntimeWatch(self)
         self.refresh: Callable[[], None] = _nothing
-        self._background: _BackgroundQueue | None = None
+        self._background: BackgroundQueue | None = None
         self._warned: set[str] = set()
         self._paused: collections.OrderedDict[tuple[str, str, str], Verdict] = (
             collections.OrderedDict()
@@ -147,9 +144,13 @@ class Runtime:
 
     # -- telemetry ----------------------------------------------------------------------------
 
+    def is_suppressed(self) -> bool:
+        """Say whether the code runs where telemetry is switched off; rules and audit go on."""
+        return bool(otel_context.get_current().get(_SUPPRESSED))
+
     def spans_of(self, framework: str) -> str:
         """Return how spans of a framework are made: ``auto``, ``own`` or ``off``."""
-        if otel_context.get_current().get(_SUPPRESSED):
+        if self.is_suppressed():
             return "off"
         return self.framework_spans.get(framework, self.span_mode)
 
@@ -363,7 +364,7 @@ class Runtime:
     def in_background(self, registration: Registration, context: Any, data: Any) -> None:
         """Queue an inspector that nobody waits for."""
         if self._background is None:
-            self._background = _BackgroundQueue(self)
+            self._background = BackgroundQueue(self)
         self._background.put(registration, context, data)
 
     def close(self, timeout_s: float = 5.0) -> None:
@@ -390,175 +391,6 @@ def _drain(generator: Generator[Run, Any, Any]) -> None:
             effect = generator.send(run(effect))
     except StopIteration:
         return
-
-
-class RuntimeWatch(Watch):
-    """Makes metrics, spans and events of what happens inside points."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def hook_ran(self, registration: Registration, seconds: float) -> None:
-        """Record how long a hook took."""
-        self._runtime.instruments.record(
-            semconv.METRIC_HOOK_DURATION, seconds, _hook_attributes(registration), None
-        )
-
-    def hook_failed(self, registration: Registration, error: BaseException) -> None:
-        """Log and count a hook that failed."""
-        super().hook_failed(registration, error)
-        self._runtime.instruments.hook_errors.cell(_hook_attributes(registration)).add(1)
-
-    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
-        """Queue an inspector."""
-        self._runtime.in_background(registration, context, data)
-
-    def event(self, kind: str, context: Any, **fields: Any) -> types.HookEvent:
-        """Make the record for listeners; content as far as it is captured, and masked."""
-        content = self._runtime.content
-        if content.on_event or content.on_span:
-            fields = {
-                name: content.event_value(value) if name in {"input", "output"} else value
-                for name, value in fields.items()
-            }
-            shown = {name: fields.pop(name) for name in ("input", "output") if name in fields}
-            event = super().event(kind, context, **fields)
-            return event.model_copy(update=shown)
-        return super().event(kind, context, **fields)
-
-    def approve(
-        self, rules: Sequence[RuleLike], call: Call, context: Any
-    ) -> Generator[Run, Any, Approval]:
-        """Ask people, and show that they are being asked: a request span, an event, a wait span."""
-        runtime, op = self._runtime, call.op
-        earlier = op.resumed.approval if isinstance(op, Op) and op.resumed is not None else None
-        if earlier is not None and earlier.approved:
-            return earlier  # answered before the pause, for exactly this call
-        deciding = rules[0]
-        verdict = Verdict(
-            semconv.POINT_PRE_TOOL_CALL,
-            semconv.DECISION_ASK,
-            policy_id=deciding.policy_id,
-            policy_version=deciding.policy_version,
-            rule_id=deciding.id,
-            severity=deciding.severity,
-            reason=deciding.reason or f"Asked by policy '{deciding.label}'.",
-        )
-        decision_id = runtime.verdicts.decision_id(verdict)
-        wait = _ask_spans(runtime, op, call, verdict)
-        runtime.pending += 1
-        try:
-            approval = yield from ask_handlers(
-                rules, call, channel=runtime.channel, timeout=runtime.approval_timeout_s
-            )
-        except BaseException:
-            _end_wait(wait, Approval("withdrawn"))
-            raise
-        finally:
-            runtime.pending -= 1
-        approval.decision_id = decision_id
-        _end_wait(wait, approval)
-        runtime.instruments.record(
-            semconv.METRIC_APPROVAL_WAIT_DURATION,
-            approval.wait_s,
-            {semconv.APPROVAL_STATUS: approval.status},
-            exemplar(wait),
-        )
-        return approval
-
-
-def _hook_attributes(registration: Registration) -> dict[str, str]:
-    return {
-        semconv.HOOK_POINT: registration.point,
-        semconv.HOOK_NAME: registration.source,
-    }
-
-
-def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace.Span | None:
-    """Open the span of the wait, after one that says at once that somebody is asked."""
-    about = runtime.about(op) if isinstance(op, Op) else {semconv.GEN_AI_TOOL_NAME: call.name}
-    if runtime.spans_of("") == "off":
-        runtime.verdicts.asked(verdict, about, None)
-        return None
-    outer = op.outer if isinstance(op, Op) else None
-    parent = None
-    if outer is not None and outer.span is not None:
-        parent = trace.set_span_in_context(outer.span)
-    trace_id = runtime.pin_trace(op) if isinstance(op, Op) else 0
-    attributes = {
-        **about,
-        **runtime.verdicts.attributes(verdict),
-        semconv.APPROVAL_STATUS: semconv.APPROVAL_STATUS_PENDING,
-        semconv.ARGUMENTS_HASH: arguments_hash(call.args),
-    }
-    attributes.pop(semconv.POLICY_ENFORCEMENT, None)
-    request = runtime.spans.start(
-        f"{semconv.SPAN_APPROVAL_REQUEST} {call.name}", attributes, parent, trace_id=trace_id
-    )
-    request.end()
-    runtime.verdicts.asked(verdict, about, trace.set_span_in_context(request))
-    attributes.pop(semconv.POLICY_DECISION)
-    name = f"{semconv.SPAN_APPROVAL_WAIT} {call.name}"
-    return runtime.spans.start(name, attributes, parent, trace_id=trace_id)
-
-
-def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
-    if wait is None:
-        return
-    wait.set_attribute(semconv.APPROVAL_STATUS, approval.status)
-    wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
-    wait.end()
-
-
-class _BackgroundQueue:
-    """Inspectors that nobody waits for, in order, on a thread of their own; the oldest give way."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._queue: queue.Queue[tuple[Registration, Any, Any] | None] = queue.Queue(
-            _BACKGROUND_CAPACITY
-        )
-        self._thread = threading.Thread(target=self._work, name="otelhooks-background", daemon=True)
-        self._thread.start()
-
-    def put(self, registration: Registration, context: Any, data: Any) -> None:
-        """Queue one; drop and count the oldest if the queue is full."""
-        while True:
-            try:
-                self._queue.put_nowait((registration, context, data))
-                return
-            except queue.Full:
-                try:
-                    dropped = self._queue.get_nowait()
-                except queue.Empty:
-                    continue
-                if dropped is not None:
-                    attributes = _hook_attributes(dropped[0])
-                    self._runtime.instruments.hook_queue_dropped.cell(attributes).add(1)
-
-    def drain(self, timeout_s: float) -> None:
-        """Let the queue run empty, for so long at most."""
-        deadline = time.monotonic() + timeout_s
-        try:
-            self._queue.put(None, timeout=timeout_s)
-        except queue.Full:
-            log.warning("background hooks did not finish within %.0f s", timeout_s)
-            return
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        if self._thread.is_alive():
-            log.warning("background hooks did not finish within %.0f s", timeout_s)
-
-    def _work(self) -> None:
-        while True:
-            entry = self._queue.get()
-            if entry is None:
-                return
-            registration, context, data = entry
-            value = run(
-                Run(registration.call, context, data, blocking=True, timeout=registration.timeout)
-            )
-            if type(value) is Raised:
-                self._runtime.watch.hook_failed(registration, value.error)
 
 
 _active: Runtime | None = None
