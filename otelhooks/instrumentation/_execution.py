@@ -146,7 +146,9 @@ class Execution:
             if not allowed:
                 self.status = "denied"
                 return self.seat.denied(self.call, told)
-            return (yield from self._run())
+            raw = yield from self._run()
+            self._show(raw)
+            return raw
         finally:
             self.close()
 
@@ -260,9 +262,6 @@ class Execution:
             error = RuntimeError(text)
             return (yield from self._failed(error, semconv.ERROR_TOOL_ERROR, raw))
         post = self.hooks.at("post_tool_call")
-        if self.rt.content.on_span and op.span is not None:
-            value = self.rt.content.span_value(seat.result(call, raw))
-            op.span.set_attribute(semconv.GEN_AI_TOOL_CALL_RESULT, value)
         if not post and not self.hooks.has_events:
             return raw
         return (yield from self._post(raw, None, None, partial))
@@ -376,6 +375,14 @@ class Execution:
         yield from settle(self.rt, op, verdict)
 
     # -- telling ------------------------------------------------------------------------------
+
+    @fails_open
+    def _show(self, raw: Any) -> None:
+        """Put the result that goes on where content is captured."""
+        span, content = self.op.span, self.rt.content
+        if content.on_span and span is not None and type(raw) is not Raised:
+            value = content.span_value(self.seat.result(self.call, raw))
+            span.set_attribute(semconv.GEN_AI_TOOL_CALL_RESULT, value)
 
     @fails_open
     def _mark(self, kind: str, description: str) -> None:

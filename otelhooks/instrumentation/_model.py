@@ -67,6 +67,13 @@ _TOKEN_ATTRIBUTES = (
 )
 
 
+_TOKEN_TYPES = {
+    "input_tokens": semconv.TOKEN_INPUT,
+    "output_tokens": semconv.TOKEN_OUTPUT,
+}
+_DEBUG = 5
+
+
 def model(rt: Runtime, seat: ModelSeat, request: ModelRequest) -> Operation:
     """Run one model call through the pipeline; its body gets the request, rewritten or not."""
     return (yield from _ModelCall(rt, seat, request).steps())
@@ -85,6 +92,7 @@ class _ModelCall:
         "seat",
         "started_ns",
         "status",
+        "told",
         "verdict",
     )
 
@@ -109,6 +117,7 @@ class _ModelCall:
         self.started_ns = 0
         self.ended_ns = 0
         self.status = "ok"
+        self.told: dict[str, Any] = {}
 
     def steps(self) -> Operation:
         """Run the operation."""
@@ -235,6 +244,7 @@ class _ModelCall:
             attributes[semconv.GEN_AI_INPUT_MESSAGES] = rt.content.span_messages(
                 self.seat.messages(request)
             )
+        self.told.update(attributes)
         outer = op.outer.span if op.outer is not None else None
         current = current_span(otel_context.get_current())
         native = None
@@ -284,6 +294,7 @@ class _ModelCall:
                 span_id = trace.format_span_id(span.get_span_context().span_id)
             decision = self.verdict.decision if self.verdict is not None else "allow"
             turn.context.steps.append(Step(request.model, decision, self.status, span_id))
+        self._details()
         if span is not None and not op.adopted:
             span.end(self.ended_ns or now_ns())
 
@@ -355,6 +366,7 @@ class _ModelCall:
                     raw = self.seat.with_response(request, raw, data)
                     reply = self.seat.reply(request, raw)
             yield from results.inspect_point(post, op.context, data, rt.watch)
+        self._show(reply)
         if op.turn is not None and reply.tool_calls:
             op.turn.ask_for({id: name for id, name, _ in reply.tool_calls if id})
         if self.hooks.has_events:
@@ -381,16 +393,25 @@ class _ModelCall:
                 if tokens is None:
                     continue
                 attributes[attribute] = tokens
+                if rt.instruments.token_histogram and name in _TOKEN_TYPES:
+                    rt.instruments.record(
+                        semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
+                        tokens,
+                        {
+                            **rt.model_metric(
+                                request.operation, request.provider, request.model, None
+                            ),
+                            semconv.GEN_AI_TOKEN_TYPE: _TOKEN_TYPES[name],
+                        },
+                        span_context,
+                    )
                 rt.token_cell(metric, request.operation, request.provider, request.model).add(
                     tokens, span_context
                 )
                 turn = op.turn
                 if turn is not None:
                     turn.usage[name] = turn.usage.get(name, 0) + tokens
-        if rt.content.on_span:
-            attributes[semconv.GEN_AI_OUTPUT_MESSAGES] = rt.content.span_messages(
-                [_output_message(reply)]
-            )
+        self.told.update(attributes)
         if attributes and op.span is not None and not op.adopted:
             op.span.set_attributes(attributes)
 
@@ -411,6 +432,28 @@ class _ModelCall:
         context = trace.set_span_in_context(op.span) if op.span is not None else None
         attributes = {**self.rt.about(op), semconv.HOOK_POINT: semconv.POINT_POST_MODEL_CALL}
         self.rt.events.emit(name, 9, attributes, context=context)
+
+    @fails_open
+    def _show(self, reply: ModelReply) -> None:
+        """Put the answer that goes on where content is captured: on the span, in the event."""
+        op, content = self.op, self.rt.content
+        message = _output_message(reply)
+        if content.on_span and op.span is not None and not op.adopted:
+            op.span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, content.span_messages([message]))
+        if content.on_event:
+            self.told[semconv.GEN_AI_OUTPUT_MESSAGES] = content.event_messages([message])
+            self.told[semconv.GEN_AI_INPUT_MESSAGES] = content.event_messages(
+                self.seat.messages(self.request)
+            )
+
+    def _details(self) -> None:
+        """Emit the event that tells of the whole call, where it is asked for."""
+        rt, span = self.rt, self.op.span
+        if not rt.emit_details and not rt.content.on_event:
+            return
+        context = trace.set_span_in_context(span) if span is not None else None
+        name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
+        rt.events.emit(name, _DEBUG, self.told, context=context)
 
     def _tell(self, point: str, **fields: Any) -> Generator[Run, Any, None]:
         yield from self.rt.tell(self.hooks, point, self.op.context, **fields)

@@ -83,6 +83,7 @@ class Runtime:
         raise_on_deny: Whether refused turns and model calls raise.
         stream: ``buffer`` or ``pass``.
         max_continuations: How often a turn may be sent on by stop hooks.
+        emit_details: Whether each model call is also an event of its own.
         approval_timeout_s: Seconds after which a question counts as refused.
     """
 
@@ -103,6 +104,7 @@ class Runtime:
         raise_on_deny: bool = False,
         stream: str = "buffer",
         max_continuations: int = 2,
+        emit_details: bool = False,
         approval_timeout_s: float = DEFAULT_APPROVAL_TIMEOUT_S,
         servers: Sequence[types.BaseMcpServerConfig] = (),
     ) -> None:
@@ -120,6 +122,7 @@ class Runtime:
         self.raise_on_deny = raise_on_deny
         self.stream = stream
         self.max_continuations = max_continuations
+        self.emit_details = emit_details
         self.approval_timeout_s = approval_timeout_s
         self.servers = tuple(servers)
         self.sessions = Sessions(self.end_session)
