@@ -40,7 +40,7 @@ def current_context() -> HookContext | None:
 
 
 def _added(hooks: Sequence[Any], policies: Sequence[Any]) -> tuple[HookSet, tuple[Judge, ...]]:
-    from otelhooks._instrument import split
+    from otelhooks._handle import split
 
     rules, policy_hooks = split(policies)
     found = HookSet(r for hook in (*policy_hooks, *hooks) for r in registrations(hook))
