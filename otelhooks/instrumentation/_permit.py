@@ -53,14 +53,15 @@ class Permits:
         """Take the permit for exactly this call at this seat, if there is one.
 
         Returns:
-            The permit. Its server may differ from the call's only where it is None, which means
-            that the outer seat could not know it: rules are to be asked again then.
+            The permit. Its server may differ from the call's only where one of the two is unknown.
+            Where it is the permit's, rules are to be asked again.
         """
         for permit in tuple(self._left):
             to = permit.to
             if to.seat != seat or to.name != call.name:
                 continue
-            if to.server is not None and to.server != call.server:
+            is_unknown = call.server is None and call.claimed_server
+            if to.server is not None and to.server != call.server and not is_unknown:
                 continue
             if not same_json(permit.args, call.args):
                 continue
@@ -70,6 +71,10 @@ class Permits:
                 continue
             return permit
         return None
+
+    def holds(self, seat: str) -> bool:
+        """Say whether any call is on its way to a seat."""
+        return any(permit.to.seat == seat for permit in tuple(self._left))
 
     def revoke(self) -> None:
         """Take back what nobody took; the operation is over."""

@@ -182,10 +182,18 @@ def _declares(cls: type, attribute: str) -> bool:
         attribute in getattr(cls, "__dataclass_fields__", ())
         or attribute in getattr(cls, "__pydantic_fields__", ())
         or any(
-            attribute in vars(base) or attribute in vars(base).get("__annotations__", ())
+            attribute in vars(base)
+            or attribute in vars(base).get("__annotations__", ())
+            or attribute in _named_in_init(base)
             for base in cls.__mro__
         )
     )
+
+
+def _named_in_init(cls: type) -> tuple[str, ...]:
+    """Return the attribute names in a class's own constructor, where instances get theirs."""
+    code = getattr(vars(cls).get("__init__"), "__code__", None)
+    return code.co_names if code is not None else ()
 
 
 def is_taken(place: Place, mine: Switch) -> bool:

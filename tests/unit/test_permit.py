@@ -1,0 +1,192 @@
+"""One call through two seats of which only one knows the server, or both know different things."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks import hooks, policy, types
+from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import drive
+from otelhooks.instrumentation._permit import Handoff, Permits
+from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.telemetry import semconv
+
+
+class Outer(ToolSeat):
+    """A framework's seat, which hands a call on."""
+
+    def __init__(self, server: str | None) -> None:
+        self.server = server
+
+    def handoff(self, call: Call) -> Handoff:
+        return Handoff("inner", call.name, self.server)
+
+
+class Inner(ToolSeat):
+    """A deeper seat; says what it was told."""
+
+    group = "inner"
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def denied(self, call: Call, reason: str) -> Any:
+        return f"refused: {reason}"
+
+    def error(self, call: Call, raw: Any) -> str | None:
+        return raw if raw == "failed" else None
+
+    def finished(self, rt: Any, call: Call, seconds: float, failure: Any, span: Any) -> None:
+        self.told.append((call.name, failure, span is not None))
+
+    def error_type(self, error: BaseException) -> str:
+        return "-32000"
+
+
+def nested(outer: Call, inner: Call, server: str | None, *bodies: Any, seat: Any = None) -> Any:
+    """Run a call whose body makes another; return what the inner calls gave."""
+    rt = _runtime.active()
+    assert rt is not None
+    inner_seat = seat or Inner()
+    found: list[Any] = []
+
+    def body(args: Any) -> Any:
+        for one in bodies:
+            call = Call(inner.name, dict(inner.args), server=inner.server)
+            call.claimed_server, call.server_says = inner.claimed_server, inner.server_says
+            found.append(drive(tool(rt, inner_seat, call), lambda _, one=one: one))
+        return "done"
+
+    drive(tool(rt, Outer(server), outer), body)
+    return found
+
+
+def instrument(rules: Any, tracer_provider: Any, **settings: Any) -> None:
+    """Instrument no framework."""
+    otelhooks.instrument(policies=rules, frameworks=[], tracer_provider=tracer_provider, **settings)
+
+
+def fetch(**where: Any) -> Call:
+    return Call("fetch", {"x": 1}, **where)
+
+
+def spans(exporter: Any) -> list[tuple[str, Any]]:
+    found = exporter.get_finished_spans()
+    return [(s.name, s.attributes.get(semconv.POLICY_DECISION)) for s in found]
+
+
+def test_a_seat_that_cannot_know_the_server_takes_the_name_from_the_permit(
+    tracer_provider, exporter
+):
+    rules = [policy.allow("github/*"), policy.deny("other/*"), policy.deny_all()]
+    instrument(rules, tracer_provider, mcp_servers=[])
+    call = fetch(claimed_server=True)
+    assert nested(fetch(server="github"), call, "github", "ok") == ["ok"]
+    assert spans(exporter) == [("execute_tool fetch", "allow")]
+
+
+def test_a_seat_that_knows_another_server_judges_anew(tracer_provider, exporter):
+    rules = [policy.deny("evil/*", reason="not there"), policy.allow("*")]
+    instrument(rules, tracer_provider, mcp_servers=[])
+    call = fetch(server="evil")
+    assert nested(fetch(server="github"), call, "github", "ok") == ["refused: not there"]
+    assert len(spans(exporter)) == 2
+
+
+def test_a_local_call_does_not_take_a_servers_permit():
+    permits = Permits()
+    permits.leave(Handoff("inner", "fetch", "github"), {"x": 1})
+    assert permits.holds("inner")
+    assert permits.take("inner", fetch()) is None
+    assert permits.take("inner", fetch(claimed_server=True)) is not None
+    assert not permits.holds("inner")
+
+
+def test_what_a_server_calls_itself_is_judged_once_a_deeper_seat_hears_it(
+    tracer_provider, exporter
+):
+    rules = [policy.deny("evil/*", reason="not there"), policy.allow("github/*")]
+    instrument(rules, tracer_provider, mcp_servers=[])
+    call = fetch(claimed_server=True, server_says="evil")
+    assert nested(fetch(server="github"), call, "github", "ok") == ["refused: not there"]
+    assert spans(exporter) == [("execute_tool fetch", "deny")]
+
+
+def test_what_a_person_approved_is_not_asked_again_once_the_server_is_known(
+    tracer_provider, exporter
+):
+    asked: list[str] = []
+
+    def approve(call: types.ToolCall) -> bool:
+        asked.append(call.name)
+        return True
+
+    instrument([policy.ask_user("*/fetch", handler=approve)], tracer_provider, mcp_servers=[])
+    found = nested(fetch(claimed_server=True), fetch(server="github"), None, "ok")
+    assert found == ["ok"]
+    assert asked == ["fetch"]
+
+
+def test_a_call_that_follows_up_has_a_permit_of_its_own_and_rules_are_asked_again(
+    tracer_provider, exporter
+):
+    judged: list[int] = []
+
+    class Rounds(Inner):
+        judges_again = True
+
+        def follow_up(self, call: Call, raw: Any) -> Handoff | None:
+            return Handoff("inner", call.name) if raw == "more" else None
+
+    def count(args: dict[str, Any]) -> bool:
+        judged.append(args["x"])
+        return len(judged) > 3
+
+    instrument([policy.deny("fetch", when=count, reason="enough")], tracer_provider)
+    bodies = ("more", "more", "more")
+    found = nested(fetch(), fetch(), None, *bodies, seat=Rounds())
+    assert found == ["more", "more", "refused: enough"]
+    assert [name for name, _ in spans(exporter)] == ["execute_tool fetch"]
+
+
+@pytest.mark.parametrize(("body", "failure"), [("ok", None), ("failed", semconv.ERROR_TOOL_ERROR)])
+def test_a_deeper_seat_is_told_how_its_part_ended(tracer_provider, body, failure):
+    instrument([policy.deny("x")], tracer_provider)
+    seat = Inner()
+    nested(fetch(), fetch(), None, body, seat=seat)
+    assert seat.told == [("fetch", failure, True)]
+
+
+def test_a_seat_names_the_type_of_its_errors(tracer_provider, exporter):
+    instrument([policy.deny("x")], tracer_provider)
+    rt = _runtime.active()
+    assert rt is not None
+    seat = Inner()
+
+    def body(args: Any) -> Any:
+        raise ValueError("gone")
+
+    with pytest.raises(ValueError, match="gone"):
+        drive(tool(rt, seat, fetch()), body)
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes[semconv.ERROR_TYPE] == "-32000"
+    assert seat.told == [("fetch", "-32000", True)]
+
+
+def test_a_seat_can_stand_on_an_attribute_that_the_constructor_sets():
+    from otelhooks.instrumentation import _patch
+    from otelhooks.instrumentation._seat import Seat, find
+
+    class Server:
+        def __init__(self) -> None:
+            self.handlers: dict[str, Any] = {}
+
+    module = type(hooks)("fake_server")
+    module.Server = Server
+    seat = Seat("fake_server", "Server.handlers", _patch.pass_through, install=lambda *_: list)
+    assert find(seat, module) is not None
+    assert find(Seat("fake_server", "Server.others", install=lambda *_: list), module) is None
