@@ -257,10 +257,15 @@ class Execution:
         partial = type(raw) is Closed
         if partial:
             raw = raw.value
-        text = seat.error(call, raw)
-        if text is not None:
-            error = RuntimeError(text)
-            return (yield from self._failed(error, semconv.ERROR_TOOL_ERROR, raw))
+        if seat.is_paused(call, raw):
+            self.status = "paused"
+            self.rt.pause(op)
+            return raw
+        found = seat.error(call, raw)
+        if isinstance(found, Exception):
+            return (yield from self._failed(found, seat.error_type(found), raw))
+        if found is not None:
+            return (yield from self._failed(RuntimeError(found), semconv.ERROR_TOOL_ERROR, raw))
         post = self.hooks.at("post_tool_call")
         if not post and not self.hooks.has_events:
             return raw

@@ -1,0 +1,96 @@
+"""What seats may do in the framework's own call: pause it, report its failure, answer in it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import otelhooks
+from otelhooks import hooks, types
+from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import drive
+from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
+from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.telemetry import semconv
+
+
+class Failing(ToolSeat):
+    """A framework that hands a failure on as a result."""
+
+    def error(self, call, raw):
+        return raw.error
+
+    def recovered(self, call, value):
+        return value
+
+
+class Pausing(ToolSeat):
+    """A framework whose tool returns before it is done."""
+
+    def is_paused(self, call, raw):
+        return raw == "come back"
+
+
+class Answering(RunSeat):
+    """A framework that gives refusals and ready answers in a run of its own."""
+
+    refuses_in_body = True
+
+
+@pytest.fixture
+def instrument(tracer_provider):
+    def start(*given):
+        otelhooks.instrument(hooks=given, frameworks=[], tracer_provider=tracer_provider)
+        return _runtime.active()
+
+    return start
+
+
+def test_a_failure_that_is_a_result_reaches_error_hooks_as_the_exception(instrument, exporter):
+    seen = []
+
+    @hooks.on_tool_error
+    def recover(error: Exception):
+        seen.append(error)
+        return "recovered"
+
+    rt = instrument(recover)
+    error = LookupError("gone")
+    result = drive(tool(rt, Failing(), Call("find", {})), lambda _: SimpleNamespace(error=error))
+    assert (result, seen) == ("recovered", [error])
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes[semconv.ERROR_TYPE] == "LookupError"
+
+
+def test_a_call_that_pauses_goes_on_under_the_same_decision(instrument, exporter):
+    judged = []
+
+    @hooks.pre_tool_call_decide
+    def rewrite(call: types.ToolCall) -> types.HookResult:
+        judged.append(call.name)
+        return types.HookResult()
+
+    rt = instrument(rewrite)
+    for answer in ("come back", "done"):
+        operation = tool(rt, Pausing(), Call("deploy", {}, id="call-1"))
+        assert drive(operation, lambda _, answer=answer: answer) == answer
+    assert len(exporter.get_finished_spans()) == 2
+    assert rt._paused == {}
+
+
+@pytest.mark.parametrize(
+    ("result", "field"),
+    [
+        (types.HookResult(response="ready"), "answer"),
+        (types.HookResult(allow=False, message="no"), "refusal"),
+    ],
+)
+def test_the_body_gives_refusals_and_ready_answers_where_it_can(instrument, result, field):
+    @hooks.pre_agent
+    def decide(call: types.AgentCall) -> types.HookResult:
+        return result
+
+    rt = instrument(decide)
+    operation = agent_run(rt, Answering(), RunRequest("ops", "hello"))
+    given = drive(operation, lambda request: (request.answer, request.refusal))
+    assert given == (("ready", None) if field == "answer" else (None, "no"))
