@@ -24,7 +24,7 @@ from otelhooks.policy import fingerprints
 from otelhooks.policy.index import Index, ServerList
 from otelhooks.policy.rules import Decision, Mode, Policy, Rule, content, flatten_policies, rule_id
 
-__all__ = ["PolicySet"]
+__all__ = ["PolicySet", "failure"]
 
 _log = logging.getLogger("otelhooks.policy")
 _log.addHandler(logging.NullHandler())
@@ -280,8 +280,7 @@ class PolicySet:
                     if view is not None and rule.wants_call:
                         _restore(call, view)
                     if not rule.monitored:
-                        message = f"Policy evaluation failed for policy '{rule.label}': "
-                        message += _repr(error)
+                        message = failure(rule, error)
                         return Ruling(DENY, rule, message, error, observed, evaluations)
                     observed += ((DENY, rule),)
                     view = None  # the predicate may have changed it
@@ -406,8 +405,15 @@ def _restore(call: Call, view: dict[str, Any]) -> None:
     call.args.update(copy_json(view))
 
 
-def _repr(error: BaseException) -> str:
+def failure(rule: RuleLike, error: BaseException) -> str:
+    """Return what the model is told where a predicate or a handler has failed.
+
+    Args:
+        rule: Whose it is.
+        error: What it raised.
+    """
     try:
-        return repr(error)
+        text = repr(error)
     except Exception:  # the exception's own code may raise anything
-        return type(error).__qualname__
+        text = type(error).__qualname__
+    return f"Policy evaluation failed for policy '{rule.label}': {text}"

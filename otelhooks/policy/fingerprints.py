@@ -19,7 +19,7 @@ from otelhooks.policy.predicates import AllOf
 
 __all__ = ["describe", "digest"]
 
-_PLAIN = (str, bytes, int, float, complex, bool, type(None), re.Pattern, pathlib.PurePath)
+_PLAIN = (str, bytes, int, float, complex, bool, re.Pattern, pathlib.PurePath)
 
 
 def digest(*parts: str, length: int) -> str:
@@ -35,6 +35,8 @@ def describe(value: Any, *, code: bool, _seen: frozenset[int] = frozenset()) -> 
         value: The predicate, or a value in it.
         code: Whether byte code counts.
     """
+    if value is None:
+        return "None"
     if isinstance(value, enum.Enum):
         return f"{type(value).__qualname__}.{value.name}"
     if isinstance(value, _PLAIN):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
@@ -11,9 +12,8 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, adrive, arun
 from otelhooks.hooks.verdict import ASK, DENY, Ruling
-from otelhooks.policy.asking import ask_handler
-from otelhooks.policy.evaluate import PolicySet
-from otelhooks.policy.rules import Policy, Rule, flatten_policies
+from otelhooks.policy.evaluate import PolicySet, failure
+from otelhooks.policy.rules import Policy, flatten_policies
 
 __all__ = ["PolicyHook", "enforce"]
 
@@ -41,11 +41,11 @@ class PolicyHook(PreToolCallDecideHook):
             data: Handed to predicates that take a `ToolCall`, and to handlers, as it is.
         """
         ruling = await adrive(self.judge.evaluate(Call.of(data), context))
-        if ruling.decision == ASK and isinstance(ruling.rule, Rule):
-            answer = await arun(Run(ask_handler, ruling.rule, data))
+        if ruling.decision == ASK:
+            rule: Any = ruling.rule
+            answer = await arun(Run(rule.ask, data, rule.reason))
             if type(answer) is Raised:
-                message = f"Policy evaluation failed for policy '{ruling.rule.label}': "
-                return _denied(ruling, message + repr(answer.error))
+                return _denied(ruling, failure(rule, answer.error))
             if answer is not True:
                 return _denied(ruling, ruling.message)
             # Time has passed, and the handler had the call in its hands.

@@ -276,8 +276,12 @@ def rule_id(policy: Policy) -> str:
 
 def content(policy: Policy) -> str:
     """Return all that a policy says, as one text for the version of its source."""
-    fields = {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy)}
-    return fingerprints.describe(fields, code=True)
+    plain = {**policy.__dict__, "decision": policy.decision.value, "_selector": None}
+    plain.pop("when", None)
+    plain.pop("ask_user", None)
+    functions = (policy.when, policy.ask_user)
+    described = (fingerprints.describe(each, code=True) for each in functions)
+    return " ".join((repr(plain), *described))
 
 
 def flatten_policies(policies: Sequence[Policy | Sequence[Policy]]) -> list[Policy]:

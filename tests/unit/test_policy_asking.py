@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from typing import Any
 from unittest import mock
@@ -11,15 +10,9 @@ import pytest
 
 from otelhooks import policy, types
 from otelhooks.errors import ConfigError
-from otelhooks.hooks.drive import run
-from otelhooks.policy.asking import ask_handler, ask_run, bind_handler, is_async
+from otelhooks.policy.asking import bind_handler
 
 CALL = types.ToolCall(name="a", args={"x": 1})
-
-
-class Handler:
-    async def __call__(self, call: types.ToolCall) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(
@@ -67,29 +60,5 @@ def test_a_handler_without_a_signature_gets_the_call_alone() -> None:
 def test_the_signature_is_read_once() -> None:
     rules = policy.PolicySet([policy.ask_user("a", lambda call: True)])
     with mock.patch("inspect.signature", side_effect=AssertionError("read again")):
-        assert ask_handler(rules.rules[0], CALL) is True  # type: ignore[arg-type]
-
-
-def test_coroutine_functions_and_objects_are_told_apart_from_functions() -> None:
-    async def handler(call: types.ToolCall) -> bool:
-        return True
-
-    assert is_async(handler)
-    assert is_async(functools.partial(handler))
-    assert is_async(Handler())
-    assert not is_async(lambda call: True)
-
-
-def test_a_sync_handler_is_a_blocking_effect_an_async_one_is_not() -> None:
-    sync, asynchronous = policy.PolicySet(
-        [
-            policy.ask_user("a", lambda call, reason: reason, reason="why"),
-            policy.ask_user("a", Handler()),
-        ]
-    ).rules
-    effect = ask_run(sync, CALL)  # type: ignore[arg-type]
-    assert (effect.blocking, effect.human) == (True, True)
-    assert run(effect) == "why"
-    effect = ask_run(asynchronous, CALL)  # type: ignore[arg-type]
-    assert (effect.blocking, effect.human) == (False, True)
-    assert asyncio.run(effect.fn(*effect.args)) is True
+        assert rules.rules[0].ask is not None
+        assert rules.rules[0].ask(CALL, "") is True

@@ -84,6 +84,12 @@ class TestAsking:
         hook = policy.enforce([policy.ask_user("run_command", handler)])
         assert asyncio.run(hook.run(None, CALL)).allow
 
+    def test_without_anybody_to_ask_it_denies(self) -> None:
+        rules = policy.PolicySet([policy.ask_user("run_command")], channel=True)
+        result = asyncio.run(policy.PolicyHook(rules).run(None, CALL))
+        assert not result.allow
+        assert result.message.startswith("Policy evaluation failed for policy 'run_command': ")
+
     def test_after_a_yes_denies_are_looked_at_again(self) -> None:
         late = False
 
@@ -141,10 +147,8 @@ def test_auto_denies_because_nobody_assesses() -> None:
 
 def test_start_subagent_in_rules_and_calls() -> None:
     rules = [policy.deny("start_subagent")]
-    with pytest.warns(DeprecationWarning, match="use 'invoke_subagent'"):
-        old = types.ToolCall(name="start_subagent")
-    with pytest.warns(DeprecationWarning, match="use 'invoke_subagent'"):
-        of_server = types.ToolCall(name="start_subagent", server_name="mcp")
+    old = types.ToolCall(name="start_subagent")
+    of_server = types.ToolCall(name="start_subagent", server_name="mcp")
     for call in (types.ToolCall(name="invoke_subagent"), old):
         assert decide(rules, call).message == "Denied by policy 'invoke_subagent'."
     assert decide(rules, of_server).allow
