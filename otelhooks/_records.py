@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import pydantic
 from typing_extensions import Self
@@ -55,10 +55,15 @@ class Place(pydantic.BaseModel):
         return cls._PLACE
 
 
+def _as_given(name: Any, handler: pydantic.ValidatorFunctionWrapHandler) -> Any:
+    """Keep a text a text: a server's own tool may have the name of a deprecated member."""
+    return name if isinstance(name, str) else handler(name)
+
+
 class _NamedTool(Place):
     """A record that names a tool under today's name."""
 
-    name: BuiltinTools | str
+    name: Annotated[BuiltinTools | str, pydantic.WrapValidator(_as_given)]
     id: str | None = None
     step_id: str | None = None
     server_name: str | None = None
@@ -229,10 +234,29 @@ class HookEvent(pydantic.BaseModel):
     trace_id: str = ""
     span_id: str = ""
 
-    @pydantic.field_serializer("input", "output", mode="wrap", when_used="json")
+    @pydantic.field_serializer("*", mode="wrap", when_used="json")
     def _anything_to_json(self, value: Any, handler: pydantic.SerializerFunctionWrapHandler) -> Any:
         """Serialise any object: a listener's JSON must not depend on what a tool returned."""
         try:
-            return handler(value)
+            return _encodable(handler(value))
         except Exception:  # the object's own serialiser may raise anything
-            return repr(value)
+            return _encodable(_text_of(value))
+
+
+def _encodable(value: Any) -> Any:
+    """Escape what UTF-8 has no bytes for: models write lone surrogates."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {_encodable(key): _encodable(item) for key, item in items}
+    if isinstance(value, list):
+        return [_encodable(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _text_of(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # the object's own code may raise anything
+        return f"<{type(value).__qualname__}>"
