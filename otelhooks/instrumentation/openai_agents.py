@@ -1,0 +1,113 @@
+"""OpenAI Agents SDK (``openai-agents``), 0.10.5 and newer.
+
+Seats and what passes through them:
+
+- ``FunctionTool.on_invoke_tool``: every function tool on every path: run, run_sync, run_streamed,
+  parallel calls, agents as tools, MCP tools, realtime sessions, sandbox tools, retries, approvals
+  and their resumption, and user code that calls ``tool.on_invoke_tool(...)``.
+- ``CustomTool.on_invoke_tool``, ``ShellTool.executor``, ``LocalShellTool.executor``,
+  ``ApplyPatchTool.editor``: the built-in tools that run here.
+- ``execute_handoffs``: hand-offs.
+- ``get_model``: model calls, streamed or not, one operation an attempt.
+- ``AgentRunner.run`` and ``start_streaming``: runs; ``run_sync`` is one of them.
+
+The model is told of a denied call by the call's output, as of any tool error. A refused run answers
+with the reason, by a canned model in the real runner; where the agent's answer has a type of the
+user's own, it raises `otelhooks.errors.Denied`.
+
+What cannot be done: tools that the provider runs are out of reach; a streamed run's text has gone
+out when `post_agent` hooks see it, so only ``final_output`` is theirs to change; the user's own
+approvals (``needs_approval``) come before ours, since the SDK asks before it calls the tool.
+"""
+
+from __future__ import annotations
+
+from otelhooks.instrumentation._openai_agents_fields import install_editor, install_function
+from otelhooks.instrumentation._openai_agents_models import choose_model
+from otelhooks.instrumentation._openai_agents_runs import run_agent, stream_agent
+from otelhooks.instrumentation._openai_agents_tools import (
+    call_custom_tool,
+    call_function_tool,
+    call_local_shell,
+    call_patch,
+    call_shell,
+    hand_off,
+    note_failure,
+    note_rejection,
+    refuse_patch,
+    refuse_text,
+)
+from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+
+__all__ = ["ADAPTER"]
+
+SUPPORTED = ">=0.10.5,<1"
+
+_TOOL = "agents.tool"
+_RUN = "agents.run"
+_EXECUTION = "agents.run_internal.tool_execution"
+_RESOLUTION = "agents.run_internal.turn_resolution"
+
+SEATS = (
+    Seat(
+        _TOOL,
+        "FunctionTool.on_invoke_tool",
+        call_function_tool,
+        install=install_function,
+        refuse=refuse_text,
+    ),
+    Seat(
+        _TOOL,
+        "CustomTool.on_invoke_tool",
+        call_custom_tool,
+        since="0.14",
+        install=install_function,
+        refuse=refuse_text,
+    ),
+    Seat(_TOOL, "ShellTool.executor", call_shell, install=install_function, refuse=refuse_text),
+    Seat(
+        _TOOL,
+        "LocalShellTool.executor",
+        call_local_shell,
+        install=install_function,
+        refuse=refuse_text,
+    ),
+    Seat(_TOOL, "ApplyPatchTool.editor", call_patch, install=install_editor, refuse=refuse_patch),
+    Seat(_TOOL, "maybe_invoke_function_tool_failure_error_function", note_failure),
+    Seat(_EXECUTION, "_execute_tool_input_guardrails", note_rejection, required=False),
+    Seat(_RESOLUTION, "execute_handoffs", hand_off),
+    Seat("agents.run_internal.run_loop", "get_model", choose_model),
+    Seat(_RUN, "AgentRunner.run", run_agent, entry=True),
+    Seat(_RUN, "AgentRunner.run_streamed", entry=True),
+    Seat(_RUN, "start_streaming", stream_agent),
+)
+
+ADAPTER = Adapter(
+    framework="openai_agents",
+    packages=(Package(("openai-agents",), SUPPORTED, "agents", SEATS),),
+    not_covered=(
+        NotCovered(
+            "hosted tools (web and file search, code interpreter, image generation, hosted MCP, "
+            "hosted shell)",
+            "they run at the provider; take them out of the tools before the model call",
+        ),
+        NotCovered(
+            "computer tool",
+            "a refusal has no text that would reach the model",
+            module="agents",
+            seats=(Seat("agents.run_internal.tool_actions", "ComputerAction.execute"),),
+        ),
+        NotCovered(
+            "hand-offs in realtime sessions", "they are made in the middle of a longer function"
+        ),
+        NotCovered("voice pipelines", "speech is no model call; the agents they run are covered"),
+        NotCovered(
+            "what the Codex tool does inside", "it is one tool call; Codex has hooks of its own"
+        ),
+    ),
+    canonical_tools={
+        "shell": "run_command",
+        "local_shell": "run_command",
+        "apply_patch": "edit_file",
+    },
+)
