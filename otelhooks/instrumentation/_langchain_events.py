@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """A chat model's events: the third version of langchain's streams, which user code pulls itself.
 
 What is streamed here reaches its consumer by `stream.dispatch` and the callback manager, not by the

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """Chat model calls of langchain: how one is read, written, refused and held back."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """Runs of langgraph's graphs: how one is read, refused, answered and told as a stream."""
 
 from __future__ import annotations

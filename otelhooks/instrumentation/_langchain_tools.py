@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """Tool calls of langchain: how one is read, written and refused."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """langchain-core, langgraph and langchain, ``>=1.0,<2`` each: tools, chat models and graphs.
 
 langchain-core owns `BaseTool` and `BaseChatModel`, langgraph the engine of graphs (`Pregel`);
@@ -14,8 +14,8 @@ are patched, so agents that were made before `otelhooks.instrument` are guarded 
   ``stream_events(version="v3")``.
 - Run: ``Pregel.stream`` and ``astream``, to which ``invoke``, ``batch`` and ``stream_events`` lead.
   A graph with tools or a model node is ``invoke_agent``, any other ``invoke_workflow``; in a run it
-  is a sub-agent. ``configurable.thread_id`` is the conversation. A ``Command`` that resumes a run is
-  no message of the user.
+  is a sub-agent. ``configurable.thread_id`` is the conversation. A ``Command`` that resumes a run
+  is no message of the user.
 - Compaction: ``SummarizationMiddleware``.
 
 A denied tool call is a ``ToolMessage`` with status ``error``, which the model reads, or the reason
@@ -340,6 +340,15 @@ def _core_seats(version: str) -> tuple[Seat, ...]:
     )
 
 
+def _refusing(
+    what: str, why: str, distribution: str, module: str, *targets: str, copied_to: str = ""
+) -> NotCovered:
+    """Return an entry for what refuses to work under a policy that can deny."""
+    places = [module, copied_to] if copied_to else [module]
+    seats = tuple(Seat(place, target) for place in places for target in targets)
+    return NotCovered(what, why, distribution=distribution, module=module, seats=seats)
+
+
 ADAPTER = Adapter(
     framework=FRAMEWORK,
     packages=(
@@ -379,18 +388,52 @@ ADAPTER = Adapter(
             "user code that calls a tool's function itself calls a plain function",
         ),
         NotCovered("provider-side tools", "web search and the like run at the provider"),
-        NotCovered("completion models", "only chat models have a seat; they run no tools"),
-        NotCovered(
+        NotCovered("completion models", "only chat models have a seat; they ask for no tools"),
+        _refusing(
             "agents behind `RemoteGraph`",
             "their tools run on a server",
-            distribution="langgraph",
-            module="langgraph.pregel.remote",
-            seats=(
-                Seat("langgraph.pregel.remote", "RemoteGraph.stream"),
-                Seat("langgraph.pregel.remote", "RemoteGraph.astream"),
-                Seat("langgraph.pregel.remote", "RemoteGraph.invoke"),
-                Seat("langgraph.pregel.remote", "RemoteGraph.ainvoke"),
-            ),
+            "langgraph",
+            "langgraph.pregel.remote",
+            *(f"RemoteGraph.{name}" for name in ("stream", "astream", "invoke", "ainvoke")),
+        ),
+        _refusing(
+            "deep agents",
+            "their sub-agents and file tools are not tested yet",
+            "deepagents",
+            "deepagents.graph",
+            "create_deep_agent",
+            copied_to="deepagents",
+        ),
+        _refusing(
+            "swarms",
+            "their hand-offs are not tested yet",
+            "langgraph-swarm",
+            "langgraph_swarm.swarm",
+            "create_swarm",
+            copied_to="langgraph_swarm",
+        ),
+        _refusing(
+            "supervisors",
+            "their hand-offs are not tested yet",
+            "langgraph-supervisor",
+            "langgraph_supervisor.supervisor",
+            "create_supervisor",
+            copied_to="langgraph_supervisor",
+        ),
+        _refusing(
+            "the code interpreter",
+            "code that a model writes is not judged yet, only the tools that it calls",
+            "langchain-quickjs",
+            "langchain_quickjs.middleware",
+            "CodeInterpreterMiddleware.__init__",
+        ),
+        _refusing(
+            "chains and `AgentExecutor`",
+            "their runs have no seat yet",
+            "langchain-classic",
+            "langchain_classic.chains.base",
+            "Chain.invoke",
+            "Chain.ainvoke",
         ),
     ),
     canonical_tools=CANONICAL_TOOLS,
