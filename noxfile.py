@@ -45,7 +45,6 @@ LOWEST = ("--resolution", "lowest-direct")
 LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
     "demo": ("--group", "test", *CERTIFI),
-    "bench": ("--group", "test", *CERTIFI),
     "bench": CERTIFI,
     "otel-oldest": ("--group", "test", *LOWEST),
     "openai_agents-latest": ("--group", "test"),
