@@ -11,7 +11,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
-from otelhooks.hooks import points
+from otelhooks.hooks import results
 from otelhooks.hooks.context import current_branch
 from otelhooks.instrumentation._drive import Body, Operation
 from otelhooks.instrumentation._frames import Op, current_frame, current_scope
@@ -70,7 +70,7 @@ def interaction(rt: Runtime, seat: InteractionSeat) -> Operation:
     answer = raw = None
     try:
         if found:
-            _, answer = yield from points.interaction(found, op.context, spec, rt.watch)
+            _, answer = yield from results.interaction(found, op.context, spec, rt.watch)
         if answer is not None:
             raw = seat.answered(answer)
     except Exception:

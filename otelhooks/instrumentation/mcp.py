@@ -11,8 +11,8 @@ Seats, outermost first; a call passes those that lie in its process, and is judg
 
 A deny is a result that says ``isError``, the form in which MCP tells a model of a tool's error;
 ``Tool.run`` raises the package's ``ToolError``. A request for another kind of result gets a
-JSON-RPC error. Hooks see a result's text, or its content as JSON where that is not all text; what they
-return takes the place of content and structured content.
+JSON-RPC error. Hooks see a result's text, or its content as JSON where that is not all text; what
+they return takes the place of content and structured content.
 
 **Server identity.** On the client the server's name is that of the entry of ``mcp_servers=`` with
 the same command and arguments, or the same address, or that of the framework above (its permit
