@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from otelhooks.demo import story
+
+
+def find_page(query: str) -> str:
+    """Find a page of the documentation."""
+    return f"page about {query}"
+
+
+def delete_page(title: str) -> str:
+    """Delete a page of the documentation."""
+    return f"deleted {title}"
+
 
 def make() -> Any:
     """Return the server, made with whichever major version of the SDK is installed."""
@@ -11,18 +23,9 @@ def make() -> Any:
         from mcp.server.mcpserver import MCPServer as Server
     except ImportError:  # mcp 1.x
         from mcp.server.fastmcp import FastMCP as Server
-    server: Any = Server("docs")
-
-    @server.tool()
-    def find_page(query: str) -> str:
-        """Find a page of the documentation."""
-        return f"page about {query}"
-
-    @server.tool()
-    def delete_page(title: str) -> str:
-        """Delete a page of the documentation."""
-        return f"deleted {title}"
-
+    server: Any = Server("docs", log_level="CRITICAL")
+    for tool in (find_page, delete_page, *story.TOOLS):
+        server.tool()(tool)
     return server
 
 

@@ -114,7 +114,13 @@ def policies() -> list[Policy | list[Policy]]:
             severity="critical",
         ),
         policy.ask_user("send_email", name="mail", id="mail", severity="medium"),
-        policy.deny(SERVER, ["delete_page"], name="docs-read-only", severity="high"),
+        policy.deny(
+            SERVER,
+            ["delete_page"],
+            name="docs",
+            reason="The documentation is read-only here.",
+            severity="high",
+        ),
     ]
 
 
@@ -143,9 +149,9 @@ def mask_cards(result: types.ToolResult) -> str | None:
 
 
 @hooks.on_tool_error
-def yesterdays_rate(error: Exception) -> str | None:
+def yesterdays_rate(context: hooks.HookContext, error: Exception) -> str | None:
     """Answer for the rate service while it is down."""
-    return "1.08 (yesterday's rate)" if "rate service" in str(error) else None
+    return "1.08 (yesterday's rate)" if context.get("tool_name") == "lookup_rate" else None
 
 
 HOOKS = (limit_results, mask_cards, yesterdays_rate)

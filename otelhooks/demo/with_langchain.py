@@ -1,7 +1,8 @@
-"""The story told by langchain: an agent on langgraph, and a sub-agent inside a tool."""
+"""The story told by langchain: an agent on langgraph, a sub-agent inside a tool, an MCP call."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +13,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from otelhooks.demo import story
 
@@ -57,25 +60,49 @@ def _scripted(name: str, steps: Sequence[Any]) -> ScriptedModel:
     return ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
 
 
-def run() -> None:
-    """Run the agent to its answer."""
+@tool
+async def ask_docs(query: str) -> str:
+    """Ask the documentation's MCP server."""
+    parameters = StdioServerParameters(command=story.SERVER.command, args=story.SERVER.args)
+    async with (
+        stdio_client(parameters) as (read, write),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        result = await session.call_tool("find_page", {"query": query})
+        return "\n".join(getattr(part, "text", "") for part in result.content)
+
+
+async def _run() -> None:
     small = _scripted(
         "scripted-small", [("search", {"query": "limits", "limit": 50}), "Limits are 10 a minute."]
     )
     researching = create_agent(small, [tool(story.search)], name="researcher")
 
     @tool
-    def researcher(task: str) -> str:
+    async def researcher(task: str) -> str:
         """Look things up."""
-        answer = researching.invoke({"messages": [("user", task)]})
+        answer = await researching.ainvoke({"messages": [("user", task)]})
         return str(answer["messages"][-1].content)
 
     model = _scripted(
-        "scripted", [*story.SCRIPT, ("researcher", {"task": "rate limits"}), story.ANSWER]
+        "scripted",
+        [
+            *story.SCRIPT,
+            ("researcher", {"task": "rate limits"}),
+            ("ask_docs", {"query": "rate limits"}),
+            story.ANSWER,
+        ],
     )
     agent = create_agent(
-        model, [*(tool(each) for each in story.TOOLS), researcher], name="assistant"
+        model, [*(tool(each) for each in story.TOOLS), researcher, ask_docs], name="assistant"
     )
-    result = agent.invoke({"messages": [("user", story.PROMPT)]}, {"recursion_limit": 60})
+    result = await agent.ainvoke({"messages": [("user", story.PROMPT)]}, {"recursion_limit": 60})
     answer = str(result["messages"][-1].content)
-    story.check("langchain", [*model.seen, answer], [*story.TOLD, "Limits are 10 a minute."])
+    expected = [*story.TOLD, "Limits are 10 a minute.", "page about rate limits"]
+    story.check("langchain", [*model.seen, answer], expected)
+
+
+def run() -> None:
+    """Run the agent to its answer."""
+    asyncio.run(_run())

@@ -11,26 +11,45 @@ from mcp.client.stdio import stdio_client
 import otelhooks
 from otelhooks.demo import story
 
-CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+CALLS = (
+    *story.SCRIPT,
     ("find_page", {"query": "rate limits"}),
     ("delete_page", {"title": "rate limits"}),
 )
 
 
+async def _call(session: ClientSession, name: str, arguments: dict[str, Any]) -> str:
+    result = await session.call_tool(name, arguments)
+    return "\n".join(getattr(part, "text", "") for part in result.content)
+
+
+async def _tell(session: ClientSession) -> None:
+    @otelhooks.agent("researcher")
+    async def research(task: str) -> str:
+        await _call(session, "search", {"query": task, "limit": 50})
+        return "Limits are 10 a minute."
+
+    @otelhooks.tool
+    async def researcher(task: str) -> str:
+        """Look things up."""
+        return await research(task)
+
+    async with otelhooks.turn(story.PROMPT, agent="mcp-host") as turn:
+        seen = [await _call(session, name, arguments) for name, arguments in CALLS]
+        seen.append(await researcher("rate limits"))
+        turn.answer(story.ANSWER)
+    expected = [*story.TOLD, "page about rate limits", "The documentation is read-only"]
+    story.check("mcp", [*seen, str(turn.result)], expected)
+
+
 async def _run() -> None:
-    seen: list[str] = []
     parameters = StdioServerParameters(command=story.SERVER.command, args=story.SERVER.args)
     async with (
-        otelhooks.turn(story.PROMPT, agent="mcp-host") as turn,
         stdio_client(parameters) as (read, write),
         ClientSession(read, write) as session,
     ):
         await session.initialize()
-        for name, arguments in CALLS:
-            result = await session.call_tool(name, arguments)
-            seen.extend(getattr(part, "text", "") for part in result.content)
-        turn.answer("Found one page.")
-    story.check("mcp", seen, ["page about rate limits", "docs-read-only"])
+        await _tell(session)
 
 
 def run() -> None:

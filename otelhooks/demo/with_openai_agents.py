@@ -103,7 +103,12 @@ async def _run() -> None:
             mcp_servers=[server],
         )
         result = await agents.Runner.run(agent, story.PROMPT, max_turns=20)
-    expected = [*story.TOLD, "Limits are 10 a minute.", "page about rate limits", "docs-read-only"]
+    expected = [
+        *story.TOLD,
+        "Limits are 10 a minute.",
+        "page about rate limits",
+        "The documentation is read-only",
+    ]
     story.check("openai_agents", [*model.seen, str(result.final_output)], expected)
 
 
