@@ -61,6 +61,7 @@ def demo(only: str | None, store: Path | None) -> None:
 
 def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
     import otelhooks
+    from otelhooks.config import UNSET
     from otelhooks.demo import story
     from otelhooks.hooks import on_run_start
 
@@ -78,7 +79,7 @@ def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
         approvals=story.approver,
         mcp_servers=[story.SERVER],
         audit=audit / "audit.jsonl",
-        **({"store": store} if store is not None else {}),
+        store=UNSET if store is None else store,
     )
     try:
         for name in names:

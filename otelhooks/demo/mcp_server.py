@@ -1,5 +1,7 @@
 """The MCP server of the demonstration: ``python -m otelhooks.demo.mcp_server``, over stdio."""
 
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
+
 from __future__ import annotations
 
 from typing import Any

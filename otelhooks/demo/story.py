@@ -102,6 +102,10 @@ SCRIPT: tuple[tuple[str, dict[str, Any]], ...] = (
 """What the scripted model asks for, one call after the other."""
 
 
+def _deletes(args: dict[str, Any]) -> bool:
+    return "rm -rf" in args["CommandLine"]
+
+
 def policies() -> list[Policy | list[Policy]]:
     """Return the demonstration's rules.
 
@@ -112,7 +116,7 @@ def policies() -> list[Policy | list[Policy]]:
         rules += (
             policy.deny(
                 f"{prefix}run_command",
-                when=lambda args: "rm -rf" in args["CommandLine"],
+                when=_deletes,
                 name="no-rm",
                 id=f"no-rm{suffix}",
                 reason="Deleting files is not allowed here; list them instead.",

@@ -1,5 +1,7 @@
 """The story told by langchain: an agent on langgraph, a sub-agent inside a tool, an MCP call."""
 
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
+
 from __future__ import annotations
 
 import asyncio

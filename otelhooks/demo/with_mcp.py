@@ -1,5 +1,7 @@
 """The story told by the MCP SDK alone: a host that calls a server's tools in a loop."""
 
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
+
 from __future__ import annotations
 
 import asyncio

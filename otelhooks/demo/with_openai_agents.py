@@ -1,5 +1,7 @@
 """The story told by openai-agents: an agent, a sub-agent as a tool, an MCP server."""
 
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
+
 from __future__ import annotations
 
 import asyncio
