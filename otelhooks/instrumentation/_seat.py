@@ -3,7 +3,7 @@
 A seat is one function of a framework that an adapter wraps. Adapters write tables of them::
 
     Seat(module, target, wrapper, required=True, since=None, until=None,
-         entry=False, refuse=None, install=None, overrides=False)
+         entry=False, refuse=None, install=None, overrides=False, copies=False)
 
     Seat("agents.run", "AgentRunner.run", run_agent, entry=True)
     Seat("agents.run_internal.tool_execution", "format_error", recover, required=False)
@@ -20,6 +20,9 @@ A seat is one function of a framework that an adapter wraps. Adapters write tabl
   switch, so the descriptor need not know whether otelhooks is on, off or refusing.
 - ``overrides=True`` also wraps every subclass that overrides the method, existing or made later.
   An override that calls ``super()`` then passes the seat twice (see ``_permit``).
+
+- ``copies=True``, for a function of a module, also puts the wrapper where modules that are imported
+  already hold the function under its own name (``from x import y``).
 
 Every wrapper reads its package's `Switch` first: one attribute turns all seats of a package from
 guarding to refusing or to passing through, at once, also where a wrapper could not be removed.
@@ -83,6 +86,7 @@ class Seat:
         refuse: Answer of a refused package at this seat; None raises `errors.SeatError`.
         install: Puts a data descriptor on a class instead of a wrapper; see the module's text.
         overrides: Also wrap subclasses that override the method.
+        copies: Also wrap the names by which other modules hold the function already.
     """
 
     module: str
@@ -95,6 +99,7 @@ class Seat:
     refuse: Refuse | None = None
     install: Install | None = None
     overrides: bool = False
+    copies: bool = False
 
     @property
     def name(self) -> str:
@@ -240,6 +245,8 @@ class Handle:
             return
         _drop_copied_wrapper(place, switch)
         self._wrapper = wrapt.wrap_object(place.owner, place.attribute, SeatWrapper, (call, switch))
+        if seat.copies and not inspect.isclass(place.owner):
+            _wrap_copies(place.attribute, self._wrapper)
         if seat.overrides and inspect.isclass(place.owner):
             try:
                 self._overrides = _Overrides(place.owner, place.attribute, call, switch)
@@ -287,6 +294,15 @@ def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
     current: Any = _names(place.owner).get(place.attribute)
     if _is_live(current) and current._self_switch is switch:
         setattr(place.owner, place.attribute, current.__wrapped__)
+
+
+def _wrap_copies(attribute: str, wrapper: Any) -> None:
+    """Put a wrapper where modules hold the function itself; `restore_copies` undoes it."""
+    original = wrapper.__wrapped__
+    for module in list(sys.modules.values()):
+        names = _names(module)
+        if names.get(attribute) is original:
+            names[attribute] = wrapper
 
 
 def restore_copies(handles: Iterable[Handle]) -> None:

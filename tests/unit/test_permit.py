@@ -190,3 +190,37 @@ def test_a_seat_can_stand_on_an_attribute_that_the_constructor_sets():
     seat = Seat("fake_server", "Server.handlers", _patch.pass_through, install=lambda *_: list)
     assert find(seat, module) is not None
     assert find(Seat("fake_server", "Server.others", install=lambda *_: list), module) is None
+
+
+def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
+    """They get the wrapper, and the function again; what is another function stays."""
+    import sys
+
+    from otelhooks.instrumentation import _seat
+
+    def connect() -> str:
+        return "connected"
+
+    defining, copying, other = (type(hooks)(f"fake_{n}") for n in ("one", "two", "three"))
+    defining.connect = copying.connect = connect
+    other.connect = len
+    for module in (defining, copying, other):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    seen: list[str] = []
+
+    def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        seen.append("called")
+        return wrapped(*args, **kwargs)
+
+    seat = _seat.Seat("fake_one", "connect", wrapper, copies=True)
+    switch = _seat.Switch(lambda: otelhooks.errors.SeatError("never"))
+    switch.mode = _seat.GUARD
+    place = _seat.find(seat, defining)
+    assert place is not None
+    handle = _seat.Handle(seat, place, switch)
+    assert copying.connect() == defining.connect() == "connected"
+    assert seen == ["called", "called"]
+    assert other.connect is len
+    _seat.restore_copies([handle])
+    handle.undo()
+    assert copying.connect is defining.connect is connect
