@@ -127,7 +127,8 @@ class Handle:
     def _swap(self) -> None:
         """Make the present hooks and rules the ones that operations start with."""
         hooks = HookSet(r for _, found in self._hooks for r in found)
-        judges: tuple[Judge, ...] = (self._rules,) if self._rules.rules else ()
+        has_rules = bool(self._rules.rules) or self._rules.can_deny
+        judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()
         loaded = Loaded(hooks, judges, self._config.mode == semconv.MODE_MONITOR)
         rebuild(self._runtime, self._providers, self._rules, self._config)
         self._runtime.loaded = loaded

@@ -190,9 +190,7 @@ def _set_up(config: Config) -> Handle:
     instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
     _runtime.set_active(runtime)
     try:
-        strict = handle.is_strict(
-            Loaded(HookSet(r for _, found in hooks for r in found), (table,) if rules else ())
-        )
+        strict = handle.is_strict(Loaded(HookSet(r for _, found in hooks for r in found), (table,)))
         instrumentation.install(config.frameworks, strict=strict)
         handle._swap()
     except BaseException:

@@ -101,6 +101,7 @@ class PolicySet:
         rules: All rules, in load order.
         version: Content hash, 12 hexadecimal digits.
         can_deny: Whether some call can be denied or held up.
+        can_hide: Whether some tool's definition is kept from the model.
         needs_context: Whether rules read the operation's context. None does so far.
 
     Raises:
@@ -177,6 +178,7 @@ class PolicySet:
         self._index = Index(self.rules, servers)
         everything = (*self.rules, *self._fallback, *(s.rule for s in servers if s.is_limiting))
         self.can_deny = any(rule.can_deny for rule in everything)
+        self.can_hide = any(rule.hide for rule in everything)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
         for config in self.mcp_servers:
