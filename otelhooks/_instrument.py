@@ -188,11 +188,11 @@ def _set_up(config: Config) -> Handle:
             semconv.METRIC_AUDIT_SPOOLED, lambda: [(audit.spooled, {})] if audit.spooled else []
         )
     instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
+    handle._swap()  # before any seat is there: no call finds a runtime without its rules
     _runtime.set_active(runtime)
     try:
-        strict = handle.is_strict(Loaded(HookSet(r for _, found in hooks for r in found), (table,)))
+        strict = handle.is_strict(runtime.loaded)
         instrumentation.install(config.frameworks, strict=strict)
-        handle._swap()
     except BaseException:
         _runtime.set_active(None)
         instrumentation.uninstall()
