@@ -162,7 +162,8 @@ class Execution:
         mode = rt.spans_of(self.seat.framework)
         if mode == "off":
             return
-        attributes = dict(rt.spans.tool_template(call, op.agent, op.branch))
+        name, template = rt.spans.tool_template(call, op.agent, op.branch)
+        attributes = template.copy()
         session = op.session
         if session.id or session.user:
             attributes.update(rt.session_attributes(session))
@@ -198,7 +199,7 @@ class Execution:
             if outer is not None and current is not outer and not _same_trace(current, outer):
                 parent = trace.set_span_in_context(outer)
             span = rt.spans.start(
-                f"{semconv.OP_EXECUTE_TOOL} {call.name}",
+                name,
                 attributes,
                 parent,
                 start_ns=self.started_ns,

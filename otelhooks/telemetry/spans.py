@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -38,6 +38,10 @@ class _PinnedIds:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.pinned = threading.local()
+        self.generate_span_id: Callable[[], int] = inner.generate_span_id
+        # Newer SDKs ask this of every span.
+        if hasattr(inner, "is_trace_id_random"):
+            self.is_trace_id_random: Callable[[], bool] = inner.is_trace_id_random
 
     def generate_trace_id(self) -> int:
         """Return the pinned id, once, else a new one."""
@@ -46,10 +50,6 @@ class _PinnedIds:
             return self.inner.generate_trace_id()
         self.pinned.trace_id = 0
         return pinned
-
-    def generate_span_id(self) -> int:
-        """Return a new span id."""
-        return self.inner.generate_span_id()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -73,22 +73,26 @@ class Spans:
         if generator is not None:
             self._ids = _PinnedIds(generator)
             self.tracer.id_generator = self._ids  # type: ignore[attr-defined]  # SDK tracers only
-        self._tools: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+        self._tools: dict[tuple[str, str, str, str], tuple[str, dict[str, Any]]] = {}
 
-    def tool_template(self, call: Call, agent: str, branch: str) -> dict[str, Any]:
-        """Return the start attributes that all calls of a tool by an agent share; not to be changed."""
+    def tool_template(self, call: Call, agent: str, branch: str) -> tuple[str, dict[str, Any]]:
+        """Return what all spans of a tool's calls by an agent share: name and start attributes.
+
+        Made once; the attributes are not to be changed.
+        """
         key = (call.name, agent, branch, call.tool_type)
         template = self._tools.get(key)
         if template is None:
-            template = {
+            attributes = {
                 semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
                 semconv.GEN_AI_TOOL_NAME: call.name,
                 semconv.GEN_AI_TOOL_TYPE: call.tool_type,
             }
             if agent:
-                template[semconv.GEN_AI_AGENT_NAME] = agent
+                attributes[semconv.GEN_AI_AGENT_NAME] = agent
             if branch:
-                template[semconv.AGENT_BRANCH] = branch
+                attributes[semconv.AGENT_BRANCH] = branch
+            template = f"{semconv.OP_EXECUTE_TOOL} {call.name}", attributes
             if len(self._tools) < _MAX_TEMPLATES:
                 self._tools[key] = template
         return template
@@ -108,7 +112,7 @@ class Spans:
 
         Args:
             name: Span name.
-            attributes: All that samplers are to see.
+            attributes: All that samplers are to see; not copied.
             parent: Context that holds the parent; None for the current one.
             kind: INTERNAL for work in this process.
             links: To other traces.
@@ -117,12 +121,10 @@ class Spans:
         """
         if trace_id and self._ids is not None:
             self._ids.pinned.trace_id = trace_id
-        return self.tracer.start_span(
-            name, parent, kind, dict(attributes), list(links) or None, start_ns
-        )
+        return self.tracer.start_span(name, parent, kind, attributes, links, start_ns)
 
     def new_trace_id(self) -> int:
-        """Return an id for a trace whose first span is still to come; 0 where none can be pinned."""
+        """Return an id for a trace whose first span is to come; 0 where none can be pinned."""
         return self._ids.inner.generate_trace_id() if self._ids is not None else 0
 
 
@@ -154,6 +156,14 @@ def exemplar(span: Span | None) -> trace.SpanContext | None:
         return None
     context = span.get_span_context()
     return context if context.trace_flags.sampled else None
+
+
+def span_id_of(span: Span | None) -> str:
+    """Return a span's id: 16 hexadecimal digits, empty without a span."""
+    if span is None:
+        return ""
+    context = span.get_span_context()
+    return trace.format_span_id(context.span_id) if context.is_valid else ""
 
 
 def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | None:
