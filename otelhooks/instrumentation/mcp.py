@@ -43,38 +43,29 @@ SUPPORTED = ">=1.22,<3"
 def _transports() -> tuple[Seat, ...]:
     """Return the seats that learn what an application connects to; no call passes them."""
     stdio, url = _mcp_connections.connected_stdio, _mcp_connections.connected_url
-    places = (
-        ("mcp.client.stdio", "stdio_client", stdio, None, None),
-        ("mcp", "stdio_client", stdio, None, None),
-        ("mcp.client.client", "stdio_client", stdio, "2.1", None),
-        ("mcp.client.sse", "sse_client", url, None, None),
-        ("mcp.client.session_group", "sse_client", url, None, None),
-        ("mcp.client.streamable_http", "streamablehttp_client", url, None, "2"),
-        ("mcp.client.session_group", "streamablehttp_client", url, None, "2"),
-        ("mcp.client.streamable_http", "streamable_http_client", url, None, None),
-        ("mcp.client.session_group", "streamable_http_client", url, None, None),
-        ("mcp.client.client", "streamable_http_client", url, "2", None),
-        (
-            "mcp.shared.memory",
-            "create_client_server_memory_streams",
-            _mcp_connections.connected_memory,
-            None,
-            "2",
-        ),
-        ("mcp.shared.session", "BaseSession.__init__", _mcp_connections.made_session, None, "2"),
-        ("mcp.client.session", "ClientSession.__init__", _mcp_connections.made_session, "2", None),
-        (
-            "mcp.shared.jsonrpc_dispatcher",
-            "JSONRPCDispatcher.__init__",
-            _mcp_connections.made_dispatcher,
-            "2",
-            None,
-        ),
-        ("mcp.client.session", "ClientSession.initialize", _mcp_connections.initialized, None, "2"),
+    memory = _mcp_connections.connected_memory
+    functions = (
+        ("mcp.client.stdio", "stdio_client", stdio, None),
+        ("mcp.client.sse", "sse_client", url, None),
+        ("mcp.client.streamable_http", "streamablehttp_client", url, "2"),
+        ("mcp.client.streamable_http", "streamable_http_client", url, None),
+        ("mcp.shared.memory", "create_client_server_memory_streams", memory, "2"),
+    )
+    session, dispatcher = _mcp_connections.made_session, _mcp_connections.made_dispatcher
+    initialized = _mcp_connections.initialized
+    dispatchers = "mcp.shared.jsonrpc_dispatcher"
+    methods = (
+        ("mcp.shared.session", "BaseSession.__init__", session, None, "2"),
+        ("mcp.client.session", "ClientSession.__init__", session, "2", None),
+        (dispatchers, "JSONRPCDispatcher.__init__", dispatcher, "2", None),
+        ("mcp.client.session", "ClientSession.initialize", initialized, None, "2"),
     )
     return tuple(
+        Seat(module, target, wrapper, required=False, until=until, copies=True)
+        for module, target, wrapper, until in functions
+    ) + tuple(
         Seat(module, target, wrapper, required=False, since=since, until=until)
-        for module, target, wrapper, since, until in places
+        for module, target, wrapper, since, until in methods
     )
 
 

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import json
+import pathlib
+import socket
+import sys
+import threading
+import time
 from typing import Any
 
+import anyio
+import pydantic
 import pytest
+from opentelemetry import baggage
+from opentelemetry.context import attach, detach
 
 pytest.importorskip("mcp")
 
+from mcp import ClientSession, stdio_client  # copies, made before anything is instrumented
 from mcp import types as wire
 
+import otelhooks
+from otelhooks import hooks, policy, types
+from otelhooks.telemetry import semconv
 from tests.frameworks.contract import Contract, Path, World
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("mcp").split(".")[:2])
@@ -46,6 +60,11 @@ async def call_body(world: Any, name: str, arguments: Any) -> Any:
     return await returned if hasattr(returned, "__await__") else returned
 
 
+async def no_tools(context: Any, params: Any) -> Any:
+    """List nothing, as a handler of 2.x."""
+    return wire.ListToolsResult(tools=[])
+
+
 def make_lowlevel(world: Any, name: str = NAME) -> Any:
     """Return a server whose tools are the world's, in the low-level form."""
     from mcp.server.lowlevel import Server
@@ -61,10 +80,7 @@ def make_lowlevel(world: Any, name: str = NAME) -> Any:
                 )
             return wire.CallToolResult.model_validate({"content": [{"type": "text", "text": text}]})
 
-        async def on_list(context: Any, params: Any) -> Any:
-            return wire.ListToolsResult(tools=[])
-
-        return Server(name, on_call_tool=on_call, on_list_tools=on_list)
+        return Server(name, on_call_tool=on_call, on_list_tools=no_tools)
 
     server = Server(name)
 
@@ -248,3 +264,876 @@ class TestContract(Contract):
 
     framework = "mcp"
     paths = (*client_paths(), *server_paths())
+
+
+# -- server identity --------------------------------------------------------------------------
+
+SERVER = str(pathlib.Path(__file__).with_name("mcp_server.py"))
+
+
+def stdio(name: str, ran: pathlib.Path) -> Any:
+    from mcp import StdioServerParameters
+
+    return StdioServerParameters(command=sys.executable, args=[SERVER, name, str(ran)])
+
+
+def config(params: Any, name: str = "trusted") -> types.McpStdioServer:
+    return types.McpStdioServer(name=name, command=params.command, args=list(params.args))
+
+
+@contextlib.asynccontextmanager
+async def started(params: Any) -> Any:
+    """Start a server of its own process and give a session with it."""
+    async with stdio_client(params) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        yield session
+
+
+def run_once(params: Any, tool: str = "danger", **args: Any) -> str:
+    """Call one tool of a server of its own process."""
+
+    async def run() -> str:
+        async with started(params) as session:
+            return text_of(await session.call_tool(tool, args or {"path": "/etc"}))
+
+    return anyio.run(run)
+
+
+@pytest.fixture
+def ran(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where servers of their own process note which bodies ran."""
+    file = tmp_path / "ran"
+    file.write_text("")
+    return file
+
+
+@pytest.fixture
+def on(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Any:
+    """Instrument MCP alone, with rules."""
+
+    def instrument(*rules: Any, **settings: Any) -> otelhooks.Handle:
+        return otelhooks.instrument(
+            policies=rules,
+            frameworks=["mcp"],
+            tracer_provider=tracer_provider,
+            meter_provider=meter_provider,
+            logger_provider=logger_provider,
+            **settings,
+        )
+
+    return instrument
+
+
+def spans_of(exporter: Any) -> list[Any]:
+    return list(exporter.get_finished_spans())
+
+
+class TestServerIdentity:
+    """Whose tool it is: what the application wrote down, never what a server says."""
+
+    ONLY_TRUSTED = (policy.allow("trusted/*"), policy.deny_all())
+
+    def test_a_server_is_known_by_the_command_that_the_application_wrote_down(self, on, ran):
+        params = stdio("anything", ran)
+        on(*self.ONLY_TRUSTED, mcp_servers=[config(params)])
+        assert run_once(params) == "removed /etc"
+        assert ran.read_text() == "danger\n"
+
+    def test_a_server_that_calls_itself_by_a_trusted_name_is_not_that_server(self, on, ran):
+        trusted = config(stdio("anything", ran))
+        on(*self.ONLY_TRUSTED, mcp_servers=[trusted])
+        assert "Denied by policy" in run_once(stdio("trusted", ran))
+        assert ran.read_text() == ""
+
+    def test_a_server_in_this_process_with_a_trusted_name_is_not_that_server(self, on, ran):
+        trusted = config(stdio("anything", ran))
+        world = World()
+        server = make_server(world, "trusted")
+        on(*self.ONLY_TRUSTED, mcp_servers=[trusted])
+
+        async def run() -> Any:
+            async with connected(server) as client:
+                return await client.call_tool("danger", {"path": "/etc"})
+
+        assert "Denied by policy" in text_of(anyio.run(run))
+        assert world.ran == []
+
+    def test_a_name_that_a_server_gives_itself_matches_deny_rules(self, on, ran):
+        params = stdio("evil", ran)
+        on(policy.deny("evil/*", reason="not that one"), mcp_servers=[])
+        assert run_once(params) == "not that one"
+        assert ran.read_text() == ""
+
+    def test_rules_of_a_server_deny_when_the_connection_lost_its_name(self, on, ran):
+        params = stdio("anything", ran)
+        other = stdio("anything", ran).model_copy(update={"args": [SERVER, "x", str(ran), "y"]})
+        on(policy.deny("trusted/*", reason="closed"), mcp_servers=[config(other)])
+        assert run_once(params) == "closed"
+        assert ran.read_text() == ""
+
+    def test_two_names_for_one_command_are_told_apart_by_the_environment(self, on, ran):
+        params = stdio("anything", ran).model_copy(update={"env": {"WHO": "b"}})
+        configs = [
+            config(params, name).model_copy(update={"env": {"WHO": who}})
+            for name, who in (("one", "a"), ("two", "b"))
+        ]
+        on(policy.allow("two/*"), policy.deny_all(), mcp_servers=configs)
+        assert run_once(params) == "removed /etc"
+
+    def test_two_names_for_one_command_and_environment_are_no_name(self, on, ran):
+        params = stdio("anything", ran)
+        configs = [config(params, "one"), config(params, "two")]
+        on(policy.allow("two/*"), policy.deny_all(), mcp_servers=configs)
+        assert "Denied" in run_once(params)
+        assert ran.read_text() == ""
+
+    def test_streams_that_were_mixed_are_no_connection(self, on, ran):
+        from otelhooks.instrumentation._mcp_connections import peer_of
+
+        params = stdio("anything", ran)
+        on(policy.allow("trusted/*"), mcp_servers=[config(params)])
+
+        async def run() -> Any:
+            async with stdio_client(params) as one, stdio_client(params) as two:
+                mixed = ClientSession(one[0], two[1])
+                whole = ClientSession(*one)
+                return peer_of(mixed).connection, peer_of(whole).connection
+
+        mixed, whole = anyio.run(run)
+        assert mixed is None
+        assert whole is not None
+
+    def test_a_group_connects_under_the_name_that_the_application_wrote_down(self, on, ran):
+        from mcp import ClientSessionGroup
+
+        params = stdio("anything", ran)
+        on(policy.deny("trusted/danger", reason="closed"), mcp_servers=[config(params)])
+
+        async def run() -> list[str]:
+            async with ClientSessionGroup(
+                component_name_hook=lambda name, info: f"renamed_{name}"
+            ) as group:
+                await group.connect_to_server(params)
+                danger = await group.call_tool("renamed_danger", {"path": "/etc"})
+                safe = await group.call_tool("renamed_safe", {"x": 1})
+                return [text_of(danger), text_of(safe)]
+
+        assert anyio.run(run) == ["closed", "number 1"]
+        assert ran.read_text() == "safe\n"
+
+    @pytest.mark.skipif(VERSION < (2, 1), reason="`Client` takes no command in this version")
+    def test_a_client_made_of_parameters_is_known_by_them(self, on, ran):
+        from mcp import Client
+
+        params = stdio("anything", ran)
+        on(*self.ONLY_TRUSTED, mcp_servers=[config(params)])
+
+        async def run() -> str:
+            async with Client(params) as client:
+                return text_of(await client.call_tool("danger", {"path": "/etc"}))
+
+        assert anyio.run(run) == "removed /etc"
+
+    @pytest.mark.parametrize("who", ["trusted", "nobody"])
+    def test_a_server_is_known_by_its_address(self, on, ran, http_server, who):
+        url = http_server.url if who == "trusted" else "http://127.0.0.1:1/mcp"
+        configs = [types.McpStreamableHttpServer(name="trusted", url=url)]
+        own = policy.allow("files/*")  # the server, in this process too, judges by its own name
+        on(own, *self.ONLY_TRUSTED, mcp_servers=configs)
+        text = anyio.run(http_server.call, "danger", {"path": "/etc"})
+        assert text.startswith("removed" if who == "trusted" else "Denied by policy")
+
+    def test_a_tool_server_in_its_own_process_has_the_name_its_code_gave_it(self, on):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("files/safe"), policy.deny_all(), mcp_servers=[])
+
+        async def run() -> str:
+            return await direct_path_of(server)("safe", {"x": 1})
+
+        assert "number 1" in anyio.run(run)
+        assert world.bodies == ["safe"]
+
+
+class HttpServer:
+    """A server of this process behind a real port, in a thread of its own."""
+
+    def __init__(self, server: Any, port: int) -> None:
+        self.server = server
+        self.url = f"http://127.0.0.1:{port}/mcp"
+
+    async def call(self, name: str, args: dict[str, Any]) -> str:
+        from mcp.client import streamable_http
+
+        connect = (
+            getattr(streamable_http, "streamable_http_client", None)
+            or streamable_http.streamablehttp_client
+        )
+        async with connect(self.url) as streams, ClientSession(*streams[:2]) as session:
+            await session.initialize()
+            return text_of(await session.call_tool(name, args))
+
+
+@pytest.fixture
+def http_server() -> Any:
+    import uvicorn
+
+    world = World()
+    server = make_server(world)
+    app = server.streamable_http_app()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    run = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", ws="none"))
+    thread = threading.Thread(target=run.run, daemon=True)
+    thread.start()
+    while not run.started:
+        time.sleep(0.01)
+    found = HttpServer(server, port)
+    found.world = world
+    yield found
+    run.should_exit = True
+    thread.join(10)
+
+
+def direct_path_of(server: Any) -> Any:
+    """Return a function that asks a server object itself."""
+
+    async def call(name: str, args: dict[str, Any]) -> str:
+        try:
+            found = await server.call_tool(name, args)
+        except tool_error_class() as error:
+            return str(error)
+        blocks = found[0] if isinstance(found, tuple) else getattr(found, "content", found)
+        return "\n".join(block.text for block in blocks)
+
+    return call
+
+
+# -- attacks ----------------------------------------------------------------------------------
+
+
+class Fetching:
+    """An agent's tool `fetch`, whose body calls an MCP tool of the same name."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, str]] = []
+
+    async def fetch(self, url: str) -> str:
+        """Fetch an address."""
+        self.ran.append(("inner", url))
+        return url
+
+
+def evil(args: dict[str, Any]) -> bool:
+    return args["url"] == "http://evil"
+
+
+class TestAttacks:
+    """Ways round a seat; each is judged."""
+
+    def test_an_allowed_tool_calls_an_mcp_tool_of_its_name_with_other_arguments(self, on, exporter):
+        inner = Fetching()
+        server = make_named(inner.fetch, "fetch")
+        on(policy.deny("*/fetch", when=evil, reason="not there"), policy.allow("fetch"))
+
+        async def run() -> str:
+            async with connected(server) as client:
+
+                @otelhooks.tool
+                async def fetch(url: str) -> str:
+                    return text_of(await client.call_tool("fetch", {"url": "http://evil"}))
+
+                return await fetch("http://good")
+
+        assert anyio.run(run) == "not there"
+        assert inner.ran == []
+        decisions = [s.attributes[semconv.POLICY_DECISION] for s in spans_of(exporter)]
+        assert decisions == ["deny", "allow"]
+
+    def test_an_allowed_tool_calls_an_mcp_tool_of_its_name_with_the_same_arguments(self, on):
+        """No permit lies about before a plain tool's own body."""
+        inner = Fetching()
+        server = make_named(inner.fetch, "fetch")
+        on(policy.deny("*/fetch", reason="no servers"), policy.allow("fetch"))
+
+        async def run() -> str:
+            async with connected(server) as client:
+
+                @otelhooks.tool
+                async def fetch(url: str) -> str:
+                    return text_of(await client.call_tool("fetch", {"url": url}))
+
+                return await fetch("http://good")
+
+        assert anyio.run(run) == "no servers"
+        assert inner.ran == []
+
+    @pytest.mark.parametrize("again", [1, 2])
+    def test_a_tool_nested_in_itself_is_judged_each_time(self, on, exporter, again):
+        """With other arguments, and with the very same."""
+        judged: list[int] = []
+        ran: list[int] = []
+
+        @hooks.pre_tool_call_decide
+        def count(call: types.ToolCall) -> types.HookResult:
+            judged.append(call.args["x"])
+            return types.HookResult(allow=len(judged) < 3, message="too deep")
+
+        async def dig(x: int) -> str:
+            """Dig."""
+            ran.append(x)
+            async with connected(server) as client:
+                return text_of(await client.call_tool("dig", {"x": again}))
+
+        server = make_named(dig, "dig")
+        on(hooks=[count])
+
+        async def run() -> str:
+            async with connected(server) as client:
+                return text_of(await client.call_tool("dig", {"x": 1}))
+
+        assert "too deep" in anyio.run(run)
+        assert judged == [1, again, again]
+        assert ran == [1, again]
+        assert len(spans_of(exporter)) == 3
+        assert len({span.context.trace_id for span in spans_of(exporter)}) == 1
+
+    def test_a_tool_runs_itself_as_an_object(self, on):
+        """The body of a tool that was approved as a request holds no permit for `Tool.run`."""
+        judged: list[int] = []
+
+        def deny_second(args: dict[str, Any]) -> bool:
+            judged.append(args["x"])
+            return len(judged) > 1
+
+        async def dig(x: int) -> str:
+            """Dig."""
+            try:
+                return str(await server._tool_manager.list_tools()[0].run({"x": x}, None))
+            except tool_error_class() as error:
+                return str(error)
+
+        server = make_named(dig, "dig")
+        on(policy.deny("*/dig", when=deny_second, reason="once only"))
+
+        async def run() -> str:
+            async with connected(server) as client:
+                return text_of(await client.call_tool("dig", {"x": 1}))
+
+        assert "once only" in anyio.run(run)
+
+    def test_a_subclass_that_overrides_run_is_judged_once(self, on, exporter):
+        world = World()
+        server = make_server(world)
+        tool = next(t for t in server._tool_manager.list_tools() if t.name == "safe")
+
+        class Louder(type(tool)):
+            async def run(self, arguments: Any, context: Any = None, **rest: Any) -> Any:
+                return str(await super().run(arguments, context, **rest)).upper()
+
+        louder = Louder(**{name: getattr(tool, name) for name in type(tool).model_fields})
+        on(policy.deny("*/danger"))
+        assert "NUMBER 1" in anyio.run(louder.run, {"x": 1}, None)
+        assert [span.name for span in spans_of(exporter)] == ["execute_tool safe"]
+        otelhooks.uninstrument()
+        on(policy.deny("*/safe", reason="no"))
+        with pytest.raises(tool_error_class(), match="no"):
+            anyio.run(louder.run, {"x": 1}, None)
+
+    def test_servers_and_sessions_made_before_instrumenting_are_guarded(self, on):
+        world = World()
+        server = make_lowlevel(world)
+
+        async def run() -> str:
+            async with connected(server) as client:
+                on(policy.deny("*/danger", reason="late but sure"), mcp_servers=[])
+                return text_of(await client.call_tool("danger", {"path": "/etc"}))
+
+        assert anyio.run(run) == "late but sure"
+        assert world.ran == []
+
+
+def make_named(function: Any, name: str, server_name: str = "tools") -> Any:
+    """Return a server with one tool."""
+    world = type("Tools", (), {})()
+    server = make_server(world, server_name)
+    server.add_tool(function, name=name)
+    return server
+
+
+# -- the server's side ------------------------------------------------------------------------
+
+
+class TestServerSide:
+    """A server whose client is not instrumented, or lies elsewhere."""
+
+    def test_a_handler_denies_what_an_uninstrumented_client_sends(self, on, http_server, exporter):
+        """The client's seats are passed by; only the server's process has a policy."""
+        on(policy.deny("files/danger", reason="not here"), mcp_servers=[])
+        result = anyio.run(raw_http_call, http_server.url, "danger", {"path": "/etc"})
+        assert result["isError"] is True
+        assert result["content"][0]["text"] == "not here"
+        result = anyio.run(raw_http_call, http_server.url, "safe", {"x": 1})
+        assert result["content"][0]["text"] == "number 1 is 4711"
+        assert http_server.world.bodies == ["safe"]
+        assert [s.name for s in spans_of(exporter)] == ["execute_tool danger", "execute_tool safe"]
+
+    def test_a_redacted_result_still_fits_the_tools_schema(self, on, http_server):
+        @hooks.post_tool_call_transform
+        def redact(result: types.ToolResult) -> Any:
+            return str(result.result).replace("4711", "****")
+
+        on(hooks=[redact])
+        result = anyio.run(raw_http_call, http_server.url, "safe", {"x": 1})
+        assert result["content"][0]["text"] == "number 1 is ****"
+        assert result["structuredContent"] == {"result": "number 1 is ****"}
+        assert not result.get("isError")
+
+    def test_the_trace_of_a_client_goes_on_in_the_server(self, on, http_server, exporter):
+        on(policy.deny("something_else"))
+        trace_id, span_id = "ab" * 16, "cd" * 8
+        meta = {"traceparent": f"00-{trace_id}-{span_id}-01"}
+        anyio.run(raw_http_call, http_server.url, "safe", {"x": 1}, meta)
+        (span,) = spans_of(exporter)
+        assert f"{span.context.trace_id:032x}" == trace_id
+        assert f"{span.parent.span_id:016x}" == span_id
+        assert span.attributes[semconv.MCP_METHOD_NAME] == "tools/call"
+        assert span.attributes[semconv.MCP_PROTOCOL_VERSION]
+
+    @pytest.mark.skipif(not IS_2, reason="1.x has no spans of its own")
+    def test_the_packages_own_server_span_carries_the_verdict(
+        self, on, http_server, tracer_provider, exporter, monkeypatch
+    ):
+        import mcp.shared._otel as native
+
+        monkeypatch.setattr(native, "_tracer", tracer_provider.get_tracer("mcp-python-sdk"))
+        on(policy.deny("files/danger", reason="not here"), mcp_servers=[])
+        anyio.run(raw_http_call, http_server.url, "danger", {"path": "/etc"})
+        spans = [s for s in spans_of(exporter) if semconv.POLICY_DECISION in s.attributes]
+        (span,) = spans
+        assert span.name == "tools/call danger"
+        assert span.kind.name == "SERVER"
+        assert span.attributes[semconv.POLICY_DECISION] == "deny"
+        assert not [s for s in spans_of(exporter) if s.name.startswith("execute_tool")]
+
+
+async def raw_http_call(
+    url: str, name: str, args: dict[str, Any], meta: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Call a tool as a client that is not this package: one stateful session, by hand."""
+    import urllib.request
+
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+    def post(body: dict[str, Any]) -> tuple[Any, str]:
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=20) as response:
+            text = response.read().decode()
+            return response.headers, text
+
+    def talk() -> dict[str, Any]:
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "by hand", "version": "1"},
+        }
+        sent = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        found, _ = post(sent)
+        if found.get("mcp-session-id"):
+            headers["mcp-session-id"] = found["mcp-session-id"]
+        post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        params: dict[str, Any] = {"name": name, "arguments": args}
+        if meta is not None:
+            params["_meta"] = meta
+        _, text = post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+        data = [line[5:] for line in text.splitlines() if line.startswith("data:")] or [text]
+        return json.loads(data[-1])["result"]
+
+    return await anyio.to_thread.run_sync(talk)
+
+
+# -- telemetry --------------------------------------------------------------------------------
+
+
+def points(reader: Any, name: str) -> list[Any]:
+    data = reader.get_metrics_data()
+    return [
+        point
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name == name
+        for point in metric.data.data_points
+    ]
+
+
+class TestTelemetry:
+    """Attributes, durations, trace context."""
+
+    def test_one_span_a_call_with_mcp_attributes_and_both_durations(
+        self, on, exporter, metrics_reader
+    ):
+        world = World()
+        server = make_server(world)
+        on(policy.deny("something_else"))
+
+        async def run() -> None:
+            async with connected(server) as client:
+                await client.call_tool("safe", {"x": 1})
+                await client.call_tool("broken", {"x": 2})
+
+        anyio.run(run)
+        spans = {span.name: span for span in spans_of(exporter)}
+        assert len(spans_of(exporter)) == 2
+        safe, broken = spans["execute_tool safe"], spans["execute_tool broken"]
+        assert safe.attributes[semconv.MCP_METHOD_NAME] == "tools/call"
+        assert safe.attributes[semconv.MCP_PROTOCOL_VERSION]
+        assert broken.attributes[semconv.ERROR_TYPE] == "tool_error"
+        if not IS_2:
+            assert safe.attributes[semconv.JSONRPC_REQUEST_ID] == "1"
+        for side in (
+            semconv.METRIC_MCP_CLIENT_OPERATION_DURATION,
+            semconv.METRIC_MCP_SERVER_OPERATION_DURATION,
+        ):
+            found = points(metrics_reader, side)
+            assert sum(point.count for point in found) == 2
+            assert {p.attributes.get(semconv.ERROR_TYPE) for p in found} == {None, "tool_error"}
+
+    def test_a_jsonrpc_error_is_the_type_of_the_error(self, on, exporter, metrics_reader):
+        server = make_lowlevel(World())
+        on(policy.deny("something_else"))
+
+        async def run() -> None:
+            async with connected(server) as client:
+                params = wire.CallToolRequestParams(name="x", arguments={})
+                session = session_of(client)
+                request = wire.CallToolRequest(method="tools/call", params=params)
+                sent = request if IS_2 else wire.ClientRequest(request)
+                await session.send_request(sent, wire.CallToolResult)
+
+        if IS_2:
+            from mcp.shared.exceptions import MCPError
+
+            async def on_call(context: Any, params: Any) -> Any:
+                raise MCPError(-32001, "gone")
+
+            from mcp.server.lowlevel import Server
+
+            server = Server("x", on_call_tool=on_call, on_list_tools=no_tools)
+            error: Any = MCPError
+        else:
+            from mcp.shared.exceptions import McpError
+
+            async def handle(request: Any) -> Any:
+                raise McpError(wire.ErrorData(code=-32001, message="gone"))
+
+            server.request_handlers[wire.CallToolRequest] = handle
+            error = McpError
+        with pytest.raises(BaseException) as raised:  # noqa: PT011  # in a group, or not
+            anyio.run(run)
+        found = raised.value
+        while isinstance(getattr(found, "exceptions", None), tuple):
+            found = found.exceptions[0]
+        assert isinstance(found, error)
+        span = spans_of(exporter)[-1]
+        assert span.attributes[semconv.ERROR_TYPE] == "-32001"
+        assert span.attributes[semconv.RPC_RESPONSE_STATUS_CODE] == "-32001"
+
+    def test_the_trace_of_a_call_travels_in_meta_without_baggage(self, on, exporter, monkeypatch):
+        seen: list[dict[str, Any]] = []
+        server = make_lowlevel(World())
+        if IS_2:
+
+            async def on_call(context: Any, params: Any) -> Any:
+                seen.append(dict(context.meta or {}))
+                return wire.CallToolResult(content=[])
+
+            from mcp.server.lowlevel import Server
+
+            server = Server("x", on_call_tool=on_call, on_list_tools=no_tools)
+        else:
+
+            async def handle(request: Any) -> Any:
+                seen.append(dict(request.params.meta.model_extra or {}))
+                return wire.ServerResult(wire.CallToolResult(content=[]))
+
+            server.request_handlers[wire.CallToolRequest] = handle
+        on(policy.deny("something_else"))
+
+        async def run() -> None:
+            token = attach(baggage.set_baggage("secret", "1"))
+            async with connected(server, mode="legacy") as client:
+                await session_of(client).call_tool("x", {}, meta={"mine": "kept"})
+            detach(token)
+
+        anyio.run(run)
+        (meta,) = seen
+        (span,) = spans_of(exporter)
+        assert meta["mine"] == "kept"
+        if not IS_2:  # 2.x sends what its own propagation says
+            assert "baggage" not in meta
+            assert (
+                f"{span.context.trace_id:032x}-{span.context.span_id:016x}" in meta["traceparent"]
+            )
+
+
+# -- questions --------------------------------------------------------------------------------
+
+
+def make_asking(answers: list[Any]) -> Any:
+    """Return a server whose tool asks the user, and notes the answer."""
+    if IS_2:
+        from mcp.server.mcpserver import Context
+    else:
+        from mcp.server.fastmcp import Context
+
+    class Form(pydantic.BaseModel):
+        sure: bool
+        count: int = 1
+
+    async def ask(ctx: Context) -> str:  # type: ignore[valid-type]
+        """Ask."""
+        answer = await ctx.elicit("Are you sure?", Form)
+        answers.append(answer)
+        return answer.action
+
+    ask.__annotations__["ctx"] = Context
+    return make_named(ask, "ask")
+
+
+def call_ask(server: Any, **callbacks: Any) -> str:
+    async def run() -> str:
+        async with connected(server, mode="legacy", **callbacks) as client:
+            return text_of(await client.call_tool("ask", {}))
+
+    return anyio.run(run)
+
+
+class TestElicitation:
+    """A server asks the user: hooks answer, else the application does."""
+
+    def test_a_hook_answers_for_the_user(self, on, exporter, log_exporter):
+        answers: list[Any] = []
+        questions: list[str] = []
+
+        @hooks.on_interaction
+        def answer(spec: types.AskQuestionInteractionSpec) -> types.QuestionHookResult:
+            questions.extend(entry.question for entry in spec.questions)
+            sure = types.QuestionResponse(selected_option_ids=["true"])
+            count = types.QuestionResponse(freeform_response="3")
+            return types.QuestionHookResult(responses=[sure, count])
+
+        async def callback(context: Any, params: Any) -> Any:
+            raise AssertionError("the application is not asked")
+
+        server = make_asking(answers)
+        on(hooks=[answer])
+        assert call_ask(server, elicitation_callback=callback) == "accept"
+        assert answers[0].data.sure is True
+        assert answers[0].data.count == 3
+        assert [text.partition("?")[0] for text in questions] == ["Are you sure", "Are you sure"]
+        events = [r.log_record for r in log_exporter.get_finished_logs()]
+        (event,) = [e for e in events if e.event_name == semconv.EVENT_INTERACTION]
+        assert event.trace_id in {span.context.trace_id for span in spans_of(exporter)}
+
+    def test_without_an_answer_the_application_is_asked(self, on):
+        answers: list[Any] = []
+
+        @hooks.on_interaction
+        def nothing(spec: Any) -> None:
+            return None
+
+        async def callback(context: Any, params: Any) -> Any:
+            return wire.ElicitResult(action="accept", content={"sure": False, "count": 2})
+
+        server = make_asking(answers)
+        on(hooks=[nothing])
+        assert call_ask(server, elicitation_callback=callback) == "accept"
+        assert answers[0].data.count == 2
+
+    @pytest.mark.parametrize(
+        "result",
+        [
+            ValueError("the answerer is down"),
+            "yes",
+            types.QuestionHookResult(responses=[]),
+            types.QuestionHookResult(
+                responses=[
+                    types.QuestionResponse(freeform_response="perhaps"),
+                    types.QuestionResponse(skipped=True),
+                ]
+            ),
+            types.QuestionHookResult(
+                responses=[types.QuestionResponse(skipped=True) for _ in range(2)]
+            ),
+        ],
+        ids=["raises", "no answer", "too few", "not of the type", "required one skipped"],
+    )
+    def test_a_hook_that_fails_declines(self, on, result, caplog):
+        @hooks.on_interaction
+        def answer(spec: Any) -> Any:
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        async def callback(context: Any, params: Any) -> Any:
+            raise AssertionError("the application is not asked")
+
+        server = make_asking([])
+        on(hooks=[answer])
+        assert call_ask(server, elicitation_callback=callback) == "decline"
+
+    def test_a_hook_can_cancel(self, on):
+        @hooks.on_interaction
+        def answer(spec: Any) -> Any:
+            return types.QuestionHookResult(responses=[], cancelled=True)
+
+        async def callback(context: Any, params: Any) -> Any:
+            raise AssertionError("the application is not asked")
+
+        on(hooks=[answer])
+        assert call_ask(make_asking([]), elicitation_callback=callback) == "cancel"
+
+    @pytest.mark.skipif(not IS_2, reason="rounds came with 2.x")
+    def test_rounds_are_judged_each_on_one_span(self, on, exporter):
+        """The server's answer "I need input" ends a request, and not the call."""
+        from mcp import Client
+        from mcp.server.lowlevel import Server
+
+        judged: list[dict[str, Any]] = []
+        decided: list[str] = []
+        ran: list[Any] = []
+
+        async def on_call(context: Any, params: Any) -> Any:
+            ran.append(params.arguments)
+            if params.request_state is None:
+                ask = wire.ElicitRequest(
+                    params=wire.ElicitRequestFormParams(
+                        message="Sure?", requested_schema={"type": "object", "properties": {}}
+                    )
+                )
+                return wire.InputRequiredResult(input_requests={"q": ask}, request_state="s")
+            return wire.CallToolResult(content=[wire.TextContent(type="text", text="done")])
+
+        @hooks.pre_tool_call_decide
+        def decide(call: types.ToolCall) -> types.HookResult:
+            decided.append(call.name)
+            return types.HookResult()
+
+        def seen(args: dict[str, Any]) -> bool:
+            judged.append(args)
+            return False
+
+        async def callback(context: Any, params: Any) -> Any:
+            return wire.ElicitResult(action="accept", content={})
+
+        server = Server("x", on_call_tool=on_call, on_list_tools=no_tools)
+        on(policy.deny("*/t", when=seen), hooks=[decide])
+
+        async def run() -> str:
+            async with Client(server, elicitation_callback=callback) as client:
+                return text_of(await client.call_tool("t", {"x": 1}))
+
+        assert anyio.run(run) == "done"
+        assert ran == [{"x": 1}, {"x": 1}]
+        assert decided == ["t"]
+        assert judged == [{"x": 1}, {"x": 1}]
+        assert [span.name for span in spans_of(exporter)] == ["execute_tool t"]
+
+        forged: list[Any] = []
+
+        async def forge() -> None:
+            async with Client(server) as client:
+                forged.append(await client.session.call_tool("t", {"x": 2}, request_state="s"))
+
+        anyio.run(forge)
+        assert decided == ["t", "t"]
+
+
+# -- sampling ---------------------------------------------------------------------------------
+
+
+def make_sampling(said: list[Any]) -> Any:
+    """Return a server whose tool asks the client for a model call."""
+    if IS_2:
+        from mcp.server.mcpserver import Context
+    else:
+        from mcp.server.fastmcp import Context
+
+    async def ask(ctx: Context) -> str:  # type: ignore[valid-type]
+        """Ask."""
+        message = wire.SamplingMessage(
+            role="user", content=wire.TextContent(type="text", text="say hello")
+        )
+        try:
+            answer = await ctx.session.create_message([message], max_tokens=7)
+        except Exception as error:
+            said.append(error)
+            return f"refused: {error}"
+        said.append(answer)
+        return answer.content.text
+
+    ask.__annotations__["ctx"] = Context
+    return make_named(ask, "ask")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*deprecated.*")
+class TestSampling:
+    """A model call that a server asks its client for."""
+
+    async def model(self, context: Any, params: Any) -> Any:
+        self.asked = params
+        return wire.CreateMessageResult(
+            role="assistant",
+            content=wire.TextContent(type="text", text="hello"),
+            model="scripted",
+        )
+
+    def test_a_model_call_is_a_span_below_the_tool(self, on, exporter):
+        on(policy.deny("something_else"))
+        assert call_ask(make_sampling([]), sampling_callback=self.model) == "hello"
+        chat, tool = (span for span in spans_of(exporter) if span.name.split()[0] != "tools/call")
+        assert chat.name == "chat"
+        assert chat.attributes[semconv.GEN_AI_RESPONSE_MODEL] == "scripted"
+        assert chat.attributes[semconv.MCP_METHOD_NAME] == "sampling/createMessage"
+        assert chat.parent.span_id == tool.context.span_id
+
+    def test_a_denied_model_call_is_not_made(self, on):
+        @hooks.pre_model_call
+        def refuse(call: types.ModelCall) -> types.HookResult:
+            return types.HookResult(allow=False, message="no models for servers")
+
+        said: list[Any] = []
+        self.asked = None
+        on(hooks=[refuse])
+        text = call_ask(make_sampling(said), sampling_callback=self.model)
+        assert "no models for servers" in text
+        assert self.asked is None
+
+    def test_messages_and_answer_can_be_rewritten(self, on):
+        @hooks.pre_model_call
+        def rewrite(call: types.ModelCall) -> types.HookResult:
+            changed = call.messages[0].model_copy(
+                update={"content": wire.TextContent(type="text", text="be kind")}
+            )
+            return types.HookResult(modified_messages=[changed])
+
+        @hooks.post_model_call_transform
+        def shout(response: types.ModelResponse) -> Any:
+            return response.text.upper()
+
+        on(hooks=[rewrite, shout])
+        assert call_ask(make_sampling([]), sampling_callback=self.model) == "HELLO"
+        assert self.asked.messages[0].content.text == "be kind"
+
+    def test_an_error_of_the_client_goes_to_the_server_as_it_was(self, on, exporter):
+        async def broken(context: Any, params: Any) -> Any:
+            return wire.ErrorData(code=-32000, message="the model is gone")
+
+        said: list[Any] = []
+        on(policy.deny("something_else"))
+        assert "the model is gone" in call_ask(make_sampling(said), sampling_callback=broken)
+        assert said[0].error.code == -32000
+        chat = next(span for span in spans_of(exporter) if span.name == "chat")
+        assert chat.status.status_code.name == "ERROR"
