@@ -3,9 +3,9 @@
 The SDK keeps a tool's function in a field, so the class has nothing to wrap. The descriptor keeps
 the raw value where the field had it, in the instance's ``__dict__`` under the field's own name, and
 hands out a stand-in when the field is read: tools made before and after `instrument()` are the same
-to it, and after it is gone the instances are as if it had never been there. The SDK compares, copies
-and replaces what it reads, so the stand-in of an instance is one object, and writing it back writes
-the raw value.
+to it, and after it is gone the instances are as if it had never been there. The SDK compares,
+copies and replaces what it reads, so the stand-in of an instance is one object, and writing it back
+writes the raw value.
 """
 # pyright: basic
 

@@ -1,7 +1,7 @@
 """Read and write the model calls of the OpenAI Agents SDK, whichever provider makes them.
 
 The SDK asks one function for the model of each turn; what it gets is a stand-in whose two ways to
-call are the seat, so that models made before `instrument()`, subclasses and retries are all covered.
+call are the seat, so that models made before `instrument()`, subclasses and retries are covered.
 """
 # pyright: basic
 
@@ -21,7 +21,7 @@ from otelhooks.errors import Denied
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat, model
-from otelhooks.instrumentation._openai_agents_tools import read_arguments
+from otelhooks.instrumentation._openai_agents_calls import read_arguments
 from otelhooks.instrumentation._streams import astream
 
 __all__ = ["canned", "choose_model"]
@@ -216,21 +216,22 @@ def _usage(usage: Any) -> dict[str, int] | None:
     return {name: tokens for name, tokens in found.items() if tokens is not None}
 
 
+def _responses() -> Any:
+    """Return the types of the Responses API, which the SDK has imported."""
+    return sys.modules["openai.types.responses"]
+
+
 def message(text: str) -> Any:
     """Return a message of the assistant."""
-    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
-
-    part = ResponseOutputText(type="output_text", text=text, annotations=[])
-    return ResponseOutputMessage(
+    part = _responses().ResponseOutputText(type="output_text", text=text, annotations=[])
+    return _responses().ResponseOutputMessage(
         id="msg_otelhooks", type="message", role="assistant", status="completed", content=[part]
     )
 
 
 def function_call(call: types.ToolCall) -> Any:
     """Return a call of a function tool, as a model asks for it."""
-    from openai.types.responses import ResponseFunctionToolCall
-
-    return ResponseFunctionToolCall(
+    return _responses().ResponseFunctionToolCall(
         type="function_call",
         call_id=call.id or "call_otelhooks",
         name=str(call.name),
@@ -270,12 +271,10 @@ def _sdk_usage(usage: Any) -> Any:
 
 def events_of(answer: Any) -> list[Any]:
     """Return the events of a stream that tells an answer."""
-    from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent
-
     events: list[Any] = []
     for index, item in enumerate(answer.output):
         if _get(item, "type") == "message":
-            event = ResponseTextDeltaEvent(
+            event = _responses().ResponseTextDeltaEvent(
                 type="response.output_text.delta",
                 content_index=0,
                 output_index=index,
@@ -285,7 +284,7 @@ def events_of(answer: Any) -> list[Any]:
                 sequence_number=len(events),
             )
             events.append(event)
-    response = Response(
+    response = _responses().Response(
         id=answer.response_id or "resp_otelhooks",
         created_at=0,
         model="",
@@ -297,7 +296,7 @@ def events_of(answer: Any) -> list[Any]:
         usage=_response_usage(answer.usage),
     )
     events.append(
-        ResponseCompletedEvent(
+        _responses().ResponseCompletedEvent(
             type="response.completed", response=response, sequence_number=len(events)
         )
     )
@@ -305,9 +304,7 @@ def events_of(answer: Any) -> list[Any]:
 
 
 def _response_usage(usage: Any) -> Any:
-    from openai.types.responses import ResponseUsage
-
-    return ResponseUsage.model_construct(
+    return _responses().ResponseUsage.model_construct(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         total_tokens=usage.total_tokens,

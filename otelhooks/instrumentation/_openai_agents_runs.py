@@ -23,6 +23,9 @@ from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
 __all__ = ["run_agent", "stream_agent"]
 
 
+_PAUSED = "_otelhooks_session"
+
+
 class AgentsRun(RunRequest):
     """A run with what its seat needs to write it.
 
@@ -34,20 +37,30 @@ class AgentsRun(RunRequest):
 
     __slots__ = ("given", "has_session", "start")
 
-    def __init__(self, start: Any, given: Any, options: Mapping[str, Any], resumed: bool) -> None:
+    def __init__(
+        self, start: Any, given: Any, options: Mapping[str, Any], resumed: Any = None
+    ) -> None:
         super().__init__(
             start.name,
-            "" if resumed else prompt_of(given),
+            "" if resumed is not None else prompt_of(given),
             conversation=conversation_of(options),
-            is_resumed=resumed,
+            is_resumed=resumed is not None,
         )
         self.start = start
         self.given = given
         self.has_session = options.get("session") is not None
+        if resumed is not None:
+            self.session = getattr(resumed._context, _PAUSED, None)
 
     def written(self) -> Any:
         """Return the input, with the prompt that hooks wrote."""
         return with_prompt(self.given, self.prompt) if self.is_rewritten else self.given
+
+    def kept(self, result: Any) -> Any:
+        """Return a run's result; one that waits for approvals leads back to its conversation."""
+        if getattr(result, "interruptions", None):
+            setattr(result.context_wrapper, _PAUSED, self.session)
+        return result
 
 
 def prompt_of(given: Any) -> Any:
@@ -96,7 +109,8 @@ class _RunSeat(RunSeat):
 
     def continued(self, request: AgentsRun, raw: Any, reason: str) -> RunRequest | None:  # type: ignore[override]
         message = {"role": "user", "content": reason}
-        further = AgentsRun(raw.last_agent, None, {}, False)
+        further = AgentsRun(raw.last_agent, None, {})
+        further.session = request.session
         further.given = [message] if request.has_session else [*raw.to_input_list(), message]
         further.has_session = request.has_session
         return further
@@ -138,11 +152,11 @@ def run_agent(
         return wrapped(*args, **kwargs)
     start, given = _start(*args, **kwargs)
     options = {k: v for k, v in kwargs.items() if k not in ("starting_agent", "input")}
-    request = AgentsRun(start, given, options, _is_state(given))
+    request = AgentsRun(start, given, options, given if _is_state(given) else None)
 
     async def body(approved: AgentsRun) -> Any:
         with _answering(approved):
-            return await wrapped(approved.start, approved.written(), **options)
+            return approved.kept(await wrapped(approved.start, approved.written(), **options))
 
     return adrive(agent_run(rt, _RUN, request), body)
 
@@ -163,7 +177,7 @@ def stream_agent(
     if rt is None or args:
         return wrapped(*args, **kwargs)
     result = kwargs["streamed_result"]
-    resumed = bool(kwargs.get("is_resumed_state"))
+    resumed = kwargs.get("run_state") if kwargs.get("is_resumed_state") else None
     request = AgentsRun(kwargs["starting_agent"], kwargs["starting_input"], kwargs, resumed)
 
     async def body(approved: AgentsRun) -> Any:
@@ -172,6 +186,6 @@ def stream_agent(
             result.input = given
         with _answering(approved):
             await wrapped(**{**kwargs, "starting_input": given})
-        return result
+        return approved.kept(result)
 
     return adrive(agent_run(rt, _STREAM, request), body)

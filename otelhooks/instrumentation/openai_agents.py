@@ -7,13 +7,16 @@ Seats and what passes through them:
   and their resumption, and user code that calls ``tool.on_invoke_tool(...)``.
 - ``CustomTool.on_invoke_tool``, ``ShellTool.executor``, ``LocalShellTool.executor``,
   ``ApplyPatchTool.editor``: the built-in tools that run here.
-- ``execute_handoffs``: hand-offs.
+- ``ComputerAction.execute``: the computer tool.
+- ``execute_handoffs``, and under it ``Handoff.on_invoke_handoff``, which realtime sessions call
+  alone: hand-offs.
 - ``get_model``: model calls, streamed or not, one operation an attempt.
 - ``AgentRunner.run`` and ``start_streaming``: runs; ``run_sync`` is one of them.
 
 The model is told of a denied call by the call's output, as of any tool error. A refused run answers
-with the reason, by a canned model in the real runner; where the agent's answer has a type of the
-user's own, it raises `otelhooks.errors.Denied`.
+with the reason, by a canned model in the real runner. Three refusals raise
+`otelhooks.errors.Denied`, since there is no text that could tell them: of a run or model call whose
+answer has a type of the user's own, of the computer tool, of a hand-off in a realtime session.
 
 What cannot be done: tools that the provider runs are out of reach; a streamed run's text has gone
 out when `post_agent` hooks see it, so only ``final_output`` is theirs to change; the user's own
@@ -22,19 +25,22 @@ approvals (``needs_approval``) come before ours, since the SDK asks before it ca
 
 from __future__ import annotations
 
+from otelhooks.instrumentation._openai_agents_builtin import (
+    call_computer,
+    call_local_shell,
+    call_patch,
+    call_shell,
+    refuse_patch,
+)
 from otelhooks.instrumentation._openai_agents_fields import install_editor, install_function
+from otelhooks.instrumentation._openai_agents_handoffs import hand_off, invoke_handoff
 from otelhooks.instrumentation._openai_agents_models import choose_model
 from otelhooks.instrumentation._openai_agents_runs import run_agent, stream_agent
 from otelhooks.instrumentation._openai_agents_tools import (
     call_custom_tool,
     call_function_tool,
-    call_local_shell,
-    call_patch,
-    call_shell,
-    hand_off,
     note_failure,
     note_rejection,
-    refuse_patch,
     refuse_text,
 )
 from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
@@ -75,7 +81,9 @@ SEATS = (
     Seat(_TOOL, "ApplyPatchTool.editor", call_patch, install=install_editor, refuse=refuse_patch),
     Seat(_TOOL, "maybe_invoke_function_tool_failure_error_function", note_failure),
     Seat(_EXECUTION, "_execute_tool_input_guardrails", note_rejection, required=False),
+    Seat("agents.run_internal.tool_actions", "ComputerAction.execute", call_computer),
     Seat(_RESOLUTION, "execute_handoffs", hand_off),
+    Seat("agents.handoffs", "Handoff.on_invoke_handoff", invoke_handoff, install=install_function),
     Seat("agents.run_internal.run_loop", "get_model", choose_model),
     Seat(_RUN, "AgentRunner.run", run_agent, entry=True),
     Seat(_RUN, "AgentRunner.run_streamed", entry=True),
@@ -90,15 +98,6 @@ ADAPTER = Adapter(
             "hosted tools (web and file search, code interpreter, image generation, hosted MCP, "
             "hosted shell)",
             "they run at the provider; take them out of the tools before the model call",
-        ),
-        NotCovered(
-            "computer tool",
-            "a refusal has no text that would reach the model",
-            module="agents",
-            seats=(Seat("agents.run_internal.tool_actions", "ComputerAction.execute"),),
-        ),
-        NotCovered(
-            "hand-offs in realtime sessions", "they are made in the middle of a longer function"
         ),
         NotCovered("voice pipelines", "speech is no model call; the agents they run are covered"),
         NotCovered(

@@ -1,5 +1,5 @@
 """Prove a deny with the real OpenAI Agents SDK: a scripted agent, on its main paths."""
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
 

@@ -186,6 +186,8 @@ class Path:
         subagent: Name of the tool that starts the agent which plays the script.
         has_run: Whether a run seat is on the path; then all spans are one tree with its root.
         has_model: Whether a model seat is on the path.
+        pauses: Whether the run stops for the user's own approval and goes on: a tree each time,
+            linked to the one before.
         errors: ``told`` if the framework tells the model of a tool's exception, else ``raised``.
         refusals: ``answer`` if a refused run returns the reason, else ``raised``.
         chunks: As `build`, giving an iterator of the texts that a consumer sees, for streams.
@@ -202,6 +204,7 @@ class Path:
     subagent: str = ""
     has_run: bool = True
     has_model: bool = True
+    pauses: bool = False
     errors: str = "told"
     refusals: str = "answer"
     chunks: Callable[[World], Chunks] | None = None
@@ -321,8 +324,11 @@ class Seen:
         ]
         assert not orphans, f"orphans: {orphans} among {[span.name for span in self.spans]}"
         if path.has_run:
-            assert len(roots) == trees, [span.name for span in roots]
-            assert len({span.context.trace_id for span in self.spans}) == trees
+            first = [span for span in roots if not (path.pauses and span.links)]
+            assert len(first) == trees, [span.name for span in roots]
+            assert len({span.context.trace_id for span in self.spans}) == len(roots)
+            linked = {link.context.span_id for span in roots for link in span.links}
+            assert linked <= {span.context.span_id for span in roots}
         conformance.check_all(self.spans, self._reader.get_metrics_data())
         assert self.gaps() == 0
 

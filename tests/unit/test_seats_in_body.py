@@ -9,6 +9,7 @@ from otelhooks import hooks, types
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive
+from otelhooks.instrumentation._permit import Handoff
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
 from otelhooks.instrumentation._tool import ToolSeat, tool
 from otelhooks.telemetry import semconv
@@ -94,3 +95,61 @@ def test_the_body_gives_refusals_and_ready_answers_where_it_can(instrument, resu
     operation = agent_run(rt, Answering(), RunRequest("ops", "hello"))
     given = drive(operation, lambda request: (request.answer, request.refusal))
     assert given == (("ready", None) if field == "answer" else (None, "no"))
+
+
+class Outer(ToolSeat):
+    """A framework that hands its calls to a deeper seat and makes texts of failures."""
+
+    def handoff(self, call):
+        return Handoff("deeper", call.name)
+
+
+class Deeper(ToolSeat):
+    """A seat that sees whether a call failed."""
+
+    group = "deeper"
+
+    def error(self, call, raw):
+        return "the server says no"
+
+
+def test_a_failure_that_only_a_deeper_seat_sees_is_the_calls(instrument, exporter):
+    @hooks.on_tool_error
+    def recover(error: Exception):
+        return f"recovered from: {error}"
+
+    rt = instrument(recover)
+
+    def body(args):
+        return drive(tool(rt, Deeper(), Call("find", args)), lambda _: "shown as a result")
+
+    result = drive(tool(rt, Outer(), Call("find", {})), body)
+    assert result == "recovered from: the server says no"
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes[semconv.ERROR_TYPE] == semconv.ERROR_TOOL_ERROR
+
+
+class Interrupted(RunSeat):
+    """A framework whose runs may stop half way."""
+
+    def is_paused(self, request, raw):
+        return raw == "paused"
+
+
+def test_a_paused_run_goes_on_in_its_conversation_and_is_linked_to_it(instrument, exporter):
+    ended = []
+
+    @hooks.on_session_end
+    def end():
+        ended.append(True)
+
+    rt = instrument(end)
+    first = RunRequest("ops", "hello")
+    drive(agent_run(rt, Interrupted(), first), lambda request: "paused")
+    assert ended == []
+    second = RunRequest("ops", "", is_resumed=True)
+    second.session = first.session
+    drive(agent_run(rt, Interrupted(), second), lambda request: "done")
+    assert ended == [True]
+    paused, resumed = exporter.get_finished_spans()
+    assert [link.context for link in resumed.links] == [paused.context]
