@@ -8,7 +8,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 
 from otelhooks import types
-from otelhooks.hooks import points
+from otelhooks.hooks import results
 from otelhooks.hooks.context import OperationContext, current_branch
 from otelhooks.hooks.drive import Raised
 from otelhooks.instrumentation._drive import Body, Operation
@@ -49,7 +49,7 @@ def compaction(rt: Runtime, summary_of: Callable[[Any], str]) -> Operation:
             source=types.StepSource.SYSTEM,
             content=summary_of(raw),
         )
-        yield from points.inspect_point(found, context, step, rt.watch)
+        yield from results.inspect_point(found, context, step, rt.watch)
         if hooks.has_events:
             yield from rt.tell(hooks, "on_compaction", context, output=step)
     return raw

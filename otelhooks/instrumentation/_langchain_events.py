@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any
 
 from otelhooks.instrumentation import _langchain_models as models
-from otelhooks.instrumentation._model import ModelRequest, model
+from otelhooks.instrumentation._model import model
+from otelhooks.instrumentation._model_seat import ModelRequest
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._streams import astream, stream
 

@@ -14,7 +14,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks.hooks.context import current_branch
 from otelhooks.instrumentation._frames import Op, current_frame, current_scope
-from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat
+from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
 
@@ -25,6 +25,7 @@ __all__ = [
     "has_transform",
     "is_inside_model_call",
     "is_listened_to",
+    "is_streaming",
     "know_tools",
     "quiet",
     "read",
@@ -144,10 +145,11 @@ def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any])
     """Say whether tokens go to somebody while the model speaks."""
     if kwargs.get("stream") or getattr(chat_model, "streaming", None) is True:
         return True
-    return any(_is_streaming(handler) for handler in getattr(run_manager, "handlers", ()))
+    return any(is_streaming(handler) for handler in getattr(run_manager, "handlers", ()))
 
 
-def _is_streaming(handler: Any) -> bool:
+def is_streaming(handler: Any) -> bool:
+    """Say whether a callback handler passes on what it hears while it is said."""
     kinds = sys.modules.get("langchain_core.tracers._streaming")
     if kinds is None:
         return False
@@ -165,7 +167,7 @@ def quiet(run_manager: Any) -> Any:
     if run_manager is None:
         return None
     silent = copy.copy(run_manager)
-    silent.handlers = [h for h in run_manager.handlers if not _is_streaming(h)]
+    silent.handlers = [h for h in run_manager.handlers if not is_streaming(h)]
     is_async = type(run_manager).__name__.startswith("Async")
     for name in ("on_llm_new_token", "on_stream_event"):
         setattr(silent, name, _no_answer if is_async else _nothing)

@@ -35,6 +35,7 @@ from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._compaction import compaction
 from otelhooks.instrumentation._drive import adrive, drive
 from otelhooks.instrumentation._langchain_events import aevents, events
+from otelhooks.instrumentation._langchain_listeners import Listeners
 from otelhooks.instrumentation._langchain_runs import GraphRun
 from otelhooks.instrumentation._langchain_tools import (
     CANONICAL_TOOLS,
@@ -42,8 +43,10 @@ from otelhooks.instrumentation._langchain_tools import (
     refuse,
     refuse_async,
 )
-from otelhooks.instrumentation._model import ModelRequest, model
-from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+from otelhooks.instrumentation._langchain_uncovered import NOT_COVERED
+from otelhooks.instrumentation._model import model
+from otelhooks.instrumentation._model_seat import ModelRequest
+from otelhooks.instrumentation._patch import Adapter, Package, Seat
 from otelhooks.instrumentation._run import agent_run
 from otelhooks.instrumentation._streams import astream, stream
 from otelhooks.instrumentation._tool import tool
@@ -276,7 +279,7 @@ def stream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     run = GraphRun(instance, args, kwargs)
     items = stream(
         agent_run(rt, run, run.request),
-        run.inner(wrapped),
+        run.inner(rt, wrapped, Listeners.steps),
         final=list,
         chunks=run.chunks,
         holds_back=lambda: run.holds_back(rt),
@@ -292,7 +295,7 @@ def astream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     run = GraphRun(instance, args, kwargs)
     items = astream(
         agent_run(rt, run, run.request),
-        run.inner(wrapped),
+        run.inner(rt, wrapped, Listeners.asteps),
         final=list,
         chunks=run.chunks,
         holds_back=lambda: run.holds_back(rt),
@@ -340,15 +343,6 @@ def _core_seats(version: str) -> tuple[Seat, ...]:
     )
 
 
-def _refusing(
-    what: str, why: str, distribution: str, module: str, *targets: str, copied_to: str = ""
-) -> NotCovered:
-    """Return an entry for what refuses to work under a policy that can deny."""
-    places = [module, copied_to] if copied_to else [module]
-    seats = tuple(Seat(place, target) for place in places for target in targets)
-    return NotCovered(what, why, distribution=distribution, module=module, seats=seats)
-
-
 ADAPTER = Adapter(
     framework=FRAMEWORK,
     packages=(
@@ -382,59 +376,6 @@ ADAPTER = Adapter(
             ),
         ),
     ),
-    not_covered=(
-        NotCovered(
-            "`tool.func(...)` and `tool._run(...)`",
-            "user code that calls a tool's function itself calls a plain function",
-        ),
-        NotCovered("provider-side tools", "web search and the like run at the provider"),
-        NotCovered("completion models", "only chat models have a seat; they ask for no tools"),
-        _refusing(
-            "agents behind `RemoteGraph`",
-            "their tools run on a server",
-            "langgraph",
-            "langgraph.pregel.remote",
-            *(f"RemoteGraph.{name}" for name in ("stream", "astream", "invoke", "ainvoke")),
-        ),
-        _refusing(
-            "deep agents",
-            "their sub-agents and file tools are not tested yet",
-            "deepagents",
-            "deepagents.graph",
-            "create_deep_agent",
-            copied_to="deepagents",
-        ),
-        _refusing(
-            "swarms",
-            "their hand-offs are not tested yet",
-            "langgraph-swarm",
-            "langgraph_swarm.swarm",
-            "create_swarm",
-            copied_to="langgraph_swarm",
-        ),
-        _refusing(
-            "supervisors",
-            "their hand-offs are not tested yet",
-            "langgraph-supervisor",
-            "langgraph_supervisor.supervisor",
-            "create_supervisor",
-            copied_to="langgraph_supervisor",
-        ),
-        _refusing(
-            "the code interpreter",
-            "code that a model writes is not judged yet, only the tools that it calls",
-            "langchain-quickjs",
-            "langchain_quickjs.middleware",
-            "CodeInterpreterMiddleware.__init__",
-        ),
-        _refusing(
-            "chains and `AgentExecutor`",
-            "their runs have no seat yet",
-            "langchain-classic",
-            "langchain_classic.chains.base",
-            "Chain.invoke",
-            "Chain.ainvoke",
-        ),
-    ),
+    not_covered=NOT_COVERED,
     canonical_tools=CANONICAL_TOOLS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -273,8 +274,11 @@ def event_v3_tokens(world: World) -> Chunks:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is beta
             run = graph.stream_events(begin(prompt), version="v3")
-        for message in run.messages:
-            yield from (text for text in message.text if text)
+        try:
+            for message in run.messages:
+                yield from (text for text in message.text if text)
+        finally:
+            run.abort()
 
     return chunks
 
@@ -487,6 +491,12 @@ RAISED: Any = {"errors": "raised"}
 DIRECT: Any = {"errors": "raised", "has_run": False, "has_model": False}
 NO_SLOW = {"cancelled": "the tools of this path are functions"}
 WORKER: Any = {"around": ("ask_worker",), "subagent": "ask_worker", "errors": "raised"}
+TELLS_ALL = inspect.signature(ToolNode.__init__).parameters["handle_tool_errors"].default is True
+REACT_ERRORS = "told" if TELLS_ALL else "raised"  # the default changed within 1.0
+NO_MESSAGES = {
+    "ready_answer_at_pre_agent": "a graph without messages has no form for it",
+    "deny_at_pre_model_call": "the refusal of a model call is an answer here, that of a run is not",
+}
 NO_V3 = "" if at_least(CORE, "1.4.0") else "the third version of events came with core 1.4"
 
 PATHS = (
@@ -504,9 +514,9 @@ PATHS = (
     Path("agent-as-node", _invoked(_as_node), **RAISED),
     Path("tool-node", _invoked(_by_hand)),
     Path("tool-node-async", _ainvoked(_by_hand)),
-    Path("react-agent", _invoked(_react), **RAISED),
-    Path("retry-middleware", _invoked(_with_middleware), **RAISED),
-    Path("functional", build_functional, refusals="raised", **RAISED),
+    Path("react-agent", _invoked(_react), errors=REACT_ERRORS),
+    Path("retry-middleware", _invoked(_with_middleware)),
+    Path("functional", build_functional, refusals="raised", lacks=NO_MESSAGES, **RAISED),
     Path("subclass", _invoked(_with_tools_of(Plain)), **RAISED),
     Path("override-run", _invoked(_with_tools_of(OverridesRun)), **RAISED),
     Path("override-arun", _ainvoked(_with_tools_of(OverridesRun)), **RAISED),

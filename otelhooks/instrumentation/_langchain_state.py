@@ -1,0 +1,190 @@
+# pyright: basic, reportMissingImports=false
+"""What goes into a graph and what comes out of it: messages in states, commands and stream items.
+
+Everything here is a function of its arguments; inputs are the application's and never changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = [
+    "content_of",
+    "is_command",
+    "is_interrupted",
+    "is_same",
+    "last_message",
+    "only",
+    "prompt_of",
+    "refused_by_graph",
+    "replace",
+    "replace_values",
+    "text_of",
+    "tool_names",
+    "update_of",
+    "with_prompt",
+]
+
+_INTERRUPT = "__interrupt__"
+
+
+# -- the graph and its input ------------------------------------------------------------------
+
+
+def tool_names(graph: Any) -> list[str]:
+    """Return the names of the tools that the graph's own nodes run."""
+    found: list[str] = []
+    for node in graph.nodes.values():
+        bound = getattr(node, "bound", None)
+        for part in (bound, *getattr(bound, "steps", ())):
+            found += getattr(part, "tools_by_name", None) or ()
+    return found
+
+
+def is_command(value: Any) -> bool:
+    return type(value).__name__ == "Command" and hasattr(value, "resume")
+
+
+def update_of(value: Any) -> Any:
+    """Return what an input puts into the state; a command has that in an attribute."""
+    return getattr(value, "update", None) if is_command(value) else value
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _last_of_user(messages: list[Any]) -> int | None:
+    for index in range(len(messages) - 1, -1, -1):
+        item = messages[index]
+        role: Any = item[0] if isinstance(item, tuple) and item else None
+        if isinstance(item, Mapping):
+            role = item.get("role") or item.get("type")
+        elif not isinstance(item, tuple):
+            role = "user" if isinstance(item, str) else getattr(item, "type", None)
+        if role in ("user", "human"):
+            return index
+    return None
+
+
+def prompt_of(given: Any) -> tuple[bool, Any]:
+    """Return whether an input holds a message of the user, and what it says."""
+    messages = None if isinstance(given, (str, type(None))) else _get(given, "messages")
+    if isinstance(messages, str):
+        return True, messages
+    if messages is not None and not isinstance(messages, list):
+        messages = [messages]
+    index = _last_of_user(messages) if messages else None
+    if messages is None or index is None:
+        return False, given
+    item = messages[index]
+    if isinstance(item, str):
+        return True, item
+    return True, item[1] if isinstance(item, tuple) else _get(item, "content")
+
+
+def with_prompt(given: Any, prompt: Any) -> Any:
+    """Return an input whose last message of the user says something else."""
+    inside = update_of(given)
+    if not prompt_of(inside)[0]:
+        return prompt
+    if is_command(given):
+        return dataclasses.replace(given, update=with_prompt(inside, prompt))
+    messages = _get(inside, "messages")
+    if isinstance(messages, str):
+        return _set(inside, "messages", prompt)
+    many = list(messages) if isinstance(messages, list) else [messages]
+    index = _last_of_user(many) or 0
+    item = many[index]
+    if isinstance(item, (str, tuple)):
+        many[index] = prompt if isinstance(item, str) else (item[0], prompt)
+    else:
+        many[index] = _set(item, "content", prompt)
+    return _set(inside, "messages", many)
+
+
+def _set(value: Any, name: str, new: Any) -> Any:
+    """Return a copy with another value under a name."""
+    if isinstance(value, Mapping):
+        return {**value, name: new}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{name: new})
+    model: Any = value
+    return model.model_copy(update={name: new})
+
+
+# -- messages in what is streamed -------------------------------------------------------------
+
+
+def only(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:
+    return {key: values[key] for key in keys if key in values}
+
+
+def last_message(values: Any) -> Any:
+    messages = None if values is None or isinstance(values, str) else _get(values, "messages")
+    if isinstance(messages, list) and messages:
+        last = messages[-1]
+        return last if hasattr(last, "content") else None
+    return messages if hasattr(messages, "content") else None
+
+
+def text_of(message: Any) -> Any:
+    text = getattr(message, "text", None)
+    return str(text) if isinstance(text, str) else message.content
+
+
+def content_of(response: Any) -> Any:
+    return response if isinstance(response, (str, list)) else str(response)
+
+
+def is_same(message: Any, old: Any) -> bool:
+    if not hasattr(message, "content") or not hasattr(message, "type"):
+        return False
+    if message.id is not None and message.id == old.id:
+        return True
+    return bool(old.content) and message.content == old.content and message.type == old.type
+
+
+def replace(value: Any, old: Any, new: Any) -> Any:
+    """Return the same with one message replaced, however deep it lies."""
+    if isinstance(value, dict):
+        return {key: replace(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replace(item, old, new) for item in value]
+    if type(value) is tuple:
+        return tuple(replace(item, old, new) for item in value)
+    if is_same(value, old):
+        return value.model_copy(update={"content": new.content})
+    return value
+
+
+def replace_values(item: Any, old: Any, new: Any) -> Any:
+    """Return an item with other values, where the values as a whole are the answer."""
+    if item is old:
+        return new
+    if isinstance(item, dict) and "data" in item:
+        return {**item, "data": new} if item["data"] is old else item
+    if type(item) is tuple:
+        return tuple(new if part is old else part for part in item)
+    return item
+
+
+def is_interrupted(item: Any, mode: str, payload: Any) -> bool:
+    if isinstance(item, dict) and item.get("interrupts"):
+        return True
+    return mode in ("updates", "values") and isinstance(payload, dict) and _INTERRUPT in payload
+
+
+def refused_by_graph(items: list[Any]) -> Iterator[str]:
+    """Yield the ids of calls whose message says that they failed."""
+    stack: list[Any] = list(items)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Mapping):
+            stack.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            stack.extend(value)
+        elif getattr(value, "status", None) == "error" and getattr(value, "tool_call_id", None):
+            yield value.tool_call_id

@@ -1,0 +1,72 @@
+"""What of langchain's packages no seat guards, and what refuses under a policy therefore."""
+
+from __future__ import annotations
+
+from otelhooks.instrumentation._patch import NotCovered, Seat
+
+__all__ = ["NOT_COVERED"]
+
+
+def _refusing(
+    what: str, why: str, distribution: str, module: str, *targets: str, copied_to: str = ""
+) -> NotCovered:
+    """Return an entry for what refuses to work under a policy that can deny."""
+    places = [module, copied_to] if copied_to else [module]
+    seats = tuple(Seat(place, target) for place in places for target in targets)
+    return NotCovered(what, why, distribution=distribution, module=module, seats=seats)
+
+
+NOT_COVERED = (
+    NotCovered(
+        "`tool.func(...)` and `tool._run(...)`",
+        "user code that calls a tool's function itself calls a plain function",
+    ),
+    NotCovered("provider-side tools", "web search and the like run at the provider"),
+    NotCovered("completion models", "only chat models have a seat; they ask for no tools"),
+    _refusing(
+        "agents behind `RemoteGraph`",
+        "their tools run on a server",
+        "langgraph",
+        "langgraph.pregel.remote",
+        *(f"RemoteGraph.{name}" for name in ("stream", "astream", "invoke", "ainvoke")),
+    ),
+    _refusing(
+        "deep agents",
+        "their sub-agents and file tools are not tested yet",
+        "deepagents",
+        "deepagents.graph",
+        "create_deep_agent",
+        copied_to="deepagents",
+    ),
+    _refusing(
+        "swarms",
+        "their hand-offs are not tested yet",
+        "langgraph-swarm",
+        "langgraph_swarm.swarm",
+        "create_swarm",
+        copied_to="langgraph_swarm",
+    ),
+    _refusing(
+        "supervisors",
+        "their hand-offs are not tested yet",
+        "langgraph-supervisor",
+        "langgraph_supervisor.supervisor",
+        "create_supervisor",
+        copied_to="langgraph_supervisor",
+    ),
+    _refusing(
+        "the code interpreter",
+        "code that a model writes is not judged yet, only the tools that it calls",
+        "langchain-quickjs",
+        "langchain_quickjs.middleware",
+        "CodeInterpreterMiddleware.__init__",
+    ),
+    _refusing(
+        "chains and `AgentExecutor`",
+        "their runs have no seat yet",
+        "langchain-classic",
+        "langchain_classic.chains.base",
+        "Chain.invoke",
+        "Chain.ainvoke",
+    ),
+)
