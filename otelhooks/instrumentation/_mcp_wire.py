@@ -17,6 +17,8 @@ from opentelemetry import propagate
 from otelhooks.telemetry import semconv
 
 __all__ = [
+    "blocks_of",
+    "content_value",
     "copy_request",
     "error_class",
     "error_of",

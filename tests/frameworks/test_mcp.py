@@ -1137,3 +1137,17 @@ class TestSampling:
         assert said[0].error.code == -32000
         chat = next(span for span in spans_of(exporter) if span.name == "chat")
         assert chat.status.status_code.name == "ERROR"
+
+
+# -- proof ------------------------------------------------------------------------------------
+
+
+def test_the_proof_holds_while_otelhooks_is_on_and_only_then(on):
+    from otelhooks.instrumentation.prove_mcp import prove
+
+    on()
+    proof = prove()
+    assert proof.proved, proof.paths
+    assert len(proof.paths) == 6
+    otelhooks.uninstrument()
+    assert not prove().proved
