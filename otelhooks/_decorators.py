@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast, get_type_hints, overload
+from typing import Any, NamedTuple, TypeVar, cast, get_type_hints, overload
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import Operation, adrive, drive
-from otelhooks.instrumentation._frames import Session, current_frame, current_scope
+from otelhooks.instrumentation._frames import Session, current_frame
 from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._model import model as model_operation
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
@@ -27,7 +27,23 @@ from otelhooks.instrumentation._tool import tool as tool_operation
 __all__ = ["agent", "model_call", "tool"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], tuple[Operation, Callable[[Any], Any]]]
+
+
+class _Opened(NamedTuple):
+    """A call as an operation.
+
+    Attributes:
+        operation: Not started.
+        body: The user's function, as one of what was approved.
+        holds_back: Whether a generator's items must wait for hooks; asked after the decision.
+    """
+
+    operation: Operation
+    body: Callable[[Any], Any]
+    holds_back: Callable[[], bool]
+
+
+Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], _Opened]
 
 
 def _wrap(function: F, open_operation: Open) -> F:
@@ -48,8 +64,8 @@ def _wrap(function: F, open_operation: Open) -> F:
                 async for item in function(*args, **kwargs):
                     yield item
                 return
-            operation, body = open_operation(rt, args, kwargs)
-            items = astream(operation, body, final=list, chunks=_as_items, holds_back=_holds_back)
+            operation, body, holds_back = open_operation(rt, args, kwargs)
+            items = astream(operation, body, final=list, chunks=_as_items, holds_back=holds_back)
             try:
                 async for item in items:
                     yield item
@@ -64,8 +80,8 @@ def _wrap(function: F, open_operation: Open) -> F:
             rt = _runtime.active()
             if rt is None:
                 return (yield from function(*args, **kwargs))
-            operation, body = open_operation(rt, args, kwargs)
-            yield from stream(operation, body, final=list, chunks=_as_items, holds_back=_holds_back)
+            operation, body, holds_back = open_operation(rt, args, kwargs)
+            yield from stream(operation, body, final=list, chunks=_as_items, holds_back=holds_back)
             return None
 
         wrapper = generator
@@ -76,7 +92,7 @@ def _wrap(function: F, open_operation: Open) -> F:
             rt = _runtime.active()
             if rt is None:
                 return await function(*args, **kwargs)
-            return await adrive(*open_operation(rt, args, kwargs))
+            return await adrive(*open_operation(rt, args, kwargs)[:2])
 
         wrapper = coroutine
     else:
@@ -86,7 +102,7 @@ def _wrap(function: F, open_operation: Open) -> F:
             rt = _runtime.active()
             if rt is None:
                 return function(*args, **kwargs)
-            return drive(*open_operation(rt, args, kwargs))
+            return drive(*open_operation(rt, args, kwargs)[:2])
 
         wrapper = plain
     return cast("F", wrapper)
@@ -96,13 +112,12 @@ def _as_items(result: Any) -> list[Any]:
     return result if isinstance(result, list) else [result]  # pyright: ignore[reportUnknownVariableType]
 
 
-def _holds_back() -> bool:
-    """Say whether a transform of results is there, so that items must wait for it."""
-    rt = _runtime.active()
-    if rt is None:
-        return False
-    hooks, _ = rt.in_force(current_scope(), "")
-    return bool(hooks.at("post_tool_call").transformers)
+def _joined(raw: Any) -> Any:
+    """Return the text of a generator's items, if they are texts."""
+    items = cast("list[Any]", raw) if isinstance(raw, list) else []
+    if items and all(isinstance(item, str) for item in items):
+        return "".join(items)
+    return raw
 
 
 # -- tool -------------------------------------------------------------------------------------
@@ -231,9 +246,7 @@ def tool(
         called = name or function.__name__
         description = inspect.getdoc(function)
 
-        def open_operation(
-            rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]
-        ) -> tuple[Operation, Callable[[Any], Any]]:
+        def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Opened:
             call = Call(
                 called, parameters.read(args, kwargs), server=server, description=description
             )
@@ -242,7 +255,7 @@ def tool(
                 positional, by_name = parameters.write(approved)
                 return function(*positional, **by_name)
 
-            return tool_operation(rt, _TOOL_SEAT, call), body
+            return _Opened(tool_operation(rt, _TOOL_SEAT, call), body, lambda: call.holds_back)
 
         return _wrap(function, open_operation)
 
@@ -257,6 +270,9 @@ class _FunctionAgent(RunSeat):
 
     def answered(self, request: RunRequest, response: Any) -> Any:
         return response
+
+    def response(self, request: RunRequest, raw: Any) -> Any:
+        return _joined(raw)
 
 
 _AGENT_SEAT = _FunctionAgent()
@@ -284,9 +300,7 @@ def agent(name: str) -> Callable[[F], F]:
         signature = inspect.signature(function)
         first = next(iter(signature.parameters), None)
 
-        def open_operation(
-            rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]
-        ) -> tuple[Operation, Callable[[Any], Any]]:
+        def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Opened:
             bound = signature.bind(*args, **kwargs)
             prompt = bound.arguments.get(first, "") if first is not None else ""
             request = RunRequest(name, prompt)
@@ -296,7 +310,7 @@ def agent(name: str) -> Callable[[F], F]:
                     bound.arguments[first] = approved.prompt
                 return function(*bound.args, **bound.kwargs)
 
-            return agent_run(rt, _AGENT_SEAT, request), body
+            return _Opened(agent_run(rt, _AGENT_SEAT, request), body, lambda: request.holds_back)
 
         return _wrap(function, open_operation)
 
@@ -310,8 +324,7 @@ class _FunctionModel(ModelSeat):
     framework = "otelhooks"
 
     def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
-        if isinstance(raw, list):
-            raw = "".join(str(item) for item in cast("list[Any]", raw))
+        raw = _joined(raw)
         if isinstance(raw, types.ModelResponse):
             usage = raw.usage.model_dump(exclude_none=True) if raw.usage is not None else None
             calls = [(call.id or "", str(call.name), call.args) for call in raw.tool_calls]
@@ -385,29 +398,30 @@ def model_call(
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         names = list(signature.parameters)
+        is_stream = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
         place = "messages" if "messages" in names else (names[0] if names else None)
 
-        def open_operation(
-            rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]
-        ) -> tuple[Operation, Callable[[Any], Any]]:
+        def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Opened:
             bound = signature.bind(*args, **kwargs)
             given = bound.arguments.get(place) if place is not None else None
             request = ModelRequest(
                 str(bound.arguments.get("model") or model),
                 given if isinstance(given, list) else [given],
                 provider=provider,
+                stream=is_stream,
                 tools=bound.arguments.get("tools") or (),
             )
 
             def body(approved: ModelRequest) -> Any:
                 if approved.is_rewritten and place is not None:
-                    as_list = isinstance(given, list)
-                    bound.arguments[place] = approved.messages if as_list else approved.messages[0]
+                    as_one = not isinstance(given, list) and len(approved.messages) == 1
+                    bound.arguments[place] = approved.messages[0] if as_one else approved.messages
                     if "tools" in bound.arguments:
                         bound.arguments["tools"] = approved.tools
                 return function(*bound.args, **bound.kwargs)
 
-            return model_operation(rt, _MODEL_SEAT, request), body
+            operation = model_operation(rt, _MODEL_SEAT, request)
+            return _Opened(operation, body, lambda: request.holds_back)
 
         return _wrap(function, open_operation)
 

@@ -24,6 +24,7 @@ from otelhooks.instrumentation._frames import (
     with_scope,
 )
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
+from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.telemetry import semconv
 
@@ -118,26 +119,43 @@ def session(
     """
     found, judges = _added(hooks, policies)
     rt = _runtime.active()
-    if rt is None:
-        opened = Session(id, user)
-    else:
-        opened = rt.sessions.get(id) if id else Session()
-        opened.user, opened.attributes = user, None
-    if rt is not None and trace == "single" and rt.spans_of("") != "off":
+    opened = rt.sessions.get(id) if rt is not None and id else Session(id, user)
+    with opened.lock:
+        opened.entered += 1
+        is_outermost = opened.entered == 1
+        if user:
+            opened.user, opened.attributes = user, None
+    inner = Scope(current_scope(), found, judges, opened)
+    if rt is not None and is_outermost and trace == "single" and rt.spans_of("") != "off":
         opened.span = rt.spans.start("session", rt.session_attributes(opened), None)
     try:
-        with _in_scope(Scope(current_scope(), found, judges, opened)):
+        with _in_scope(inner):
+            if rt is not None and drive(rt.begin_session(opened, inner)):
+                rt.session_event(opened, semconv.EVENT_SESSION_START, "session_start", None)
             yield opened.context
     finally:
-        if rt is not None:
-            rt.sessions.end(id)
-            rt.end_session(opened)
-        if opened.span is not None:
-            opened.span.end()
+        with opened.lock:
+            opened.entered -= 1
+            is_over = opened.entered == 0
+        if is_over:
+            _end(rt, opened)
+
+
+def _end(rt: Runtime | None, session: Session) -> None:
+    """End a conversation once no block runs it any more."""
+    if rt is not None:
+        rt.sessions.end(session.id)
+        rt.end_session(session)
+    if session.span is not None:
+        session.span.end()
+        session.span = None
 
 
 class _HandWritten(RunSeat):
     framework = "otelhooks"
+
+    def answered(self, request: RunRequest, response: Any) -> Any:
+        return response
 
 
 class turn:
@@ -152,6 +170,7 @@ class turn:
     Attributes:
         prompt: The message as hooks left it.
         result: The answer as hooks left it; after the block.
+        is_answered: Whether a hook had a ready answer: then there is nothing left to do.
 
     Raises:
         Denied: Policy refuses the message; the block does not run.
@@ -167,13 +186,15 @@ class turn:
     def __init__(self, prompt: Any, *, agent: str = "") -> None:
         self.prompt = prompt
         self.result: Any = None
+        self.is_answered = False
         self._agent = agent
         self._split: Split | None = None
         self._token: Any = None
 
     def answer(self, text: Any) -> None:
-        """Hand in the answer."""
-        self.result = text
+        """Hand in the answer; a hook's ready answer stays."""
+        if not self.is_answered:
+            self.result = text
 
     def _open(self) -> Split | None:
         rt = _runtime.active()
@@ -185,6 +206,7 @@ class turn:
     def _enter(self, split: Split) -> None:
         if not split.proceeds:  # a hook had a ready answer, or denied
             self.result = split.finish(None)
+            self.is_answered = True
             return
         self.prompt = split.value.prompt
         self._token = otel_context.attach(split.context)  # type: ignore[arg-type]
@@ -260,7 +282,7 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
         return "allow", given, ""
     context = current_context() or rt.outside.context
     hooks, _ = rt.in_force(current_scope(), "")
-    rt.events.emit(semconv.OWN_PREFIX + name, 9, {}, context=None)
+    rt.events.emit(name, 9, {}, context=None)
     if hooks.has_events:
         drive(rt.tell(hooks, name, context, input=given))
     return "allow", given, ""

@@ -274,28 +274,28 @@ def _adapt(function: Callable[..., Any], takes_data: bool) -> Callable[[HookCont
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     context = next((p for p in parameters if _is_context(p)), None)
-    only_context = context is not None and len(parameters) == 1
+    takes_data = takes_data and (context is None or len(parameters) > 1)
+    comes_first = (
+        context is not None
+        and context is parameters[0]
+        and context.kind is not context.KEYWORD_ONLY
+    )
+    by_name = context.name if context is not None and not comes_first else None
     try:
-        if not takes_data or only_context:
-            signature.bind(*([object()] if context else []))
-        elif context is None:
-            signature.bind(object())
-        elif context is parameters[0] and context.kind is not context.KEYWORD_ONLY:
-            signature.bind(object(), object())
-        else:
-            signature.bind(object(), **{context.name: object()})
+        signature.bind(
+            *[None] * (comes_first + takes_data), **({} if by_name is None else {by_name: None})
+        )
     except TypeError as error:
         name = getattr(function, "__name__", repr(function))
         msg = f"Invalid signature for hook '{name}': {error}"
         raise TypeError(msg) from error
-    if context is None:
+    if comes_first:
+        return function if takes_data else lambda ctx, _: function(ctx)
+    if by_name is None:
         return (lambda _, data: function(data)) if takes_data else (lambda _, __: function())
-    if not takes_data or only_context:
-        return lambda ctx, _: function(ctx)
-    if context is parameters[0] and context.kind is not context.KEYWORD_ONLY:
-        return function
-    name = context.name
-    return lambda ctx, data: function(data, **{name: ctx})
+    if takes_data:
+        return lambda ctx, data: function(data, **{by_name: ctx})
+    return lambda ctx, _: function(**{by_name: ctx})
 
 
 class FunctionHook:

@@ -65,6 +65,7 @@ class Call:
             say ``_OTHER``.
         version: Counts changes of value of the arguments.
         place: Keyword arguments that tell a record where it was made.
+        holds_back: Whether the items of a generator tool must wait for a hook that may change them.
         op: The operation that carries it, where there is one.
     """
 
@@ -77,6 +78,7 @@ class Call:
         "claimed_server",
         "description",
         "foreign",
+        "holds_back",
         "id",
         "is_known",
         "kind",
@@ -127,6 +129,7 @@ class Call:
         self.is_known = is_known
         self.version = 0
         self.place: dict[str, Any] | None = None
+        self.holds_back = False
         self.op: Any = None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None

@@ -154,6 +154,15 @@ class HookContext(state.StateStore):
         """Fill what the layer knows by itself; for the pipeline."""
         self._facts.update(facts)
 
+    def known(self, key: str) -> str:
+        """Return what is known of the layer, whatever hooks have set; empty if nothing is."""
+        context: HookContext | None = self
+        while context is not None:
+            if key in context._facts:
+                return context._facts[key]
+            context = context.parent
+        return ""
+
     def know_trace(self, trace_id: str | Callable[[], str]) -> None:
         """Say which trace the layer lies in, or how to find out; for the pipeline."""
         self._trace_id = trace_id

@@ -23,12 +23,27 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
-__all__ = ["ESCAPING", "Raised", "Run", "arun", "can_suspend", "drive", "escapes", "run"]
+__all__ = [
+    "ESCAPING",
+    "Raised",
+    "Run",
+    "adrive",
+    "arun",
+    "astep",
+    "can_suspend",
+    "drive",
+    "escapes",
+    "run",
+    "step",
+]
 
 T = TypeVar("T")
 
 ESCAPING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 """Exceptions that are no answer of a hook: the caller is being stopped."""
+
+_TIDY_UP_S = 5.0
+"""Longest run, in seconds, of each hook that is left once the caller is being cancelled."""
 
 _INSIDE_LOOP_S = 5.0
 """Longest wait, in seconds, in a thread whose own event loop is running meanwhile."""
@@ -69,11 +84,14 @@ class Run:
 
 
 def escapes(error: BaseException) -> bool:
-    """Say whether an exception must go on up, whatever raised it."""
+    """Say whether an exception must go on up, whatever raised it, alone or in a group."""
     if isinstance(error, Exception):
         return False
     trio = sys.modules.get("trio")
-    return isinstance(error, ESCAPING) or (trio is not None and isinstance(error, trio.Cancelled))
+    if isinstance(error, ESCAPING) or (trio is not None and isinstance(error, trio.Cancelled)):
+        return True
+    inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return any(map(escapes, inner))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -90,32 +108,80 @@ def can_suspend(awaitable: Any) -> bool:
 
 def drive(generator: Generator[Run, Any, T]) -> T:
     """Run a generator to its end from a plain function."""
-    try:
-        effect = next(generator)
-        while True:
-            effect = generator.send(run(effect))
-    except StopIteration as stop:
-        return stop.value
+    return step(generator, None)[1]
 
 
 async def adrive(generator: Generator[Run, Any, T]) -> T:
     """Run a generator to its end from a coroutine."""
+    return (await astep(generator, None))[1]
+
+
+def step(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
+    """Send a value into a generator, and run what it asks for until it ends or wants more.
+
+    Where the caller is being stopped while a hook runs, the generator is told, so that what it has
+    opened gets its end.
+
+    Args:
+        generator: Yields `Run` for what is run here, and anything else for what is not.
+        value: What it waits for; None to start it.
+
+    Returns:
+        True and what it returned, or False and what it yielded that is no `Run`.
+    """
+    send: Callable[[Any], Any] = generator.send
     try:
-        effect = next(generator)
         while True:
-            effect = generator.send(await arun(effect))
+            effect = send(value)
+            if type(effect) is not Run:
+                return False, effect
+            send = generator.send
+            try:
+                value = run(effect)
+            except BaseException as error:  # raised again by the generator
+                send, value = generator.throw, error
     except StopIteration as stop:
-        return stop.value
-    finally:
-        generator.close()
+        return True, stop.value
+
+
+async def astep(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
+    """Do what `step` does, from a coroutine.
+
+    Once the caller is being cancelled, what is left to run is shielded for a few seconds.
+    """
+    is_stopping = type(value) is Raised and escapes(value.error)
+    send: Callable[[Any], Any] = generator.send
+    try:
+        while True:
+            effect = send(value)
+            if type(effect) is not Run:
+                return False, effect
+            send = generator.send
+            try:
+                value = await (_shielded(effect) if is_stopping else arun(effect))
+            except GeneratorExit:  # this coroutine is being closed: nothing can be awaited any more
+                generator.close()
+                raise
+            except BaseException as error:  # raised again by the generator
+                send, value, is_stopping = generator.throw, error, True
+    except StopIteration as stop:
+        return True, stop.value
+
+
+async def _shielded(effect: Run) -> Any:
+    import anyio
+
+    value: Any = Raised(TimeoutError("no time left to tidy up"))
+    with anyio.move_on_after(_TIDY_UP_S, shield=True):
+        value = await arun(effect)
+    return value
 
 
 def run(effect: Run) -> Any:
     """Run one effect in the calling thread; return its value or a `Raised`."""
     try:
         if effect.blocking and effect.timeout is not None:
-            future = _worker().submit(contextvars.copy_context().run, effect.fn, *effect.args)
-            value = _result(future, _limit(effect))
+            value = _result(_in_thread(effect), _limit(effect))
         else:
             value = effect.fn(*effect.args)
         if inspect.isawaitable(value):
@@ -202,6 +268,13 @@ def _is_green() -> bool:
 
 
 def _loop_is_running_here() -> bool:
+    trio = sys.modules.get("trio")
+    try:
+        if trio is not None:
+            trio.lowlevel.current_trio_token()
+            return True
+    except RuntimeError:
+        pass  # not called from trio
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -222,7 +295,7 @@ class _BackgroundLoop:
         future: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
         def start() -> None:
-            task = asyncio.ensure_future(awaitable, loop=loop)
+            task = loop.create_task(_outcome(awaitable))
             future.add_done_callback(
                 lambda f: loop.call_soon_threadsafe(task.cancel) if f.cancelled() else None
             )
@@ -246,31 +319,44 @@ class _BackgroundLoop:
         self._loop = None
 
 
-def _copy_outcome(future: concurrent.futures.Future[Any], task: asyncio.Future[Any]) -> None:
+async def _outcome(awaitable: Awaitable[Any]) -> Any:
+    """Await, giving as a value what would stop the loop for everybody."""
+    try:
+        return await awaitable
+    except (KeyboardInterrupt, SystemExit) as error:
+        return Raised(error)
+
+
+def _copy_outcome(future: concurrent.futures.Future[Any], task: asyncio.Task[Any]) -> None:
     if future.cancelled():
         return
     if task.cancelled():
         future.set_exception(RuntimeError("the hook was cancelled"))
     elif (error := task.exception()) is not None:
         future.set_exception(error)
+    elif type(outcome := task.result()) is Raised:
+        future.set_exception(outcome.error)
     else:
-        future.set_result(task.result())
+        future.set_result(outcome)
 
 
 _background = _BackgroundLoop()
 
 
-@functools.lru_cache(maxsize=1)
-def _worker() -> concurrent.futures.ThreadPoolExecutor:
-    return concurrent.futures.ThreadPoolExecutor(
-        max_workers=8, thread_name_prefix="otelhooks-blocking"
-    )
+def _in_thread(effect: Run) -> concurrent.futures.Future[Any]:
+    """Call an effect's function in a thread that does not keep the process alive."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
+    def call() -> None:
+        try:
+            future.set_result(effect.fn(*effect.args))
+        except BaseException as error:  # belongs to who waits
+            future.set_exception(error)
 
-def _after_fork() -> None:
-    _background.forget()
-    _worker.cache_clear()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(call,), name="otelhooks-hook", daemon=True).start()
+    return future
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_background.forget)

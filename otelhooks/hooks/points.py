@@ -9,7 +9,7 @@ is in `otelhooks.hooks.results`.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call, copy_json, same_json
@@ -81,7 +81,7 @@ class _Chain:
         self.monitor = monitor
         self.verdict = Verdict(point)
         self.last: types.HookResult | None = None
-        self.observed: list[Observed] = []
+        self.observed: dict[int, list[Observed]] = {}  # by who said it: asked again, it counts once
         self.evaluations = 0
 
     def deny(self, verdict: Verdict) -> Verdict:
@@ -94,13 +94,15 @@ class _Chain:
         return self._finish(self.verdict)
 
     def _finish(self, verdict: Verdict) -> Verdict:
-        verdict.observed = (*self.observed, *verdict.observed)
+        before = (seen for said in self.observed.values() for seen in said)
+        verdict.observed = (*before, *verdict.observed)
         verdict.evaluations += self.evaluations
         return verdict
 
     def judge_hook(self, registration: Registration, value: Any) -> Verdict | None:
         """Return the deny that a hook's answer stands for, or None if the chain goes on."""
         self.evaluations += 1
+        self.observed.pop(id(registration), None)
         if type(value) is Raised:
             verdict = self.crash(registration, value.error)
         elif not isinstance(value, types.HookResult):
@@ -124,9 +126,9 @@ class _Chain:
             )
         if not self.monitor:
             return verdict
-        self.observed.append(
+        self.observed[id(registration)] = [
             Observed(DENY, HOOK, verdict.rule_id, verdict.reason, verdict.severity)
-        )
+        ]
         return None
 
     def crash(self, registration: Registration, error: BaseException) -> Verdict:
@@ -173,10 +175,11 @@ def pre_tool_call(
         monitor: Denies and asks are recorded, not enforced.
     """
     call.args = copy_json(call.args)
-    if not hooks.deciders and len(judges) == 1:
-        ruling = yield from judges[0].evaluate(call, context)
-        if ruling.decision == ALLOW and not ruling.observed:
-            return ruling.verdict or rule_verdict("pre_tool_call", ruling)
+    first: Ruling | None = None
+    if not hooks.deciders and judges:
+        first = yield from judges[0].evaluate(call, context)
+        if len(judges) == 1 and first.decision == ALLOW and not first.observed:
+            return first.verdict or rule_verdict("pre_tool_call", first)
     chain = _ToolChain(call, watch, context, monitor)
     denied = yield from chain.first_pass(hooks.deciders)
     if denied is None and call.version:
@@ -186,7 +189,10 @@ def pre_tool_call(
     if hooks.deciders:
         call.args = copy_json(call.args)
     for judge in judges:
-        denied = yield from chain.rules(judge)
+        if first is not None and judge is judges[0]:
+            denied = chain.take(judge, first)
+        else:
+            denied = yield from chain.rules(judge)
         if denied is not None:
             return chain.deny(denied)
     if chain.asks:
@@ -203,7 +209,7 @@ class _ToolChain(_Chain):
         super().__init__("pre_tool_call", watch, context, monitor)
         self.call = call
         self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
-        self.asks: list[RuleLike] = []
+        self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
         self.rewrites = False
 
     def first_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
@@ -216,8 +222,9 @@ class _ToolChain(_Chain):
 
     def recheck(self) -> Generator[Run, Any, Verdict | None]:
         """Ask again whoever allowed arguments that were rewritten later."""
-        stale = [r for r, version in self.allowed if version != self.call.version]
         version = self.call.version
+        stale = [registration for registration, seen in self.allowed if seen != version]
+        self.allowed = [entry for entry in self.allowed if entry[1] == version]
         for registration in stale:
             if isinstance(self.context, HookContext):
                 self.context.is_recheck = True  # type: ignore[attr-defined]
@@ -273,19 +280,25 @@ class _ToolChain(_Chain):
     def rules(self, judge: Judge, asked: bool = False) -> Generator[Run, Any, Verdict | None]:
         """Put the call to a set of rules."""
         ruling = yield from judge.evaluate(self.call, self.context, asked=asked)
+        return self.take(judge, ruling, asked)
+
+    def take(self, judge: Judge, ruling: Ruling, asked: bool = False) -> Verdict | None:
+        """Return the deny that a ruling stands for, or None if the chain goes on."""
         self.evaluations += ruling.evaluations
-        self.observed += [_observed(decision, rule) for decision, rule in ruling.observed]
+        seen = [_observed(decision, rule) for decision, rule in ruling.observed]
+        self.observed[id(judge)] = seen
+        self.asks.pop(id(judge), None)
         rule = ruling.rule
         if ruling.decision != ALLOW and self.monitor and not getattr(rule, "veto", False):
             if rule is not None:
-                self.observed.append(_observed(ruling.decision, rule))
+                seen.append(_observed(ruling.decision, rule))
             return None
         if ruling.decision == DENY:
             verdict = rule_verdict(self.point, ruling)
             verdict.observed, verdict.evaluations = (), 0
             return verdict
         if rule is not None and ruling.decision == ASK:
-            self.asks.append(rule)
+            self.asks[id(judge)] = rule
         if rule is not None and self.verdict.decision == ALLOW and not asked:
             self.verdict.policy_id = rule.policy_id
             self.verdict.policy_version = rule.policy_version
@@ -295,18 +308,17 @@ class _ToolChain(_Chain):
 
     def ask(self, policies: Sequence[Judge]) -> Generator[Run, Any, Verdict | None]:
         """Ask people once, for all rules together; then see whether anything denies by now."""
-        rules, call, verdict = list(self.asks), self.call, self.verdict
+        rules, call, verdict = list(self.asks.values()), self.call, self.verdict
         deciding = rules[0]
         verdict.decision = ASK
         verdict.policy_id, verdict.rule_id = deciding.policy_id, deciding.id
         verdict.policy_version, verdict.severity = deciding.policy_version, deciding.severity
         verdict.reason = deciding.reason or f"Asked by policy '{deciding.label}'."
-        before = copy_json(call.args)
+        approved = copy_json(call.args)
         approval = yield from self.watch.approve(rules, call, self.context)
         verdict.approval = approval
         verdict.decision_id = approval.decision_id
-        if approval.approved and not same_json(call.args, before):
-            call.args = before  # what was asked about is what runs
+        call.args = approved  # whoever was asked had the other copy in hands
         if not approval.approved:
             verdict.allowed = False
             verdict.told = verdict.reason = self._refusal(approval, deciding)
@@ -315,19 +327,18 @@ class _ToolChain(_Chain):
                 allow=False, message=verdict.told, rule_id=verdict.rule_id
             )
             return verdict
+        denied: Verdict | None = None
         if approval.edit is not None:
             self.rewrites = True
             if call.rewrite({**call.args, **copy_json(approval.edit)}):
                 denied = yield from self.recheck()
-                if denied is not None:
-                    return denied
         judges = [r.judge for r, _ in self.allowed if r.judge is not None]
         for judge in (*judges, *policies):
-            denied = yield from self.rules(judge, asked=True)
-            if denied is not None:
-                denied.approval = approval
-                return denied
-        return None
+            if denied is None:
+                denied = yield from self.rules(judge, asked=True)
+        if denied is not None:
+            denied.approval = approval
+        return denied
 
     def _refusal(self, approval: Approval, deciding: RuleLike) -> str:
         rule = approval.rejected_by or deciding
@@ -364,7 +375,7 @@ def pre_turn(
         denied = chain.judge_hook(registration, value)
         if denied is not None:
             return chain.deny(denied), current
-        if isinstance(value, types.HookResult) and value.modified_prompt is not None:
+        if _allows(value) and value.modified_prompt is not None:
             if not same_json(value.modified_prompt, current):
                 chain.modified(registration, value)
             current = value.modified_prompt
@@ -394,16 +405,16 @@ def pre_model_call(
     chain = _Chain("pre_model_call", watch, context, monitor)
     current, changes = call, {}
     for registration in hooks.deciders:
-        before = _contents(current)
+        before = copy_json(_contents(current))
         value = yield from run_hook(registration, context, current, watch)
-        if before != _contents(current):
+        if not same_json(_contents(current), before):
             error = ValueError("changed the call in place; return modified_messages instead")
             watch.hook_failed(registration, error)
-            value = Raised(error)
+            current, value = current.model_copy(update=before), Raised(error)
         denied = chain.judge_hook(registration, value)
         if denied is not None:
             return chain.deny(denied), current
-        if not isinstance(value, types.HookResult) or not value.allow:
+        if not _allows(value):
             continue
         update: dict[str, Any] = {}
         if value.modified_messages is not None:
@@ -423,15 +434,19 @@ def pre_model_call(
     return chain.allow(result), current
 
 
-def _contents(call: Any) -> Any:
-    """Return which objects a model call holds, to see whether a hook swapped any in place."""
+def _allows(value: Any) -> TypeGuard[types.HookResult]:
+    return isinstance(value, types.HookResult) and value.allow
+
+
+def _contents(call: Any) -> dict[str, Any]:
+    """Return what a hook could change in a model call in place."""
     if not isinstance(call, types.ModelCall):
-        return None
-    return [id(item) for item in call.messages], [id(item) for item in call.tools]
+        return {}
+    return {"messages": call.messages, "tools": call.tools}
 
 
 def _answer(chain: _Chain, registration: Registration, value: Any) -> None:
-    if isinstance(value, types.HookResult) and value.allow and value.response is not None:
+    if _allows(value) and value.response is not None:
         chain.modified(registration, value)
         chain.verdict.answer = value.response
         chain.verdict.answered = True

@@ -108,7 +108,7 @@ class HookSet:
         hooks: In the order of registration.
     """
 
-    __slots__ = ("_points", "all", "can_deny", "has_events")
+    __slots__ = ("_points", "all", "can_deny", "has_background", "has_events")
 
     def __init__(self, hooks: Iterable[Registration] = ()) -> None:
         self.all = tuple(hooks)
@@ -117,6 +117,7 @@ class HookSet:
             by_point.setdefault(registration.point, []).append(registration)
         self._points = {point: PointHooks(found) for point, found in by_point.items()}
         self.has_events = "event" in self._points
+        self.has_background = any(r.background for r in self.all)
         self.can_deny = any(r.kind in {"decide", "transform"} for r in self.all)
 
     def at(self, point: str) -> PointHooks:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from otelhooks import types
+from otelhooks.hooks import background
+from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict
@@ -70,7 +72,7 @@ def inspect_point(hooks: PointHooks, context: Any, data: Any, watch: Watch) -> S
     for registration in hooks.inspectors:
         yield from run_hook(registration, context, data, watch)
     for registration in hooks.background:
-        watch.in_background(registration, context, data)
+        background.put(registration, context, data, watch)
 
 
 # -- transforming -----------------------------------------------------------------------------
@@ -149,9 +151,13 @@ def place_response(data: Any, value: Any) -> Any:
 def _same_data(new: Any, old: Any) -> bool:
     """Compare two results; values that cannot be compared count as changed."""
     try:
-        return type(new) is type(old) and bool(new == old)
+        if type(new) is not type(old) or not bool(new == old):
+            return False
     except Exception:  # a data frame's == gives a frame, whose truth is an error
         return False
+    if isinstance(new, types.ToolResult):
+        new, old = new.result, old.result
+    return same_json(new, old) or not isinstance(new, (dict, list, int, float))
 
 
 def _block(point: str, registration: Registration, value: Any) -> Verdict | None:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from otelhooks import types
-from otelhooks.hooks import points, results
+from otelhooks.hooks import background, points, results
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
-from otelhooks.hooks.drive import adrive
+from otelhooks.hooks.drive import Run, adrive, arun
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.hooks.watch import Watch
@@ -96,11 +96,17 @@ class HookRunner:
             self.register_hook(hook)
 
     def _add(self, hook: Any, only: str | None = None) -> None:
-        for registration, cls in zip(registrations(hook), _classes(hook), strict=True):
-            name = f"{keyword(cls)}_hooks"
-            if only in (None, name):
-                self._registered.append(registration)
-                self._given[name].append(hook)
+        found = [
+            (registration, f"{keyword(cls)}_hooks")
+            for registration, cls in zip(registrations(hook), _classes(hook), strict=True)
+        ]
+        found = [entry for entry in found if only in (None, entry[1])]
+        if not found:
+            msg = f"Unknown hook type: {type(hook)} is none of `{only}`"
+            raise ValueError(msg)
+        for registration, name in found:
+            self._registered.append(registration)
+            self._given[name].append(hook)
 
     def register_hook(self, hook: Any) -> None:
         """Add a hook at every point that it serves.
@@ -190,6 +196,7 @@ class HookRunner:
     async def dispatch_session_end(self) -> None:
         """Run the hooks of session_end."""
         await self._inspect("session_end", self.session_context, None)
+        await arun(Run(background.flush, blocking=True))
 
     async def dispatch_run_start(self, info: types.RunInfo) -> None:
         """Run the hooks of run_start."""
@@ -210,7 +217,7 @@ class HookRunner:
         self, prompt: types.Content | None
     ) -> tuple[types.HookResult, TurnContext]:
         """Decide about a user's message; None becomes an empty text."""
-        prompt = prompt or ""
+        prompt = "" if prompt is None else prompt
         context, hooks, watch = TurnContext(self.session_context), self._hooks, self._watch()
         verdict, new = await adrive(points.pre_turn(hooks.at("pre_turn"), context, prompt, watch))
         return await self._decided(hooks, context, verdict, watch, new, input=new), context

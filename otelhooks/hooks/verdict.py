@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 from otelhooks import types
+from otelhooks.errors import ApprovalTimeout, Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Run
 
@@ -20,6 +21,7 @@ __all__ = [
     "RuleLike",
     "Ruling",
     "Verdict",
+    "refusal",
 ]
 
 ALLOW = "allow"
@@ -273,9 +275,35 @@ class Verdict:
         self.decision_id = ""
 
     def is_stricter_than(self, other: Verdict) -> bool:
-        """Say whether this one goes before another: deny > ask > modify > allow."""
-        return _STRICTNESS[self.decision] > _STRICTNESS[other.decision]
+        """Say whether this one goes before another: deny > ask > modify > allow.
+
+        What monitor mode only observed goes behind the same thing enforced.
+        """
+        return self._rank() > other._rank()
+
+    def _rank(self) -> tuple[int, bool]:
+        ranks = [(_STRICTNESS[seen.decision], False) for seen in self.observed]
+        return max([*ranks, (_STRICTNESS[self.decision], True)])
 
     def is_plain(self) -> bool:
         """Say whether nothing but an allow came out, with nothing more to tell."""
         return self.decision == ALLOW and not self.observed and not self.answered
+
+
+def refusal(told: str, verdict: Verdict | None) -> Denied:
+    """Return the exception that stands for a refusal, where a caller wants one.
+
+    Args:
+        told: What the caller is told.
+        verdict: What decided; None where nobody has, and the call could not be recorded.
+    """
+    if verdict is None:
+        return Denied(told)
+    approval = verdict.approval
+    expired = approval is not None and approval.status == "expired"
+    return (ApprovalTimeout if expired else Denied)(
+        told,
+        rule_id=verdict.rule_id,
+        policy_id=verdict.policy_id,
+        decision_id=verdict.decision_id,
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike
@@ -32,9 +33,9 @@ class Watch:
         """A hook has raised, or returned what it must not."""
         log.error("hook `%s` failed at %s", registration.source, registration.point, exc_info=error)
 
-    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
-        """An inspector that nobody waits for is to run; without a queue it is the caller's turn."""
-        log.error("hook `%s` wants a background queue; there is none", registration.source)
+    def hook_dropped(self, registration: Registration) -> None:
+        """A background hook was dropped, since too many are waiting."""
+        log.warning("hook `%s` was dropped: too many are waiting", registration.source)
 
     def approve(
         self, rules: Sequence[RuleLike], call: Call, context: Any
@@ -48,16 +49,17 @@ class Watch:
         """
         return ask_handlers(rules, call)
 
-    def event(self, kind: str, context: Any, **fields: Any) -> types.HookEvent:
+    def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
         """Make the record that listeners of every point get; content stays out."""
         fields.pop("input", None)
         fields.pop("output", None)
         return types.HookEvent(
             type=kind,
             timestamp=time.time(),
-            branch=context.get("branch", "") if context is not None else "",
-            agent_name=context.get("agent_name", "") if context is not None else "",
-            trace_id=context.trace_id if context is not None else "",
+            branch=context.known("branch"),
+            agent_name=context.known("agent_name"),
+            task_id=context.known("task_id"),
+            trace_id=context.trace_id,
             **fields,
         )
 
@@ -89,9 +91,7 @@ def ask_handlers(
         if any(handler is other for other in asked):
             continue
         asked.append(handler)
-        answer = yield Run(
-            ask, call.record(), rule.reason, blocking=True, timeout=timeout
-        )
+        answer = yield Run(ask, call.record(), rule.reason, blocking=True, timeout=timeout)
         approval = _approval(answer, rule)
         approval.wait_s = time.perf_counter() - started
         if not approval.approved:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from opentelemetry.context import Context, attach, detach
 
-from otelhooks.hooks.drive import Raised, Run, arun, run
+from otelhooks.hooks.drive import Raised, Run, astep, step
 
 __all__ = ["Body", "Closed", "Operation", "Split", "adrive", "drive"]
 
@@ -59,22 +59,16 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
     Raises:
         BaseException: What the body raised, if no hook recovered from it.
     """
-    try:
-        effect = next(operation)
-        while True:
-            if type(effect) is Body:
-                token = attach(effect.context)
-                try:
-                    value = body(effect.value)
-                except BaseException as error:  # handed to the operation, see above
-                    value = Raised(error)
-                finally:
-                    detach(token)
-                effect = operation.send(value)
-            else:
-                effect = operation.send(run(effect))
-    except StopIteration as stop:
-        result = stop.value
+    ended, result = step(operation, None)
+    while not ended:
+        token = attach(result.context)
+        try:
+            value = body(result.value)
+        except BaseException as error:  # handed to the operation, see above
+            value = Raised(error)
+        finally:
+            detach(token)
+        ended, result = step(operation, value)
     if type(result) is Raised:
         raise result.error
     return result
@@ -82,24 +76,19 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
 
 async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) -> Any:
     """Run an operation from a coroutine, on asyncio or trio; as `drive` otherwise."""
-    try:
-        effect = next(operation)
-        while True:
-            if type(effect) is Body:
-                token = attach(effect.context)
-                try:
-                    value = await body(effect.value)
-                except BaseException as error:  # handed to the operation
-                    value = Raised(error)
-                finally:
-                    detach(token)
-                effect = operation.send(value)
-            else:
-                effect = operation.send(await arun(effect))
-    except StopIteration as stop:
-        result = stop.value
-    finally:
-        operation.close()
+    ended, result = await astep(operation, None)
+    while not ended:
+        token = attach(result.context)
+        try:
+            value = await body(result.value)
+        except GeneratorExit:  # the coroutine is being closed: nothing can be awaited any more
+            operation.close()
+            raise
+        except BaseException as error:  # handed to the operation
+            value = Raised(error)
+        finally:
+            detach(token)
+        ended, result = await astep(operation, value)
     if type(result) is Raised:
         raise result.error
     return result
@@ -179,25 +168,16 @@ class Split:
 
     def _drive(self, value: Any) -> None:
         self.proceeds = False
-        try:
-            effect = self._operation.send(value)
-            while type(effect) is not Body:
-                effect = self._operation.send(run(effect))
-            self._pause(effect)
-        except StopIteration as stop:
-            self.result = stop.value
+        self._go_on(*step(self._operation, value))
 
     async def _adrive(self, value: Any) -> None:
         self.proceeds = False
-        try:
-            effect = self._operation.send(value)
-            while type(effect) is not Body:
-                effect = self._operation.send(await arun(effect))
-            self._pause(effect)
-        except StopIteration as stop:
-            self.result = stop.value
+        self._go_on(*await astep(self._operation, value))
 
-    def _pause(self, body: Body) -> None:
+    def _go_on(self, ended: bool, result: Any) -> None:
+        if ended:
+            self.result = result
+            return
         self.proceeds = True
-        self.value = body.value
-        self.context = body.context
+        self.value = result.value
+        self.context = result.context

@@ -19,7 +19,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import DENY, Judge, Verdict
+from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._frames import (
     MAX_STEPS,
@@ -71,28 +71,16 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
     Returns:
         Whether the call may go on as far as the record is concerned.
     """
-    if op.resumed is not None and op.resumed.decision == verdict.decision:
+    is_first = verdict.point == semconv.POINT_PRE_TOOL_CALL
+    if is_first and op.resumed is not None and op.resumed.decision == verdict.decision:
         verdict.decision_id = op.resumed.decision_id
         return True  # the same call goes on after a pause: told, counted and written before
-    _tell(rt, op, verdict)
+    rt.tell_verdict(op, verdict)
     if rt.audit is None:
         return True
     ticket = rt.audit.write(rt.audit_record(op, verdict))
     written = yield Run(ticket.wait, blocking=True)
     return written is True or not rt.audit.required
-
-
-@fails_open
-def _tell(rt: Runtime, op: Op, verdict: Verdict) -> None:
-    """Count a verdict, and emit its event."""
-    if rt.is_suppressed():
-        return
-    call = op.call
-    name = "" if call is None else call.name if call.is_known else semconv.TOOL_NAME_OTHER
-    rt.verdicts.count(verdict, name, op.agent, exemplar(op.span))
-    if not verdict.is_plain() or rt.verdicts.record_allows:
-        context = trace.set_span_in_context(op.span) if op.span is not None else None
-        rt.verdicts.event(verdict, rt.about(op), context)
 
 
 class Execution:
@@ -263,6 +251,8 @@ class Execution:
             self.rt.pause(op)
             return raw
         found = seat.error(call, raw)
+        if found is None:
+            found = op.failure
         if isinstance(found, Exception):
             return (yield from self._failed(found, seat.error_type(found), raw))
         if found is not None:
@@ -313,8 +303,7 @@ class Execution:
         self._mark(kind, str(error))
         if result.message:
             raw = seat.failed(call, error, result.message)
-        yield from self._post(raw, error, result.message or str(error))
-        return raw
+        return (yield from self._post(raw, error, result.message or str(error)))
 
     def _post(
         self, raw: Any, error: BaseException | None, text: str | None, partial: bool = False
@@ -332,7 +321,7 @@ class Execution:
             error=text,
             duration=(self.ended_ns - self.started_ns) / 1e9,
             partial=partial,
-            **(call.place or rt.place(op)),
+            **rt.place(op),
         )
         if isinstance(error, Exception):
             record.exception = error
@@ -347,7 +336,10 @@ class Execution:
         )
         if verdict is not None:
             yield from self.post_verdict(verdict)
-            if error is None and data is not record:
+            if error is not None:
+                data, shown = _failure(data, verdict, text)
+                raw, text = raw if shown == text else seat.failed(call, error, shown), shown
+            elif data is not record:
                 value = data.result if isinstance(data, types.ToolResult) else data
                 raw = seat.with_result(call, raw, value)
         yield from results.inspect_point(found, op.context, data, rt.watch)
@@ -362,9 +354,9 @@ class Execution:
                 is_error=error is not None,
                 error=text,
                 duration=record.duration,
-                decision=verdict.decision if verdict is not None else None,
-                rule_id=verdict.rule_id if verdict is not None else None,
-                reason=verdict.reason if verdict is not None else None,
+                decision=verdict.decision if verdict is not None else ALLOW,
+                rule_id=verdict.rule_id or None if verdict is not None else None,
+                reason=verdict.reason or None if verdict is not None else None,
             )
         return raw
 
@@ -376,7 +368,7 @@ class Execution:
         if verdict.withheld:
             self.status = "withheld"
             self._event(semconv.EVENT_WITHHELD)
-        elif verdict.decision != DENY:
+        elif verdict.decision == MODIFY:
             self._event(semconv.EVENT_REWRITTEN)
         yield from settle(self.rt, op, verdict)
 
@@ -412,10 +404,19 @@ class Execution:
             tool_name=call.name,
             tool_call_id=call.id,
             input=call.args,
-            decision=verdict.decision if verdict is not None else None,
+            decision=verdict.decision if verdict is not None else ALLOW,
             rule_id=verdict.rule_id or None if verdict is not None else None,
             reason=verdict.reason or None if verdict is not None else None,
         )
+
+
+def _failure(data: Any, verdict: Verdict, text: str | None) -> tuple[Any, str]:
+    """Return the result of a failed tool, and the failure's text, as post hooks left them."""
+    if not isinstance(data, types.ToolResult):
+        return data, text or ""
+    if verdict.withheld:
+        data = data.model_copy(update={"result": None, "error": verdict.told})
+    return data, data.error or ""
 
 
 def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:

@@ -87,14 +87,18 @@ class Session:
         last_turn: Span context of the turn before, which the next one links to.
         span: One span over all its turns, with ``trace="single"``.
         started: Whether session_start ran.
+        scope: What holds for it beside what is loaded.
+        entered: How many blocks run it now.
     """
 
     __slots__ = (
         "attributes",
         "context",
+        "entered",
         "id",
         "last_turn",
         "lock",
+        "scope",
         "span",
         "started",
         "tool_state",
@@ -111,6 +115,8 @@ class Session:
         self.last_turn: trace.SpanContext | None = None
         self.span: Span | None = None
         self.started = False
+        self.scope: Scope | None = None
+        self.entered = 0
         self.lock = threading.Lock()
         self.tool_state: Any = None
         self.attributes: dict[str, str] | None = None
@@ -155,6 +161,10 @@ class Sessions:
         with self._lock:
             return self._by_id.pop(id, None)
 
+    def after_fork(self) -> None:
+        """Replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
+
     def end_all(self) -> list[Session]:
         """Forget all conversations; return them."""
         with self._lock:
@@ -178,6 +188,7 @@ class Turn:
         otel: Context that its body runs in.
         asked: Tool calls that a model asked for and no seat has judged: id to name.
         usage: Tokens of its model calls.
+        task_id: The framework's id of the task that it works on, where there is one.
         resumed: Whether it goes on after a pause; then no user message started it.
         source: ``user`` or ``trigger``.
     """
@@ -196,6 +207,7 @@ class Turn:
         "session",
         "source",
         "span",
+        "task_id",
         "usage",
     )
 
@@ -220,6 +232,7 @@ class Turn:
         self.usage: dict[str, int] = {}
         self.resumed = False
         self.source = "user"
+        self.task_id = outer.turn.task_id if outer is not None and outer.turn is not None else ""
         self.continuations = 0
 
     @property
@@ -257,6 +270,7 @@ class Op:
         subagent: Whether its tool is known to start an agent.
         resumed: The verdict before a pause, where exactly this call goes on after one.
         trace_id: The id that its trace will have, where its span is to be the first one; else 0.
+        failure: What a deeper seat saw of its failure; its framework may make a result of it.
     """
 
     __slots__ = (
@@ -265,6 +279,7 @@ class Op:
         "agent",
         "branch",
         "call",
+        "failure",
         "outer",
         "permits",
         "resumed",
@@ -298,6 +313,7 @@ class Op:
         self.subagent = False
         self.resumed: Verdict | None = None
         self.trace_id = 0
+        self.failure: Exception | str | None = None
         self._context: OperationContext | None = None
 
     @property
@@ -312,6 +328,8 @@ class Op:
                 self._context.know(tool_name=self.call.name)
             if self.span is not None:
                 self._context.span = self.span
+                trace_id = self.span.get_span_context().trace_id
+                self._context.know_trace(trace.format_trace_id(trace_id))
         return self._context
 
     @property

@@ -11,13 +11,12 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from otelhooks import types
-from otelhooks.errors import Denied
 from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step, current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import Verdict
+from otelhooks.hooks.verdict import Verdict, refusal
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._frames import (
     MAX_STEPS,
@@ -172,15 +171,7 @@ class _ModelCall:
 
     def _refuse(self, told: str) -> Any:
         if self.rt.raise_on_deny:
-            verdict = self.verdict
-            return Raised(
-                Denied(
-                    told,
-                    rule_id=verdict.rule_id if verdict else "",
-                    policy_id=verdict.policy_id if verdict else "",
-                    decision_id=verdict.decision_id if verdict else "",
-                )
-            )
+            return Raised(refusal(told, self.verdict))
         return self.seat.refused(self.request, told)
 
     def _decide(self, pre: Any) -> Generator[Run, Any, None]:

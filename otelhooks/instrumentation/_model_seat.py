@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otelhooks import types
-from otelhooks.errors import Denied
+from otelhooks.hooks.verdict import refusal
 from otelhooks.instrumentation._frames import (
     Op,
 )
@@ -126,7 +126,7 @@ class ModelSeat:
         Raises:
             Denied: Where there is no such form; the default.
         """
-        raise Denied(reason)
+        raise refusal(reason, request.op.verdict if request.op is not None else None)
 
     def answered(self, request: ModelRequest, response: Any) -> Any:
         """Return an answer of the framework's own form with a ready response: text or ours."""

@@ -11,31 +11,21 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from opentelemetry import trace
-
 from otelhooks import types
-from otelhooks.errors import Denied
 from otelhooks.hooks import points, results
-from otelhooks.hooks.calls import Call
-from otelhooks.hooks.context import SpanNotes, current_branch
+from otelhooks.hooks.calls import Call, same_json
+from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import Judge, Verdict
+from otelhooks.hooks.verdict import Judge, Verdict, refusal
 from otelhooks.instrumentation._drive import Body, Closed, Operation
-from otelhooks.instrumentation._frames import (
-    Op,
-    Session,
-    Turn,
-    current_frame,
-    current_scope,
-    with_frame,
-)
+from otelhooks.instrumentation._frames import Op, Session, Turn, current_frame, current_scope
 from otelhooks.instrumentation._run_seat import RunRequest, RunSeat
+from otelhooks.instrumentation._run_tracing import RunTracing
 from otelhooks.instrumentation._runtime import Runtime, log
 from otelhooks.instrumentation._tool import UNRECORDED, settle
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes
+from otelhooks.telemetry.spans import error_type, fail, now_ns
 from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["RunRequest", "RunSeat", "agent_run"]
@@ -56,11 +46,13 @@ class _AgentRun:
         "info",
         "judges",
         "outer",
+        "owns_session",
         "request",
         "rt",
+        "scope",
         "seat",
-        "started_ns",
         "status",
+        "tracing",
         "turn",
     )
 
@@ -70,8 +62,10 @@ class _AgentRun:
         self.seat = seat
         self.request = request
         self.outer = current_frame()
-        scope = current_scope()
+        self.owns_session = False
+        self.scope = scope = current_scope()
         session = self._session(scope.session if scope is not None else None)
+        request.session = session
         here = current_branch()
         branch = f"{here}/{request.agent}" if here else request.agent
         self.hooks: HookSet
@@ -79,12 +73,15 @@ class _AgentRun:
         self.hooks, self.judges = rt.in_force(scope, branch)
         turn = Turn(session, request.agent, seat.framework, self.outer, branch)
         turn.resumed, turn.source = request.is_resumed, request.source
+        turn.task_id = request.task_id or turn.task_id
         turn.context.know(
             agent_name=turn.agent, branch=branch, source=turn.source, session_id=session.id
         )
+        if turn.task_id:
+            turn.context.know(task_id=turn.task_id)
         self.turn = turn
         self.info = types.RunInfo(framework=seat.framework, input=request.prompt)
-        self.started_ns = 0
+        self.tracing = RunTracing(rt, request, turn, self._is_turn)
         self.status = "ok"
 
     def _session(self, given: Session | None) -> Session:
@@ -94,7 +91,10 @@ class _AgentRun:
         if given is not None:
             return given
         id = self.request.conversation
-        return self.rt.sessions.get(id) if id else Session()
+        if id:
+            return self.rt.sessions.get(id)
+        self.owns_session = True
+        return self.request.session or Session()
 
     @property
     def _is_turn(self) -> bool:
@@ -107,21 +107,24 @@ class _AgentRun:
         session, turn = self.turn.session, self.turn
         turn.number, links = session.next_turn()
         turn.context.know(turn_number=turn.number)
-        yield from self._start_session(session)
-        self._open(links)
-        result: Any = None
+        started = yield from self.rt.begin_session(session, self.scope)
+        self.tracing.open(links)
+        if started:
+            self.rt.session_event(session, semconv.EVENT_SESSION_START, "session_start", turn.otel)
         try:
             result = yield from self._turn()
-        except GeneratorExit:
-            self._close()  # abandoned: nobody is there to run hooks any more
+        except GeneratorExit:  # abandoned: no generator may ask for hooks any more
+            self.tracing.close(self.status)
+            if self.owns_session:
+                self.rt.end_session(session)
             raise
-        except BaseException as error:
-            yield from self._end(Raised(error))
-            raise
+        except BaseException as error:  # raised again by the driver
+            result = Raised(error)
         yield from self._end(result)
         return result
 
     def _turn(self) -> Operation:
+        _put_place(self.info, self._place())
         yield from self._inspect("run_start", self.info, input=self.request.prompt)
         refusal = None
         if not self.request.is_resumed:
@@ -137,7 +140,7 @@ class _AgentRun:
     def _inner(self) -> Operation:
         """Run an agent of a run that is open, or of a tool call."""
         outer = self.outer
-        self._open([])
+        self.tracing.open([])
         try:
             if not isinstance(outer, Op) or outer.call is None:
                 return (yield from self._agent())
@@ -146,23 +149,37 @@ class _AgentRun:
                 return (yield from self._refuse(refusal))
             return (yield from self._subagent(outer))
         finally:
-            self._close()
+            self.tracing.close(self.status)
+
+    def _place(self) -> dict[str, Any]:
+        """Return what records say about where the run runs."""
+        return self.rt.place(self.tracing.as_op(), self.turn.context)
 
     def _subagent(self, outer: Op) -> Operation:
         """Run an agent that a tool call started."""
-        info = types.SubagentInfo(
-            agent=self.turn.agent, parent=outer.agent, task=self.request.prompt
-        )
-        self._event(semconv.EVENT_SUBAGENT_START, "subagent_start")
+        place = self._place()
+        info = types.SubagentInfo(parent=outer.agent, task=self.request.prompt, **place)
+        self.tracing.event(semconv.EVENT_SUBAGENT_START, "subagent_start")
         yield from self._inspect("subagent_start", info, input=info.task)
-        result = yield from self._agent()
-        info.duration = (now_ns() - self.started_ns) / 1e9
+        try:
+            result = yield from self._agent()
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # raised again by the driver
+            result = Raised(error)
+        info.duration = (now_ns() - self.tracing.started_ns) / 1e9
         if type(result) is Raised:
             info.error = result.error
         else:
             info.response = self._answer(result)
-        self._event(semconv.EVENT_SUBAGENT_STOP, "subagent_stop")
-        yield from self._inspect("subagent_stop", info, output=info.response)
+        self.tracing.event(semconv.EVENT_SUBAGENT_STOP, "subagent_stop")
+        yield from self._inspect(
+            "subagent_stop",
+            info,
+            output=info.response,
+            duration=info.duration,
+            is_error=info.error is not None,
+        )
         return result
 
     # -- deciding -----------------------------------------------------------------------------
@@ -170,7 +187,7 @@ class _AgentRun:
     def _pre_turn(self) -> Generator[Run, Any, str | None]:
         """Decide about the user's message; return the reason of a deny."""
         rt, turn, request = self.rt, self.turn, self.request
-        self._event(semconv.EVENT_USER_MESSAGE, "pre_turn")
+        self.tracing.event(semconv.EVENT_USER_MESSAGE, "pre_turn")
         pre = self.hooks.at("pre_turn")
         if not pre and not self.hooks.has_events:
             return None
@@ -221,27 +238,29 @@ class _AgentRun:
             recorded = yield from settle(rt, op, verdict)
         finally:
             op.call = outer_call
-        if verdict.allowed and recorded:
-            return None
-        return verdict.told if recorded else UNRECORDED
+        if not verdict.allowed or not recorded:
+            self.request.verdict = verdict
+            return verdict.told if recorded else UNRECORDED
+        task = call.args.get("task")
+        if not same_json(task, self.request.prompt):
+            self.request.prompt, self.request.is_rewritten = task, True
+        return None
 
     def _agent(self) -> Operation:
         """Decide about the agent, run it, and pass its answer through the post hooks."""
         rt, turn, request = self.rt, self.turn, self.request
         pre = self.hooks.at("pre_agent")
+        changes = self.hooks.at("post_agent").transformers
+        request.holds_back = rt.stream == "buffer" and bool(changes)
         if pre or self.hooks.has_events:
-            record = types.AgentCall(
-                input=request.prompt,
-                agent=turn.agent,
-                branch=turn.branch,
-                session_id=turn.session.id,
-                turn=turn.number,
-                trace_id=turn.context.trace_id,
-                source=turn.source,
-            )
+            record = types.AgentCall(input=request.prompt, **self._place())
+            started = time.perf_counter()
             verdict = yield from points.pre_agent(
                 pre, turn.context, record, rt.watch, rt.loaded.monitor
             )
+            if pre:
+                seconds = time.perf_counter() - started
+                rt.count_evaluations(verdict.evaluations, seconds, "pre_agent")
             refusal = yield from self._settle(verdict, bool(pre), input=request.prompt)
             if refusal is not None:
                 return (yield from self._refuse(refusal))
@@ -259,39 +278,31 @@ class _AgentRun:
     ) -> Generator[Run, Any, str | None]:
         """Tell a verdict about the run; return the reason of a deny."""
         rt, turn = self.rt, self.turn
-        op = self._as_op()
+        op = self.tracing.as_op()
         told = None
         if was_decided:
-            if turn.span is not None:
-                turn.span.set_attributes(rt.verdicts.attributes(verdict))
-                if not verdict.allowed and rt.denied_status == "error":
-                    fail(turn.span, error_type_of(verdict) or "", verdict.reason)
+            self.tracing.verdict(verdict)
             recorded = yield from settle(rt, op, verdict)
             if not verdict.allowed or not recorded:
+                self.request.verdict = verdict
                 told = verdict.told if recorded else UNRECORDED
         if self.hooks.has_events:
             yield from rt.tell(
                 self.hooks,
                 verdict.point,
                 turn.context,
-                decision=verdict.decision if was_decided else None,
+                decision=verdict.decision,
                 rule_id=verdict.rule_id or None,
                 reason=verdict.reason or None,
                 **event,
             )
         return told
 
-    def _as_op(self) -> Op:
-        turn = self.turn
-        op = Op(turn.session, turn, turn.outer, None, turn.agent, turn.branch)
-        op.span = turn.span
-        return op
-
     def _refuse(self, reason: str) -> Operation:
         """Answer with the reason of a deny, in the framework's own form."""
         self.status = "denied"
         if self.rt.raise_on_deny:
-            return Raised(Denied(reason))
+            return Raised(refusal(reason, self.request.verdict))
         if not self.seat.refuses_in_body:
             return self.seat.refused(self.request, reason)
         self.request.refusal = reason
@@ -330,17 +341,20 @@ class _AgentRun:
     def _stop(self, raw: Any) -> Generator[Run, Any, RunRequest | None]:
         """Ask whether the run may end; return the request that sends it on."""
         found, turn, rt = self.hooks.at("stop"), self.turn, self.rt
-        if not found:
-            return None
-        args = types.StopArgs(
-            response_text=str(self._answer(raw) or ""), continuation_count=turn.continuations
-        )
-        try:
-            result = yield from results.stop(found, turn.context, args, rt.watch)
-        except Exception:
-            log.exception("a stop hook failed; the run stops")
-            return None
-        self._event(semconv.EVENT_STOP, "stop")
+        result = types.StopHookResult()
+        if found:
+            args = types.StopArgs(
+                response_text=str(self._answer(raw) or ""),
+                continuation_count=turn.continuations,
+                **self._place(),
+            )
+            try:
+                result = yield from results.stop(found, turn.context, args, rt.watch)
+            except BaseException as error:
+                if escapes(error):
+                    raise
+                log.exception("a stop hook failed; the run stops")
+        self.tracing.event(semconv.EVENT_STOP, "stop")
         if self.hooks.has_events:
             yield from rt.tell(self.hooks, "stop", turn.context, reason=result.reason or None)
         if (
@@ -358,14 +372,12 @@ class _AgentRun:
             )
         return further
 
-    @fails_open
     def _failed(self, error: BaseException) -> None:
         if self.seat.is_control_flow(error):
             self.status = "paused"
             return
-        self.status = kind = error_type(error)
-        if self.turn.span is not None:
-            fail(self.turn.span, kind, "" if escapes(error) else str(error))
+        self.status = error_type(error)
+        self.tracing.fail(error)
 
     def _answer(self, raw: Any) -> Any:
         return None if raw is None else self.seat.response(self.request, raw)
@@ -387,11 +399,10 @@ class _AgentRun:
                 rt.loaded.monitor,
             )
             if verdict is not None:
-                if turn.span is not None:
-                    turn.span.set_attributes(rt.verdicts.attributes(verdict))
+                self.tracing.verdict(verdict)
                 name = semconv.EVENT_WITHHELD if verdict.withheld else semconv.EVENT_REWRITTEN
-                self._event(name, "post_agent")
-                yield from settle(rt, self._as_op(), verdict)
+                self.tracing.event(name, "post_agent")
+                yield from settle(rt, self.tracing.as_op(), verdict)
                 if new is not answer:
                     answer, raw = new, self.seat.with_response(self.request, raw, new)
         if self.hooks.has_events:
@@ -404,65 +415,12 @@ class _AgentRun:
             )
         return raw
 
-    # -- session, span, end -------------------------------------------------------------------
-
-    def _start_session(self, session: Session) -> Generator[Run, Any, None]:
-        with session.lock:
-            first, session.started = not session.started, True
-        if not first:
-            return
-        rt = self.rt
-        rt.events.emit(semconv.EVENT_SESSION_START, 9, rt.session_attributes(session), context=None)
-        found = self.hooks.at("session_start")
-        yield from results.inspect_point(found, session.context, None, rt.watch)
-        if self.hooks.has_events:
-            yield from rt.tell(self.hooks, "session_start", session.context)
-
-    def _open(self, links: list[trace.Link]) -> None:
-        turn = self.turn
-        self.started_ns = now_ns()
-        if self.rt.spans_of(self.seat.framework) != "off":
-            self._open_span(links)
-        turn.otel = with_frame(turn, turn.span)
-
-    @fails_open
-    def _open_span(self, links: list[trace.Link]) -> None:
-        rt, turn, request = self.rt, self.turn, self.request
-        attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
-        is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
-        name_key = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
-        if turn.agent:
-            attributes[name_key] = turn.agent
-        if turn.branch:
-            attributes[semconv.AGENT_BRANCH] = turn.branch
-        attributes.update(rt.session_attributes(turn.session))
-        exports = turn.context.exports()
-        attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
-        if request.attributes:
-            attributes.update(request.attributes)
-        parent = None
-        if self._is_turn and turn.session.span is not None:
-            parent = trace.set_span_in_context(turn.session.span)
-        span = rt.spans.start(
-            f"{request.operation} {turn.agent}".rstrip(),
-            attributes,
-            parent,
-            links=links,
-            start_ns=self.started_ns,
-        )
-        turn.span = span
-        context = span.get_span_context()
-        turn.context.know_trace(trace.format_trace_id(context.trace_id))
-        notes, turn.context.span = turn.context.span, span
-        if isinstance(notes, SpanNotes):
-            put_notes(span, notes)
-        if self._is_turn:
-            turn.session.last_turn = context
+    # -- end ----------------------------------------------------------------------------------
 
     def _end(self, result: Any) -> Generator[Run, Any, None]:
         """End a turn: run_end in any case, then the span."""
-        info, turn, rt = self.info, self.turn, self.rt
-        info.duration = (now_ns() - self.started_ns) / 1e9
+        info = self.info
+        info.duration = (now_ns() - self.tracing.started_ns) / 1e9
         if type(result) is Raised:
             info.error = result.error
         elif result is not None:
@@ -476,51 +434,9 @@ class _AgentRun:
                 is_error=info.error is not None,
             )
         finally:
-            self._close()
-            if not turn.session.id and turn.session is not rt.outside:
-                if turn.session.span is None:
-                    rt.end_session(turn.session)
-
-    @fails_open
-    def _close(self) -> None:
-        rt, turn, request = self.rt, self.turn, self.request
-        ended = now_ns()
-        if self.status != "paused":
-            self._report_gaps()
-        failure = self.status if self.status not in _SUCCESSES else None
-        is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
-        rt.instruments.record(
-            semconv.METRIC_GEN_AI_INVOKE_WORKFLOW_DURATION
-            if is_workflow
-            else semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION,
-            (ended - self.started_ns) / 1e9,
-            rt.run_metric(request.operation, turn.agent, failure),
-            exemplar(turn.span),
-        )
-        if turn.span is None:
-            return
-        if turn.usage:
-            attributes = {
-                _USAGE[name]: tokens for name, tokens in turn.usage.items() if name in _USAGE
-            }
-            turn.span.set_attributes(attributes)
-        turn.span.end(ended)
-
-    def _report_gaps(self) -> None:
-        """Say which tool calls a model asked for and no seat has judged."""
-        turn, rt = self.turn, self.rt
-        if not turn.asked or not rt.loaded.can_deny or self.status not in _ANSWERED:
-            return
-        for name in turn.asked.values():
-            rt.instruments.coverage_gaps.cell({semconv.ADAPTER_FRAMEWORK: self.seat.framework}).add(
-                1, exemplar(turn.span)
-            )
-            log.error(
-                "coverage gap: tool `%s` of agent `%s` (%s) was asked for and no seat judged it",
-                name,
-                turn.agent,
-                self.seat.framework,
-            )
+            self.tracing.close(self.status)
+        if self.owns_session and self.status != "paused":
+            yield from self.rt.finish_session(self.turn.session)
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -532,23 +448,14 @@ class _AgentRun:
         if self.hooks.has_events:
             yield from self.rt.tell(self.hooks, point, context, **event)
 
-    @fails_open
-    def _event(self, name: str, point: str) -> None:
-        turn = self.turn
-        context = trace.set_span_in_context(turn.span) if turn.span is not None else None
-        attributes = {**self.rt.about(self._as_op()), semconv.HOOK_POINT: point}
-        self.rt.events.emit(name, 9, attributes, context=context)
-
 
 _ANSWERED = frozenset(("ok", "answered"))
-_SUCCESSES = frozenset(("ok", "answered", "denied", "paused"))
-_USAGE = {
-    "input_tokens": semconv.GEN_AI_USAGE_INPUT_TOKENS,
-    "output_tokens": semconv.GEN_AI_USAGE_OUTPUT_TOKENS,
-    "cache_read_input_tokens": semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
-    "cache_write_input_tokens": semconv.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
-    "reasoning_output_tokens": semconv.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
-}
+
+
+def _put_place(record: types.RunInfo, place: dict[str, Any]) -> None:
+    """Say in a record where it was made."""
+    for name, value in place.items():
+        setattr(record, name, value)
 
 
 class _Text(str):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from otelhooks.errors import Denied
+from otelhooks.hooks.verdict import Verdict, refusal
 from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from otelhooks.instrumentation._frames import Session
 
 __all__ = ["RunRequest", "RunSeat"]
 
@@ -21,10 +24,15 @@ class RunRequest:
         operation: ``invoke_agent``, or ``invoke_workflow`` for an orchestration of several agents.
         is_resumed: Whether it goes on after a pause: no user message started it.
         source: ``user`` or ``trigger``.
+        task_id: The framework's id of the task, where it has one.
         attributes: Further start attributes.
         is_rewritten: Whether hooks replaced the prompt.
+        holds_back: Whether a stream must wait for the verdict on the final answer.
         refusal: What a body that must refuse in its own way is to answer; None to run.
+        verdict: What refused it; None while nothing has.
         answer: Ready answer that such a body is to give in the place of a run; None to run.
+        session: Conversation that it belongs to. The seat gives it where the framework has no id
+            but the run goes on from one that paused; else it is filled in before the body runs.
     """
 
     __slots__ = (
@@ -32,12 +40,16 @@ class RunRequest:
         "answer",
         "attributes",
         "conversation",
+        "holds_back",
         "is_resumed",
         "is_rewritten",
         "operation",
         "prompt",
         "refusal",
+        "session",
         "source",
+        "task_id",
+        "verdict",
     )
 
     def __init__(
@@ -49,6 +61,7 @@ class RunRequest:
         operation: str = semconv.OP_INVOKE_AGENT,
         is_resumed: bool = False,
         source: str = "user",
+        task_id: str = "",
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.agent = agent
@@ -57,10 +70,14 @@ class RunRequest:
         self.operation = operation
         self.is_resumed = is_resumed
         self.source = source
+        self.task_id = task_id
         self.attributes = attributes
         self.is_rewritten = False
+        self.holds_back = False
         self.refusal: str | None = None
+        self.verdict: Verdict | None = None
         self.answer: Any = None
+        self.session: Session | None = None
 
 
 class RunSeat:
@@ -82,7 +99,7 @@ class RunSeat:
         Raises:
             Denied: Where there is no such form; the default.
         """
-        raise Denied(reason)
+        raise refusal(reason, request.verdict)
 
     def answered(self, request: RunRequest, response: Any) -> Any:
         """Return the run's result with a ready answer."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +16,23 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otelhooks import types
-from otelhooks.hooks import results
+from otelhooks.hooks import background, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import Run, run
-from otelhooks.hooks.registry import HookSet, Registration
+from otelhooks.hooks.drive import Run, drive
+from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.runner import EVENT_TYPES
 from otelhooks.hooks.verdict import Judge, Verdict
-from otelhooks.instrumentation._background import BackgroundQueue
 from otelhooks.instrumentation._frames import Op, Scope, Session, Sessions
 from otelhooks.instrumentation._watch import RuntimeWatch
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.spans import Spans
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import Spans, exemplar, span_id_of
 from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
     from otelhooks.audit import Audit
     from otelhooks.telemetry.content import Content
     from otelhooks.telemetry.events import EventLog
@@ -130,7 +133,7 @@ class Runtime:
         self.pending = 0
         self.watch = RuntimeWatch(self)
         self.refresh: Callable[[], None] = _nothing
-        self._background: BackgroundQueue | None = None
+        self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._paused: collections.OrderedDict[tuple[str, str, str], Verdict] = (
             collections.OrderedDict()
@@ -281,15 +284,22 @@ class Runtime:
         context = (outer or trace.get_current_span()).get_span_context()
         return trace.format_trace_id(context.trace_id) if context.is_valid else ""
 
-    def place(self, op: Op) -> dict[str, Any]:
-        """Return what records say about where an operation runs."""
-        turn = op.turn
+    def place(self, op: Op, context: HookContext | None = None) -> dict[str, Any]:
+        """Return what records say about where an operation runs.
+
+        Args:
+            op: The operation.
+            context: Its context, where that is not its own.
+        """
+        turn, span = op.turn, op.span
         return {
             "agent": op.agent,
             "branch": op.branch,
+            "task_id": turn.task_id if turn is not None else "",
             "session_id": op.session.id,
             "turn": turn.number if turn is not None else 0,
-            "trace_id": op.context.trace_id,
+            "trace_id": (context or op.context).trace_id,
+            "span_id": span_id_of(span),
             "source": turn.source if turn is not None else "",
         }
 
@@ -304,6 +314,7 @@ class Runtime:
         optional = (
             (semconv.GEN_AI_AGENT_NAME, op.agent),
             (semconv.AGENT_BRANCH, op.branch),
+            (semconv.TASK_ID, op.turn.task_id if op.turn is not None else ""),
             (semconv.GEN_AI_CONVERSATION_ID, op.session.id),
         )
         about.update((name, value) for name, value in optional if value)
@@ -323,6 +334,24 @@ class Runtime:
             record["span_id"] = trace.format_span_id(context.span_id)
         return record
 
+    @fails_open
+    def tell_verdict(self, op: Op, verdict: Verdict) -> None:
+        """Count a verdict, and emit its event."""
+        if self.is_suppressed():
+            return
+        call = op.call
+        name = "" if call is None else call.name if call.is_known else semconv.TOOL_NAME_OTHER
+        self.verdicts.count(verdict, name, op.agent, exemplar(op.span))
+        if not verdict.is_plain() or self.verdicts.record_allows:
+            context = trace.set_span_in_context(op.span) if op.span is not None else None
+            self.verdicts.event(verdict, self.about(op), context)
+
+    def record_withdrawn(self, op: Op, verdict: Verdict) -> None:
+        """Tell and write down a question that nobody waits for any more."""
+        self.tell_verdict(op, verdict)
+        if self.audit is not None:
+            self.audit.write(self.audit_record(op, verdict))
+
     # -- events of points ---------------------------------------------------------------------
 
     def tell(
@@ -334,21 +363,57 @@ class Runtime:
 
     # -- sessions -----------------------------------------------------------------------------
 
-    def end_session(self, session: Session) -> None:
-        """Run what is left to run for a conversation that ends. Telemetry: fails open."""
-        if not session.started:
+    def begin_session(self, session: Session, scope: Scope | None) -> Generator[Run, Any, bool]:
+        """Run session_start, unless it has run.
+
+        Args:
+            session: The conversation.
+            scope: What holds for it beside what is loaded; also at its end.
+
+        Returns:
+            Whether it ran.
+        """
+        with session.lock:
+            first, session.started = not session.started, True
+        if first:
+            session.scope = scope
+            hooks, _ = self.in_force(scope, "")
+            found = hooks.at("session_start")
+            yield from results.inspect_point(found, session.context, None, self.watch)
+            if hooks.has_events:
+                yield from self.tell(hooks, "session_start", session.context)
+        return first
+
+    def finish_session(self, session: Session) -> Generator[Run, Any, None]:
+        """Run session_end, if session_start has run. Telemetry: fails open."""
+        with session.lock:
+            last, session.started = session.started, False
+        if not last:
             return
-        session.started = False
-        hooks = self.loaded.hooks
-        self.events.emit(
-            semconv.EVENT_SESSION_END, 9, self.session_attributes(session), context=None
-        )
-        generator = results.inspect_point(
-            hooks.at("session_end"), session.context, None, self.watch
-        )
-        _drain(generator)
+        hooks, _ = self.in_force(session.scope, "")
+        context = None
+        if session.last_turn is not None:
+            span = trace.NonRecordingSpan(session.last_turn)
+            context = trace.set_span_in_context(span, otel_context.Context())
+        self.session_event(session, semconv.EVENT_SESSION_END, "session_end", context)
+        found = hooks.at("session_end")
+        yield from results.inspect_point(found, session.context, None, self.watch)
         if hooks.has_events:
-            _drain(self.tell(hooks, "session_end", session.context))
+            yield from self.tell(hooks, "session_end", session.context)
+        if hooks.has_background:
+            yield Run(background.flush, blocking=True)
+
+    def end_session(self, session: Session) -> None:
+        """Do what `finish_session` does, from a plain function."""
+        drive(self.finish_session(session))
+
+    def session_event(
+        self, session: Session, name: str, point: str, context: Context | None
+    ) -> None:
+        """Emit the event of a conversation's start or end; `context` None: in the current trace."""
+        if not self.is_suppressed():
+            attributes = {**self.session_attributes(session), semconv.HOOK_POINT: point}
+            self.events.emit(name, 9, attributes, context=context)
 
     @staticmethod
     def session_attributes(session: Session) -> dict[str, str]:
@@ -362,38 +427,34 @@ class Runtime:
             session.attributes = attributes
         return session.attributes
 
-    # -- background inspectors ----------------------------------------------------------------
+    # -- people -------------------------------------------------------------------------------
 
-    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
-        """Queue an inspector that nobody waits for."""
-        if self._background is None:
-            self._background = BackgroundQueue(self)
-        self._background.put(registration, context, data)
+    def wait_for(self, number: int) -> None:
+        """Count calls that wait for a person: 1 for one more, -1 for one less."""
+        with self._lock:
+            self.pending += number
 
-    def close(self, timeout_s: float = 5.0) -> None:
-        """End what is open: sessions, background inspectors. Providers are closed elsewhere."""
+    # -- end ----------------------------------------------------------------------------------
+
+    def close(self, timeout_s: float = background.FLUSH_S) -> None:
+        """End what is open: sessions, background inspectors. Providers are closed elsewhere.
+
+        Args:
+            timeout_s: Longest wait for background inspectors, in seconds.
+        """
         for session in self.sessions.end_all():
             self.end_session(session)
-        if self._background is not None:
-            self._background.drain(timeout_s)
+        background.flush(timeout_s)
 
     def after_fork(self) -> None:
         """Start anew in a child process: its parent's threads and people are not its own."""
-        self._background = None
+        self._lock = threading.Lock()
+        self.sessions.after_fork()
         self.pending = 0
 
 
 def _nothing() -> None:
     """Do nothing; what `Runtime.refresh` is until providers can change."""
-
-
-def _drain(generator: Generator[Run, Any, Any]) -> None:
-    try:
-        effect = next(generator)
-        while True:
-            effect = generator.send(run(effect))
-    except StopIteration:
-        return
 
 
 _active: Runtime | None = None

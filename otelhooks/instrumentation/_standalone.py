@@ -145,7 +145,17 @@ class RunnerObserver:
         if verdict is not None and running.execution is not None:
             running.execution.ended_ns = now_ns()
             drive(running.execution.post_verdict(verdict))
+        elif verdict is not None:
+            self._post_verdict(running.op, verdict)
         self._end(running)
+
+    def _post_verdict(self, op: Op, verdict: Verdict) -> None:
+        rt = _runtime_now()
+        if rt is None:
+            return
+        if op.span is not None and (op.verdict is None or verdict.is_stricter_than(op.verdict)):
+            op.span.set_attributes(rt.verdicts.attributes(verdict))
+        drive(settle(rt, op, verdict))
 
     @fails_open
     def failed(

@@ -43,8 +43,19 @@ def stream(
     if not split.proceeds:
         yield from chunks(_outcome(split))
         return
-    seen: list[Any] = []
     held = holds_back()
+    while split.proceeds:  # more than once where a stop hook sends a run on
+        yield from _pass(split, inner, final, chunks, held)
+
+
+def _pass(
+    split: Split,
+    inner: Inner,
+    final: Callable[[list[Any]], Any],
+    chunks: Callable[[Any], Iterable[Any]],
+    held: bool,
+) -> Generator[Any, Any, None]:
+    seen: list[Any] = []
     generator: Any = None
     ended = False
     try:
@@ -67,7 +78,7 @@ def stream(
         ended = True
         raw = final(seen)
         result = split.finish(raw)
-        if held:
+        if held and not split.proceeds:
             yield from seen if result is raw else chunks(result)
     except GeneratorExit:
         _close(generator)
@@ -96,8 +107,24 @@ async def astream(
         for item in chunks(_outcome(split)):
             yield item
         return
-    seen: list[Any] = []
     held = holds_back()
+    while split.proceeds:
+        items = _apass(split, inner, final, chunks, held)
+        try:
+            async for item in items:
+                yield item
+        finally:
+            await items.aclose()
+
+
+async def _apass(
+    split: Split,
+    inner: Inner,
+    final: Callable[[list[Any]], Any],
+    chunks: Callable[[Any], Iterable[Any]],
+    held: bool,
+) -> AsyncGenerator[Any, None]:
+    seen: list[Any] = []
     generator: Any = None
     ended = False
     try:
@@ -121,7 +148,7 @@ async def astream(
         ended = True
         raw = final(seen)
         result = await split.afinish(raw)
-        if held:
+        if held and not split.proceeds:
             for item in seen if result is raw else chunks(result):
                 yield item
     except GeneratorExit:

@@ -13,13 +13,12 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
-from otelhooks.errors import Denied
 from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import Judge, Ruling, Verdict
+from otelhooks.hooks.verdict import Judge, Ruling, refusal
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._execution import UNRECORDED, Execution, decide, settle
 from otelhooks.instrumentation._frames import (
@@ -57,13 +56,7 @@ class ToolSeat:
         Raises:
             Denied: Where it has no such form; the default.
         """
-        verdict: Verdict | None = call.op.verdict if call.op is not None else None
-        raise Denied(
-            reason,
-            rule_id=verdict.rule_id if verdict else "",
-            policy_id=verdict.policy_id if verdict else "",
-            decision_id=verdict.decision_id if verdict else "",
-        )
+        raise refusal(reason, call.op.verdict if call.op is not None else None)
 
     def result(self, call: Call, raw: Any) -> Any:
         """Return what `ToolResult.result` holds for what the tool returned."""
@@ -137,6 +130,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     located = outer.branch if outer is not None else ""
     agent, branch = call.agent, call.branch = _agent(call, turn, located)
     hooks, judges = rt.in_force(scope, branch)
+    call.holds_back = bool(hooks.at("post_tool_call").transformers)
     if type(outer) is Op and seat.group and (permit := outer.permits.take(seat.group, call)):
         refusal = None
         if _is_news(outer, permit, call) or seat.judges_again:
@@ -209,11 +203,12 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     # A copy: what the outer seat approved must not change under way to the body.
     call.args = copy_json(call.args)
     raw = yield Body(otel_context.get_current(), call.args)
-    failure = None
+    failure, op.failure = None, None
     if type(raw) is Raised:
         failure = seat.error_type(raw.error)
-    elif type(raw) is not Closed and seat.error(call, raw) is not None:
-        failure = semconv.ERROR_TOOL_ERROR
+    elif type(raw) is not Closed:
+        op.failure = seat.error(call, raw)
+        failure = None if op.failure is None else semconv.ERROR_TOOL_ERROR
     seat.finished(rt, call, (now_ns() - started_ns) / 1e9, failure, op.span)
     again = seat.follow_up(call, raw)
     if again is not None:

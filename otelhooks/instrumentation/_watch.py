@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch, ask_handlers
 from otelhooks.instrumentation._frames import Op
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar
 from otelhooks.telemetry.verdicts import arguments_hash
 
@@ -41,22 +43,30 @@ class RuntimeWatch(Watch):
         super().hook_failed(registration, error)
         self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
 
-    def in_background(self, registration: Registration, context: Any, data: Any) -> None:
-        """Queue an inspector."""
-        self._runtime.in_background(registration, context, data)
+    def hook_dropped(self, registration: Registration) -> None:
+        """Count a background hook that was dropped."""
+        super().hook_dropped(registration)
+        self._runtime.instruments.hook_queue_dropped.cell(hook_attributes(registration)).add(1)
 
-    def event(self, kind: str, context: Any, **fields: Any) -> types.HookEvent:
+    def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
         """Make the record for listeners; content as far as it is captured, and masked."""
+        shown = self._shown(fields) or {}
+        event = super().event(kind, context, **fields)
+        span = context.span
+        if isinstance(span, trace.Span):
+            shown["span_id"] = trace.format_span_id(span.get_span_context().span_id)
+        return event.model_copy(update=shown)
+
+    @fails_open
+    def _shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         content = self._runtime.content
-        if content.on_event or content.on_span:
-            fields = {
-                name: content.event_value(value) if name in {"input", "output"} else value
-                for name, value in fields.items()
-            }
-            shown = {name: fields.pop(name) for name in ("input", "output") if name in fields}
-            event = super().event(kind, context, **fields)
-            return event.model_copy(update=shown)
-        return super().event(kind, context, **fields)
+        if not content.on_event and not content.on_span:
+            return {}
+        return {
+            name: content.event_value(fields[name])
+            for name in ("input", "output")
+            if name in fields
+        }
 
     def approve(
         self, rules: Sequence[RuleLike], call: Call, context: Any
@@ -78,16 +88,19 @@ class RuntimeWatch(Watch):
         )
         decision_id = runtime.verdicts.decision_id(verdict)
         wait = _ask_spans(runtime, op, call, verdict)
-        runtime.pending += 1
+        runtime.wait_for(1)
         try:
             approval = yield from ask_handlers(
                 rules, call, channel=runtime.channel, timeout=runtime.approval_timeout_s
             )
         except BaseException:
-            _end_wait(wait, Approval("withdrawn"))
+            verdict.approval, verdict.allowed = Approval("withdrawn"), False
+            _end_wait(wait, verdict.approval)
+            if isinstance(op, Op):
+                runtime.record_withdrawn(op, verdict)
             raise
         finally:
-            runtime.pending -= 1
+            runtime.wait_for(-1)
         approval.decision_id = decision_id
         _end_wait(wait, approval)
         runtime.instruments.record(
@@ -100,6 +113,7 @@ class RuntimeWatch(Watch):
 
 
 def hook_attributes(registration: Registration) -> dict[str, str]:
+    """Return the attributes of a hook's metrics."""
     return {
         semconv.HOOK_POINT: registration.point,
         semconv.HOOK_NAME: registration.source,

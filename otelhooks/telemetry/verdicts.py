@@ -137,7 +137,8 @@ class Verdicts:
             semconv.HOOK_POINT: verdict.point,
         }
         reason = verdict.reason
-        if verdict.error is not None and verdict.approval is None:
+        asked = verdict.approval
+        if verdict.error is not None and (asked is None or asked.status == "error"):
             reason = f"{verdict.rule_id}: {type(verdict.error).__name__}"
         elif not reason and verdict.decision == MODIFY:
             reason = f"Changed by {verdict.rule_id or verdict.policy_id}."
@@ -149,9 +150,7 @@ class Verdicts:
             (semconv.POLICY_SEVERITY, verdict.severity),
             (semconv.POLICY_EVALUATIONS, verdict.evaluations),
         )
-        for name, value in optional:
-            if value:
-                attributes[name] = value
+        attributes.update((name, value) for name, value in optional if value)
         if verdict.decision in {DENY, ASK}:
             attributes[semconv.DECISION_ID] = decision_id
         if verdict.answered:

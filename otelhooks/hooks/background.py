@@ -1,0 +1,132 @@
+"""Inspectors that nobody waits for: in order, on a thread of their own; the oldest give way.
+
+Inspecting fails open: what they raise is logged, what does not fit is counted.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import logging
+import os
+import queue
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otelhooks.hooks.drive import Raised, Run, run
+from otelhooks.hooks.registry import Registration
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.watch import Watch
+
+__all__ = ["CAPACITY", "flush", "put"]
+
+log = logging.getLogger("otelhooks.hooks")
+
+CAPACITY = 1_000
+"""Hooks that may wait; the oldest is dropped for the next one."""
+
+FLUSH_S = 5.0
+"""Longest wait, in seconds, for hooks to finish at the end of a session or of the process."""
+
+
+class _Entry(NamedTuple):
+    registration: Registration
+    context: Any
+    data: Any
+    watch: Watch
+    variables: contextvars.Context
+
+
+class _Queue:
+    """The queue and its thread, which is started with the first entry."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[_Entry | threading.Event] = queue.Queue(CAPACITY)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def put(self, entry: _Entry | threading.Event) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="otelhooks-background", daemon=True
+                )
+                self._thread.start()
+            if self._queue.full():
+                self._drop(self._queue.get_nowait())
+            self._queue.put_nowait(entry)
+
+    def _drop(self, entry: _Entry | threading.Event) -> None:
+        if isinstance(entry, threading.Event):
+            entry.set()  # who waits for it waits for what came before it
+        else:
+            entry.watch.hook_dropped(entry.registration)
+
+    def flush(self, timeout_s: float) -> bool:
+        if self._thread is None or self._thread is threading.current_thread():
+            return True
+        reached = threading.Event()
+        self.put(reached)
+        if reached.wait(timeout_s):
+            return True
+        log.warning("background hooks did not finish within %g s", timeout_s)
+        return False
+
+    def _work(self) -> None:
+        while True:
+            entry = self._queue.get()
+            if isinstance(entry, threading.Event):
+                entry.set()
+                continue
+            registration = entry.registration
+            effect = Run(
+                registration.call,
+                entry.context,
+                entry.data,
+                blocking=True,
+                timeout=registration.timeout,
+            )
+            try:
+                value = entry.variables.run(run, effect)
+            except BaseException as error:  # stops a caller; nobody has called here
+                value = Raised(error)
+            if type(value) is Raised:
+                entry.watch.hook_failed(registration, value.error)
+
+
+_waiting = _Queue()
+
+
+def put(registration: Registration, context: Any, data: Any, watch: Watch) -> None:
+    """Queue an inspector, to run in the present context variables.
+
+    Args:
+        registration: The inspector.
+        context: What it is given.
+        data: What it is given.
+        watch: Hears of its failure, or that it was dropped.
+    """
+    _waiting.put(_Entry(registration, context, data, watch, contextvars.copy_context()))
+
+
+def flush(timeout_s: float = FLUSH_S) -> bool:
+    """Wait until everything that is queued by now has run.
+
+    Args:
+        timeout_s: Longest wait, in seconds.
+
+    Returns:
+        Whether it has.
+    """
+    return _waiting.flush(timeout_s)
+
+
+def _after_fork() -> None:
+    global _waiting
+    _waiting = _Queue()  # the parent's thread did not survive the fork, and runs what was queued
+
+
+atexit.register(flush)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

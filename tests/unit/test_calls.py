@@ -1,0 +1,106 @@
+"""The tool call on the hot path: copies, comparison, records made when somebody looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call, copy_json, same_json
+
+
+class Frame:
+    """Stands for a value that is no JSON and whose comparison gives no truth."""
+
+    def __eq__(self, other: object) -> Any:
+        return [True]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_containers_are_copied_at_any_depth_and_other_values_go_by_reference() -> None:
+    frame = Frame()
+    value = {"a": [1, {"b": 2}], "frame": frame, "t": (1,), "s": "x"}
+    copy = copy_json(value)
+    assert copy["a"] == value["a"]
+    assert copy["a"] is not value["a"]
+    assert copy["a"][1] is not value["a"][1]
+    assert copy["frame"] is frame
+    flat = {"a": 1}
+    assert copy_json(flat) == flat
+    assert copy_json(flat) is not flat
+    assert copy_json(frame) is frame
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (1, 1, True),
+        (1, 1.0, False),
+        (1, True, False),
+        ({"a": [1, 2]}, {"a": [1, 2]}, True),
+        ({"a": [1, 2]}, {"a": [1, 3]}, False),
+        ({"a": 1}, {"b": 1}, False),
+        ([1], [1, 2], False),
+        ("x", "y", False),
+        (None, None, True),
+    ],
+)
+def test_equality_is_of_value_and_type(left: Any, right: Any, same: bool) -> None:
+    assert same_json(left, right) is same
+
+
+def test_other_values_are_equal_if_they_are_the_same_object() -> None:
+    frame = Frame()
+    assert same_json({"f": frame}, {"f": frame})
+    assert not same_json({"f": frame}, {"f": Frame()})
+
+
+def test_a_record_is_made_once_and_shows_the_very_arguments() -> None:
+    call = Call("t", {"x": 1}, id="c", server="s", raw='{"x":1}', path="/p", agent="a", branch="b")
+    record = call.record()
+    assert record is call.record()
+    assert record.args is call.args
+    assert (record.name, record.id, record.server_name, record.raw) == ("t", "c", "s", '{"x":1}')
+    assert (record.canonical_path, record.agent, record.branch) == ("/p", "a", "b")
+    call.rewrite({"x": 2})
+    assert call.record().args == {"x": 2}
+    assert record.args == {"x": 1}
+
+
+def test_a_record_says_the_place_that_the_pipeline_knows() -> None:
+    call = Call("t", {})
+    call.place = {"agent": "a", "branch": "o/a", "turn": 4}
+    assert call.record().turn == 4
+
+
+def test_only_a_change_of_value_is_a_rewrite() -> None:
+    call = Call("t", {"x": 1})
+    assert not call.rewrite({"x": 1})
+    assert call.version == 0
+    assert call.rewrite({"x": True})
+    assert call.version == 1
+
+
+def test_a_record_given_to_a_dispatch_is_carried_and_given_back() -> None:
+    record = types.ToolCall(name="t", args={"x": 1}, id="c", server_name="s", raw="r")
+    call = Call.of(record)
+    assert call.record() is record
+    assert (call.name, call.id, call.server, call.raw) == ("t", "c", "s", "r")
+
+
+def test_a_record_that_a_hook_renamed_is_not_what_runs() -> None:
+    call = Call("t", {"x": 1}, server="s")
+    shown = call.record()
+    shown.name = "other"
+    assert call.record().name == "t"
+    shown = call.record()
+    shown.server_name = "other"
+    assert call.record().server_name == "s"
+
+
+def test_something_else_than_a_tool_call_goes_through_as_given() -> None:
+    thing = object()
+    assert Call.of(thing).record() is thing
+    assert Call.of(thing).name == "object"
