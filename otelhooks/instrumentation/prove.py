@@ -7,12 +7,15 @@ tool that policy denies, and looks whether the tool's body ran.
 from __future__ import annotations
 
 import importlib
+import pathlib
+import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import otelhooks
 from otelhooks import instrumentation
-from otelhooks.instrumentation._patch import Coverage
+from otelhooks.instrumentation import _runtime
 
 __all__ = ["Proof", "prove_all"]
 
@@ -38,9 +41,7 @@ class Proof:
     paths: tuple[tuple[str, bool, str], ...] = ()
 
     @classmethod
-    def of(
-        cls, framework: str, version: str, paths: Iterable[tuple[str, bool, str]]
-    ) -> Proof:
+    def of(cls, framework: str, version: str, paths: Iterable[tuple[str, bool, str]]) -> Proof:
         """Sum up the paths of one framework."""
         tried = tuple(paths)
         failed = [path for path, held, _ in tried if not held]
@@ -57,19 +58,31 @@ class Proof:
 def prove_all() -> list[Proof]:
     """Run the proof of every framework that is installed.
 
-    A framework that is refused counts as not proved: it does not run at all.
+    Works on what is instrumented; where nothing is, for as long as it takes. A framework that is
+    refused counts as not proved: it does not run at all.
     """
-    proofs: list[Proof] = []
-    for name in instrumentation.ADAPTERS:
-        entries = [entry for entry in instrumentation.coverage() if entry.framework == name]
-        installed = [entry for entry in entries if entry.state != "not installed"]
-        if not installed or all(entry.state == "off" for entry in installed):
-            continue
-        proofs.append(_prove(name, installed))
-    return proofs
+    with tempfile.TemporaryDirectory(prefix="otelhooks-prove-") as folder:
+        is_ours = _runtime.active() is None
+        if is_ours:
+            otelhooks.instrument(strict=True, store=pathlib.Path(folder) / "store.db")
+        try:
+            return [proof for name in instrumentation.ADAPTERS if (proof := _prove(name))]
+        finally:
+            if is_ours:
+                otelhooks.uninstrument()
 
 
-def _prove(name: str, entries: list[Coverage]) -> Proof:
+def _prove(name: str) -> Proof | None:
+    """Run one framework's proof; None where it is not there or switched off."""
+    entries = [
+        entry
+        for entry in instrumentation.coverage()
+        if entry.framework == name
+        and entry.supported != "none"
+        and entry.state not in {"not installed", "off"}
+    ]
+    if not entries:
+        return None
     version = entries[0].version
     unfit = [entry for entry in entries if entry.state not in PROVABLE]
     if unfit:
