@@ -10,6 +10,9 @@ def _publish(path, name, version, files=()):
     info = path / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    for file in files:  # newer Pythons list only the files that are there
+        (path / file).parent.mkdir(exist_ok=True)
+        (path / file).touch()
     if files:
         (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
     importlib.invalidate_caches()
