@@ -160,11 +160,14 @@ class _Parameters:
         """
         if self._by_name and self.context is None and len(args) <= len(self._positional):
             # What `bind` does, for the common case, at a tenth of its cost.
-            found = {**self._defaults, **dict(zip(self._positional, args, strict=False)), **kwargs}
-            if found.keys() == self._names and kwargs.keys().isdisjoint(
-                self._positional[: len(args)]
-            ):
-                return found
+            found = {**self._defaults, **dict(zip(self._positional, args, strict=False))}
+            if not kwargs:
+                if len(found) == len(self._names):
+                    return found
+            elif kwargs.keys().isdisjoint(self._positional[: len(args)]):
+                found.update(kwargs)
+                if found.keys() == self._names:
+                    return found
         given = dict(kwargs)
         if self.context is not None:
             given.setdefault(self.context, None)

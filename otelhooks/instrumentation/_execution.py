@@ -135,7 +135,8 @@ class Execution:
                 self.status = "denied"
                 return self.seat.denied(self.call, told)
             raw = yield from self._run()
-            self._show(raw)
+            if rt.content.on_span:
+                self._show(raw)
             return raw
         finally:
             self.close()
@@ -151,23 +152,21 @@ class Execution:
         if mode == "off":
             return
         name, template = rt.spans.tool_template(call, op.agent, op.branch)
-        attributes = template.copy()
-        session = op.session
-        if session.id or session.user:
-            attributes.update(rt.session_attributes(session))
+        attributes = {**template, **rt.session_attributes(op.session)}
         if call.id:
             attributes[semconv.GEN_AI_TOOL_CALL_ID] = call.id
+        failure = None
         if verdict is not None:
             attributes.update(rt.verdicts.attributes(verdict))
             if verdict.approval is not None:
                 attributes[semconv.ARGUMENTS_HASH] = arguments_hash(call.args)
+            failure = error_type_of(verdict)
         further = self.seat.attributes(call)
         if further:
             attributes.update(further)
         if op.has_context:
             exports = op.context.exports()
             attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
-        failure = error_type_of(verdict) if verdict is not None else None
         if failure is not None and rt.denied_status == "error":
             attributes[semconv.ERROR_TYPE] = failure
         if rt.content.on_span:
@@ -209,14 +208,15 @@ class Execution:
         ended = self.ended_ns or now_ns()
         span = op.span
         if self.ended_ns:
-            attributes = rt.tool_metric(call, op.agent, self._failure())
+            failure = self.status if self.status not in _SUCCESSES else None
+            seconds = (ended - self.started_ns) / 1e9
             rt.instruments.record(
                 semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION,
-                (ended - self.started_ns) / 1e9,
-                attributes,
+                seconds,
+                rt.tool_metric(call, op.agent, failure),
                 exemplar(span),
             )
-            self.seat.finished(rt, call, (ended - self.started_ns) / 1e9, self._failure(), span)
+            self.seat.finished(rt, call, seconds, failure, span)
         turn = op.turn
         if turn is not None and len(turn.context.steps) < MAX_STEPS:
             decision = self.verdict.decision if self.verdict is not None else "allow"
@@ -226,9 +226,7 @@ class Execution:
             turn.context.steps.append(Step(call.name, decision, self.status, span_id))
         if span is not None and not op.adopted:
             span.end(ended)
-
-    def _failure(self) -> str | None:
-        return self.status if self.status not in _SUCCESSES else None
+        call.op = None  # else the two keep each other alive until the garbage collector comes
 
     # -- body ---------------------------------------------------------------------------------
 

@@ -142,7 +142,8 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
     call.op = op
     op.subagent = seat.starts_agent(call)
-    op.resumed = rt.resume(op)
+    if call.id is not None:
+        op.resumed = rt.resume(op)
     verdict = yield from decide(rt, op, call, hooks, judges)
     if turn is not None:
         turn.judged(call.id)

@@ -29,6 +29,7 @@ Source: semconv.md sections 5 and 9, design.md section 14 rules 3 to 5.
 
 from __future__ import annotations
 
+import bisect
 import logging
 import threading
 from collections import deque
@@ -41,7 +42,7 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.counters import CellCounter, exemplar_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
     from opentelemetry.trace import SpanContext
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from otelhooks.telemetry.counters import Attributes
 
     GaugeCallback: TypeAlias = Callable[[], Iterable[tuple[float, Attributes]]]
+    _Queued: TypeAlias = tuple[str, float, Attributes, SpanContext | None]
 
 _log = logging.getLogger("otelhooks.telemetry")
 
@@ -112,6 +114,20 @@ _GAUGES = {
     semconv.METRIC_AUDIT_SPOOLED: _Spec("{record}", "Audit records not written yet."),
     semconv.METRIC_ADAPTER_INFO: _Spec("1", "Imported frameworks and how they are guarded."),
 }
+
+
+def _newest_exemplars(waiting: Sequence[_Queued]) -> frozenset[int]:
+    """Return the places of the values whose exemplar a histogram would keep.
+
+    The SDK keeps the last exemplar of each bucket, at a third of the cost of a value: those that it
+    would replace at once are not handed over.
+    """
+    newest: dict[tuple[str, int, int], int] = {}
+    for number, (name, value, attributes, exemplar) in enumerate(waiting):
+        if exemplar is not None and name in _HISTOGRAMS:
+            bucket = bisect.bisect_left(_HISTOGRAMS[name].buckets, value)
+            newest[name, id(attributes), bucket] = number
+    return frozenset(newest.values())
 
 
 class _Hub:
@@ -197,7 +213,7 @@ class Instruments:
         self.hook_queue_dropped = self._counters[semconv.METRIC_HOOK_QUEUE_DROPPED]
         self._gauges: dict[str, GaugeCallback] = {}
         self._logged: set[str] = set()
-        self._queue: deque[tuple[str, float, Attributes, SpanContext | None]] = deque()
+        self._queue: deque[_Queued] = deque()
         self._wake_at = QUEUE_CAPACITY // 2
         self._make_worker_parts()
         self._hub: _Hub | None = None
@@ -272,11 +288,9 @@ class Instruments:
         if hub is None or not self._queue:
             return
         with self._drain_lock:
-            for _ in range(len(self._queue)):
-                try:
-                    name, value, attributes, exemplar = self._queue.popleft()
-                except IndexError:
-                    return  # a reentrant flush of this thread took the rest
+            waiting = self._take()
+            newest = _newest_exemplars(waiting)
+            for number, (name, value, attributes, exemplar) in enumerate(waiting):
                 try:
                     if (
                         name == semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE
@@ -287,9 +301,20 @@ class Instruments:
                     if histogram is None:
                         self._log_once(name, "there is no histogram `%s`: its values are dropped")
                         continue
-                    histogram.record(value, attributes, context=exemplar_context(exemplar))
+                    span_context = exemplar if number in newest else None
+                    histogram.record(value, attributes, context=exemplar_context(span_context))
                 except Exception:
                     self._log_once(name, "recording into histogram `%s` failed", exc_info=True)
+
+    def _take(self) -> list[_Queued]:
+        """Take what is queued; other threads and signal handlers may add meanwhile."""
+        waiting: list[_Queued] = []
+        for _ in range(len(self._queue)):
+            try:
+                waiting.append(self._queue.popleft())
+            except IndexError:
+                break  # somebody dropped the oldest
+        return waiting
 
     def set_gauge(self, name: str, callback: GaugeCallback | None) -> None:
         """Set what a gauge shows.

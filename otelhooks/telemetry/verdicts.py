@@ -177,6 +177,11 @@ class Verdicts:
 
     def count(self, verdict: Verdict, tool: str, agent: str, exemplar: SpanContext | None) -> None:
         """Count a verdict, and each that monitor mode only observed."""
+        if verdict.is_plain():
+            self._count(
+                verdict, semconv.ENFORCEMENT_ALLOWED, self.mode, tool, agent, None, exemplar
+            )
+            return
         failure = error_type_of(verdict) if verdict.error is not None else None
         self._count(verdict, enforcement_of(verdict), self.mode, tool, agent, failure, exemplar)
         for seen in verdict.observed:
@@ -234,6 +239,8 @@ class Verdicts:
             if len(self._cells) < _MAX_CELLS:
                 self._cells[key] = cell
         cell.add(1, exemplar)
+        if verdict.decision == ALLOW:
+            return
         refused = enforcement in {semconv.ENFORCEMENT_REJECTED, semconv.ENFORCEMENT_EXPIRED}
         if verdict.decision == DENY or refused:
             self._instruments.denies.cell(
