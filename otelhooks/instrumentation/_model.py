@@ -97,6 +97,8 @@ class _ModelCall:
 
     def __init__(self, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> None:
         outer = current_frame()
+        if outer is None:
+            rt.refresh()  # no turn has looked whether the providers still hold
         scope = current_scope()
         turn = outer.turn if outer is not None else None
         session = rt.outside

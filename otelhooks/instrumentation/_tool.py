@@ -125,6 +125,8 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     """
     context = otel_context.get_current()
     outer = current_frame(context)
+    if outer is None:
+        rt.refresh()  # no turn has looked whether the providers still hold
     scope = current_scope(context)
     turn = outer.turn if outer is not None else None
     located = outer.branch if outer is not None else ""
