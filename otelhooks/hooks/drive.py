@@ -346,6 +346,7 @@ _background = _BackgroundLoop()
 def _in_thread(effect: Run) -> concurrent.futures.Future[Any]:
     """Call an effect's function in a thread that does not keep the process alive."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()  # whoever waits no longer finds no thread to stop
 
     def call() -> None:
         try:

@@ -222,7 +222,7 @@ class _ToolChain(_Chain):
 
     def recheck(self) -> Generator[Run, Any, Verdict | None]:
         """Ask again whoever allowed arguments that were rewritten later."""
-        version = self.call.version
+        version, last = self.call.version, self.last
         stale = [registration for registration, seen in self.allowed if seen != version]
         self.allowed = [entry for entry in self.allowed if entry[1] == version]
         for registration in stale:
@@ -245,6 +245,7 @@ class _ToolChain(_Chain):
                     rule_id=registration.rule_id,
                     reason=UNSTABLE,
                 )
+        self.last = last
         return None
 
     def _decide(self, registration: Registration) -> Generator[Run, Any, Verdict | None]:

@@ -83,6 +83,7 @@ def ask_handlers(
     """
     started = time.perf_counter()
     asked: list[Any] = []
+    approval, edit = Approval("approved"), dict[str, Any]()
     for rule in rules:
         handler, ask = rule.handler or channel, rule.ask or channel
         if handler is None or ask is None:
@@ -96,7 +97,9 @@ def ask_handlers(
         approval.wait_s = time.perf_counter() - started
         if not approval.approved:
             return approval
-    return Approval("approved", wait_s=time.perf_counter() - started)
+        edit.update(approval.edit or {})
+    approval.edit = edit or None
+    return approval
 
 
 def _approval(answer: Any, rule: RuleLike) -> Approval:

@@ -1,0 +1,343 @@
+"""Running what generators ask for: in place, on a loop, in a thread, within a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import sys
+import threading
+import time
+import types as module_types
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import trio
+
+from otelhooks.hooks import drive
+from otelhooks.hooks.drive import Raised, Run, adrive, arun, escapes, run
+
+VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="")
+
+
+class Escaped(BaseException):
+    """Stands for classes that `except Exception` does not catch."""
+
+
+async def suspending(value: Any = 1) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+async def plain(value: Any = 1) -> Any:
+    return value
+
+
+def raising(error: BaseException) -> Any:
+    raise error
+
+
+class TestEscapes:
+    @pytest.mark.parametrize(
+        "error", [KeyboardInterrupt(), SystemExit(), asyncio.CancelledError(), GeneratorExit()]
+    )
+    def test_stopping_the_caller_always_escapes(self, error: BaseException) -> None:
+        assert escapes(error)
+        with pytest.raises(type(error)):
+            run(Run(raising, error))
+
+    def test_other_classes_are_answers_of_the_hook(self) -> None:
+        assert not escapes(Escaped())
+        value = run(Run(raising, Escaped()))
+        assert type(value) is Raised
+        assert isinstance(value.error, Escaped)
+
+    def test_a_group_escapes_if_one_of_it_does(self) -> None:
+        class Group(BaseException):
+            def __init__(self, *inner: BaseException) -> None:
+                self.exceptions = inner
+
+        assert escapes(Group(ValueError(), Group(KeyboardInterrupt())))
+        assert not escapes(Group(ValueError()))
+
+    def test_cancellation_of_trio_escapes(self) -> None:
+        async def main() -> None:
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                try:
+                    await trio.sleep(0)
+                except BaseException as error:
+                    assert escapes(error)
+                    raise
+
+        trio.run(main)
+
+
+class TestSync:
+    def test_a_coroutine_that_awaits_nothing_runs_in_place(self) -> None:
+        seen: list[threading.Thread] = []
+
+        async def hook() -> int:
+            seen.append(threading.current_thread())
+            return 7
+
+        assert run(Run(hook)) == 7
+        assert seen == [threading.current_thread()]
+
+    def test_one_that_suspends_runs_on_one_background_loop_with_the_callers_context(self) -> None:
+        loops: list[Any] = []
+
+        async def hook() -> str:
+            await asyncio.sleep(0)
+            loops.append(asyncio.get_running_loop())
+            return VARIABLE.get()
+
+        token = VARIABLE.set("mine")
+        try:
+            assert [run(Run(hook)), run(Run(hook))] == ["mine", "mine"]
+        finally:
+            VARIABLE.reset(token)
+        assert loops[0] is loops[1]
+
+    def test_exceptions_of_a_coroutine_are_values(self) -> None:
+        async def hook() -> None:
+            await asyncio.sleep(0)
+            raise Escaped
+
+        value = run(Run(hook))
+        assert isinstance(value.error, Escaped)
+
+    def test_a_time_that_is_over_counts_as_raising(self) -> None:
+        async def hook() -> None:
+            await asyncio.sleep(30)
+
+        started = time.monotonic()
+        value = run(Run(hook, timeout=0.02))
+        assert isinstance(value.error, TimeoutError)
+        assert time.monotonic() - started < 10
+
+    def test_a_hooks_own_timeout_error_is_passed_on(self) -> None:
+        async def hook() -> None:
+            await asyncio.sleep(0)
+            raise TimeoutError("own")
+
+        assert str(run(Run(hook, timeout=5)).error) == "own"
+
+    def test_a_blocking_hook_with_a_time_runs_in_a_thread_that_keeps_nothing_alive(self) -> None:
+        release = threading.Event()
+        seen: list[threading.Thread] = []
+
+        def hook() -> None:
+            seen.append(threading.current_thread())
+            release.wait(10)
+
+        value = run(Run(hook, blocking=True, timeout=0.02))
+        release.set()
+        assert isinstance(value.error, TimeoutError)
+        assert seen[0].daemon
+
+    def test_a_blocking_hook_gives_its_value_or_its_error(self) -> None:
+        assert run(Run(lambda: 3, blocking=True, timeout=5)) == 3
+        assert isinstance(
+            run(Run(raising, ValueError(), blocking=True, timeout=5)).error, ValueError
+        )
+        assert run(Run(lambda: 4, blocking=True)) == 4
+
+    def test_system_exit_in_a_suspended_hook_reaches_the_caller_and_the_loop_lives_on(
+        self,
+    ) -> None:
+        async def hook() -> None:
+            await asyncio.sleep(0)
+            raise SystemExit(3)
+
+        with pytest.raises(SystemExit):
+            run(Run(hook))
+        assert run(Run(suspending, 5)) == 5
+
+    def test_a_hook_that_cancels_itself_has_failed(self) -> None:
+        async def hook() -> None:
+            await asyncio.sleep(0)
+            raise asyncio.CancelledError
+
+        assert "cancelled" in str(run(Run(hook)).error)
+
+    def test_an_awaitable_of_another_loop_is_an_error_not_a_standstill(self) -> None:
+        loop = asyncio.new_event_loop()
+        try:
+            value = run(Run(loop.create_future))
+        finally:
+            loop.close()
+        assert isinstance(value.error, RuntimeError)
+
+    def test_inside_a_running_loop_the_wait_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(drive, "_INSIDE_LOOP_S", 0.02)
+
+        async def hook() -> None:
+            await asyncio.sleep(30)
+
+        async def notebook() -> Any:
+            return run(Run(hook)), run(Run(suspending, 6))
+
+        late, in_time = asyncio.run(notebook())
+        assert isinstance(late.error, TimeoutError)
+        assert in_time == 6
+
+        async def trio_notebook() -> Any:
+            return run(Run(hook))
+
+        assert isinstance(trio.run(trio_notebook).error, TimeoutError)
+
+    @pytest.mark.parametrize(
+        ("module", "function"),
+        [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")],
+    )
+    def test_under_green_threads_a_hook_that_suspends_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, module: str, function: str
+    ) -> None:
+        fake = module_types.ModuleType(module)
+        setattr(fake, function, lambda _: True)
+        monkeypatch.setitem(sys.modules, module, fake)
+        assert "gevent or eventlet" in str(run(Run(suspending)).error)
+        assert run(Run(plain, 3)) == 3
+
+        class Awaitable:
+            def __await__(self) -> Generator[Any, None, None]:
+                yield
+
+        assert "gevent or eventlet" in str(run(Run(Awaitable)).error)
+
+    def test_green_threads_that_are_not_in_use_change_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fake = module_types.ModuleType("gevent.monkey")
+        fake.is_module_patched = lambda _: False  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "gevent.monkey", fake)
+        assert run(Run(suspending, 3)) == 3
+
+    def test_a_coroutine_that_looks_plain_and_suspends_is_an_error(self) -> None:
+        @module_types.coroutine
+        def generator_based() -> Generator[None, None, None]:
+            yield
+
+        class Odd:
+            cr_code = plain.__code__
+
+        assert drive.can_suspend(generator_based())
+        assert not drive.can_suspend(Odd())
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_child_process_has_a_loop_of_its_own(self) -> None:
+        assert run(Run(suspending, 1)) == 1
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if run(Run(suspending, 1)) == 1 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+class TestAsync:
+    @pytest.mark.anyio
+    async def test_functions_and_coroutines_give_their_values(self) -> None:
+        assert await arun(Run(lambda: 1)) == 1
+        assert await arun(Run(plain, 2)) == 2
+        assert isinstance((await arun(Run(raising, Escaped()))).error, Escaped)
+
+    @pytest.mark.anyio
+    async def test_a_blocking_function_gets_a_worker_thread(self) -> None:
+        thread = await arun(Run(threading.current_thread, blocking=True))
+        assert thread is not threading.current_thread()
+
+    @pytest.mark.anyio
+    async def test_a_time_that_is_over_counts_as_raising(self) -> None:
+        import anyio
+
+        value = await arun(Run(anyio.sleep, 30, timeout=0.02))
+        assert isinstance(value.error, TimeoutError)
+
+    @pytest.mark.anyio
+    async def test_a_generator_is_driven_to_its_value(self) -> None:
+        def generator() -> Generator[Run, Any, Any]:
+            first = yield Run(plain, 1)
+            second = yield Run(lambda: 2)
+            return first + second
+
+        assert await adrive(generator()) == 3
+        assert drive.drive(generator()) == 3
+
+
+class TestStopped:
+    """A generator whose caller is stopped while a hook runs gets its end."""
+
+    def steps(self, log: list[str], hook: Any) -> Generator[Run, Any, None]:
+        try:
+            yield Run(hook)
+        except BaseException as error:
+            log.append(type(error).__name__)
+            yield Run(log.append, "tidied")
+            raise
+
+    def test_a_plain_function_tells_the_generator(self) -> None:
+        log: list[str] = []
+        with pytest.raises(KeyboardInterrupt):
+            drive.drive(self.steps(log, lambda: raising(KeyboardInterrupt())))
+        assert log == ["KeyboardInterrupt", "tidied"]
+
+    @pytest.mark.anyio
+    async def test_a_cancelled_coroutine_tells_the_generator_and_tidies_up_shielded(self) -> None:
+        import anyio
+
+        log: list[str] = []
+
+        async def tidy() -> None:
+            await anyio.sleep(0.01)
+            log.append("tidied")
+
+        def steps() -> Generator[Run, Any, None]:
+            try:
+                yield Run(anyio.sleep, 30)
+            finally:
+                yield Run(tidy)
+
+        with anyio.move_on_after(0.02) as scope:
+            await adrive(steps())
+        assert scope.cancelled_caught
+        assert log == ["tidied"]
+
+    @pytest.mark.anyio
+    async def test_tidying_up_takes_its_time_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import anyio
+
+        monkeypatch.setattr(drive, "_TIDY_UP_S", 0.02)
+        seen: list[Any] = []
+
+        def steps() -> Generator[Run, Any, None]:
+            try:
+                yield Run(anyio.sleep, 30)
+            finally:
+                seen.append((yield Run(anyio.sleep, 30)))
+
+        with anyio.move_on_after(0.02):
+            await adrive(steps())
+        assert isinstance(seen[0].error, TimeoutError)
+
+    def test_a_coroutine_that_is_closed_awaits_nothing_more(self) -> None:
+        log: list[str] = []
+
+        async def forever() -> None:
+            await asyncio.get_running_loop().create_future()
+
+        def steps() -> Generator[Run, Any, None]:
+            try:
+                yield Run(forever)
+            except GeneratorExit:
+                log.append("closed")
+                raise
+
+        async def main() -> None:
+            coroutine = adrive(steps())
+            coroutine.send(None)
+            coroutine.close()
+
+        asyncio.run(main())
+        assert log == ["closed"]
