@@ -57,15 +57,24 @@ class AgentsRequest(ModelRequest):
 
     Attributes:
         arguments: All arguments by name.
+        positional: How many of them were given by position.
     """
 
-    __slots__ = ("arguments",)
+    __slots__ = ("arguments", "positional")
 
-    def __init__(self, arguments: dict[str, Any], model: str, **more: Any) -> None:
+    def __init__(self, arguments: dict[str, Any], positional: int, model: str, **more: Any) -> None:
         given = arguments.get("input")
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
         super().__init__(model, messages, **more)
         self.arguments = arguments
+        self.positional = positional
+
+    def call(self, function: Callable[..., Any]) -> Any:
+        """Call a model's function as the SDK did, with what hooks wrote."""
+        written = self.written()
+        names = _NAMES[: self.positional]
+        rest = {name: value for name, value in written.items() if name not in names}
+        return function(*(written[name] for name in names), **rest)
 
     @property
     def answer_is_typed(self) -> bool:
@@ -98,6 +107,7 @@ def read_model_call(
     name = getattr(chosen, "model", None)
     return AgentsRequest(
         arguments,
+        len(args),
         name if isinstance(name, str) else "",
         provider=provider_of(chosen),
         tools=[*(arguments.get("tools") or ()), *(arguments.get("handoffs") or ())],
@@ -332,7 +342,7 @@ class GuardedModel(wrapt.ObjectProxy):
             return await chosen.get_response(*args, **kwargs)
         request = read_model_call(chosen, self._self_agent, args, kwargs, stream=False)
         operation = model(rt, _SEAT, request)
-        return await adrive(operation, lambda approved: chosen.get_response(**approved.written()))
+        return await adrive(operation, lambda approved: approved.call(chosen.get_response))
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Call the model through the pipeline, for its events."""
@@ -342,7 +352,7 @@ class GuardedModel(wrapt.ObjectProxy):
         request = read_model_call(chosen, self._self_agent, args, kwargs, stream=True)
         return astream(
             model(rt, _SEAT, request),
-            lambda approved: chosen.stream_response(**approved.written()),
+            lambda approved: approved.call(chosen.stream_response),
             final=last_response,
             chunks=events_of,
             holds_back=lambda: request.holds_back,
