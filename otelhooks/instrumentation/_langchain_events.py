@@ -77,6 +77,11 @@ class _Call:
         return event, True
 
 
+def _is_last(event: Any) -> bool:
+    """Say whether a message ends: its consumer may ask for nothing more, so the call ends here."""
+    return event.get("event") == "message-finish"
+
+
 def events(
     rt: Runtime, chat_model: Any, wrapped: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
 ) -> Generator[Any, None, None]:
@@ -94,6 +99,8 @@ def events(
             event, is_told = call.settle(item)
             if is_told:
                 call.manager.on_stream_event(event)
+            if _is_last(event):
+                list(items)
             yield event
     finally:
         items.close()
@@ -116,6 +123,8 @@ async def aevents(
             event, is_told = call.settle(item)
             if is_told:
                 await call.manager.on_stream_event(event)
+            if _is_last(event):
+                [_ async for _ in items]
             yield event
     finally:
         await items.aclose()
