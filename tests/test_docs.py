@@ -281,7 +281,7 @@ def test_names_in_backticks_exist(page: Path) -> None:
     """Attributes, events and metrics are constants of semconv; dotted names can be imported."""
     wire = {value for name, value in vars(semconv).items() if name.isupper()}
     for name in re.findall(r"`((?:otelhooks|gen_ai|mcp)\.[\w.]+?)(?:\(.*?\))?`", prose(page)):
-        is_of_user = name.startswith((semconv.CONTEXT_PREFIX, "otelhooks.custom."))
+        is_of_user = name.startswith(semconv.CONTEXT_PREFIX)
         assert is_of_user or name in wire or exists(name), f"{name_of(page)} names `{name}`"
 
 
