@@ -864,9 +864,9 @@ class TestVerdict:
 
     def test_deny_goes_before_ask_before_modify_before_allow(self) -> None:
         ranks = [Verdict("p", decision) for decision in ("allow", "modify", "ask", "deny")]
-        for lower, higher in zip(ranks, ranks[1:], strict=False):
-            assert higher.is_stricter_than(lower)
-            assert not lower.is_stricter_than(higher)
+        for place, verdict in enumerate(ranks):
+            stricter = [other for other in ranks if other.is_stricter_than(verdict)]
+            assert stricter == ranks[place + 1 :]
 
     def test_what_was_enforced_goes_before_what_was_observed(self) -> None:
         observed = Verdict("p")
