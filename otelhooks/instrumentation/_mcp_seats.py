@@ -197,7 +197,9 @@ class Request(McpSeat):
             return Raised(wire.make_error(reason, _REFUSED))
         return super().denied(call, reason)
 
-    def handoff(self, call: Call) -> Handoff:
+    def handoff(self, call: Call) -> Handoff | None:
+        if self.peer.connection is not None:  # a command or an address: the server lies elsewhere
+            return None
         return Handoff(SERVER, call.name, call.server)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import wrapt
 from opentelemetry import context as otel_context
-from opentelemetry import propagate
+from opentelemetry import propagate, trace
 
 from otelhooks.instrumentation import _mcp_wire as wire
 from otelhooks.instrumentation import _runtime
@@ -43,7 +43,7 @@ def request_handler(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _handle(handler: Any, server: Any, context: Any, params: Any) -> Any:
-    """Handle a call in 2.x, whose span has the client's as parent already."""
+    """Handle a call in 2.x."""
     rt = _runtime.active()
     if rt is None:
         return handler(context, params)
@@ -54,7 +54,18 @@ def _handle(handler: Any, server: Any, context: Any, params: Any) -> Any:
         update = {"arguments": or_none(params.arguments, approved)}
         return handler(context, params.model_copy(update=update))
 
-    return adrive(tool(rt, Server(peer, lambda result: result), call), handle)
+    seat = Server(peer, lambda result: result)
+    return _within(_sent_trace(context.meta), lambda: adrive(tool(rt, seat, call), handle))
+
+
+def _sent_trace(meta: Any) -> otel_context.Context | None:
+    """Return the trace that came in ``_meta``; None where the package's own span has taken it up.
+
+    It opens none that does where nobody set a global provider.
+    """
+    if not meta or trace.get_current_span().get_span_context().is_valid:
+        return None
+    return propagate.extract({k: v for k, v in meta.items() if isinstance(v, str)})
 
 
 class _Handlers(wrapt.ObjectProxy):

@@ -26,6 +26,7 @@ from mcp import types as wire
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.telemetry import semconv
+from tests import conformance
 from tests.frameworks.contract import Contract, Path, World
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("mcp").split(".")[:2])
@@ -799,6 +800,18 @@ class TestTelemetry:
             found = points(metrics_reader, side)
             assert sum(point.count for point in found) == 2
             assert {p.attributes.get(semconv.ERROR_TYPE) for p in found} == {None, "tool_error"}
+
+    def test_the_network_of_a_known_connection_is_on_span_and_metric(
+        self, on, ran, exporter, metrics_reader
+    ):
+        on(policy.deny("something_else"))
+        assert run_once(stdio("anything", ran)) == "removed /etc"
+        (span,) = [s for s in spans_of(exporter) if s.name == "execute_tool danger"]
+        assert span.attributes[semconv.NETWORK_TRANSPORT] == "pipe"
+        (point,) = points(metrics_reader, semconv.METRIC_MCP_CLIENT_OPERATION_DURATION)
+        assert point.attributes[semconv.NETWORK_TRANSPORT] == "pipe"
+        assert not points(metrics_reader, semconv.METRIC_MCP_SERVER_OPERATION_DURATION)
+        conformance.check_all([span], metrics_reader.get_metrics_data())
 
     def test_a_jsonrpc_error_is_the_type_of_the_error(self, on, exporter, metrics_reader):
         server = make_lowlevel(World())
