@@ -63,8 +63,9 @@ class Config:
     """Rules, policy and hook objects, in order."""
     hooks: tuple[Any, ...] = ()
     """Hook objects, in order."""
-    frameworks: Mapping[str, Any] | None = None
-    """Name to ``on``, ``off`` or a mapping with ``spans``; None: every supported framework."""
+    frameworks: Mapping[str, Any] | tuple[str, ...] | None = None
+    """Names, and no others; or name to ``on``, ``off`` or a mapping with ``spans``, and all others
+    are on; None: every supported framework."""
     mode: str = "enforce"
     """``enforce`` or ``monitor``."""
     candidate: tuple[Any, ...] = ()

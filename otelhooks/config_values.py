@@ -97,17 +97,19 @@ def path(value: object, origin: str) -> Path | None:
     raise _wrong(origin, cast("object", value), "the path of a file")
 
 
-def frameworks(value: object, origin: str) -> dict[str, Any] | None:
-    """Read ``["mcp"]``, ``{"mcp": "off"}`` or the text ``openai_agents,mcp=off``."""
+def frameworks(value: object, origin: str) -> dict[str, Any] | tuple[str, ...] | None:
+    """Read ``["mcp"]`` or ``openai_agents,mcp``: only these; ``{"mcp": "off"}`` or ``mcp=off``."""
     if value is None:
         return None
     if isinstance(value, str):
         pairs = [word.partition("=") for word in words(value, origin)]
+        if not any(sign for _, sign, _ in pairs):
+            return tuple(name for name, _, _ in pairs) or None
         choices: dict[str, Any] = {name.strip(): state.strip() or "on" for name, _, state in pairs}
     elif isinstance(value, dict):
         choices = dict(cast("dict[str, Any]", value))
     else:
-        choices = dict.fromkeys(words(value, origin), "on")
+        return tuple(words(value, origin))
     for name, state in choices.items():
         if isinstance(state, dict):
             spans = cast("dict[str, object]", state)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otelhooks import config
+from otelhooks import config, instrumentation
 from otelhooks.config import UNSET, Config, load
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry.content import CaptureMode
@@ -116,12 +116,19 @@ class TestValues:
         ("given", "value"),
         [
             (None, None),
-            (["mcp"], {"mcp": "on"}),
+            (["mcp"], ("mcp",)),
+            ("mcp", ("mcp",)),
+            ([], ()),
+            ("", None),
             ({"mcp": "off", "x": {"spans": "own"}}, {"mcp": "off", "x": {"spans": "own"}}),
         ],
     )
     def test_frameworks_are_names_or_a_mapping(self, given, value):
         assert load(frameworks=given).frameworks == value
+
+    def test_names_leave_all_other_frameworks_alone(self):
+        _, off = instrumentation.wanted(load(frameworks=["mcp"]).frameworks)
+        assert off == set(instrumentation.ADAPTERS) - {"mcp"}
 
     def test_objects_are_taken_as_they_are(self, module):
         found = load(
