@@ -252,3 +252,16 @@ def test_no_module_of_the_framework_is_imported_by_the_adapter() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_the_proof_of_the_doctor_holds_and_fails_where_nothing_is_guarded() -> None:
+    """All paths of the proof hold; with the adapter off they say that the denied body ran."""
+    from otelhooks.instrumentation.prove_langchain import prove
+
+    otelhooks.instrument(frameworks=["langchain"])
+    proof = prove()
+    assert proof.proved, proof
+    assert len(proof.paths) == 7
+    otelhooks.uninstrument()
+    otelhooks.instrument(frameworks={"langchain": "off"})
+    assert not prove().proved
