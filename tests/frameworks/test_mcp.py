@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.metadata
 import json
 import pathlib
@@ -10,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from typing import Any
 
 import anyio
@@ -28,6 +30,8 @@ from otelhooks import hooks, policy, types
 from otelhooks.telemetry import semconv
 from tests import conformance
 from tests.frameworks.contract import Contract, Path, World
+
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed .MemoryObject:ResourceWarning")
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("mcp").split(".")[:2])
 IS_2 = VERSION >= (2, 0)
@@ -479,6 +483,10 @@ class HttpServer:
 def http_server() -> Any:
     import uvicorn
 
+    with contextlib.suppress(ImportError):  # 2.x needs it no more; old ones keep an event loop
+        from sse_starlette.sse import AppStatus
+
+        AppStatus.should_exit_event = None
     world = World()
     server = make_server(world)
     app = server.streamable_http_app()
@@ -495,6 +503,9 @@ def http_server() -> Any:
     yield found
     run.should_exit = True
     thread.join(10)
+    with warnings.catch_warnings():  # streams that the package itself forgets to close
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def direct_path_of(server: Any) -> Any:
