@@ -28,7 +28,7 @@ class _DeprecatedMember:
 
     def __init__(self, fget: Callable[[Any], Any]) -> None:
         self.fget = fget
-        self.__deprecated__ = getattr(fget, "__deprecated__", None)
+        self.__deprecated__: Any | None = getattr(fget, "__deprecated__", None)
 
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
         return self.fget(owner if owner is not None else type(instance))

@@ -64,7 +64,12 @@ def _in_scope(scope: Scope) -> Generator[None, None, None]:
     try:
         yield
     finally:
-        otel_context.detach(token)
+        found = current_scope()
+        if found is scope:
+            otel_context.detach(token)
+        elif found is not None and found.contains(scope):
+            # A generator left its block after its caller had entered another: that one stays.
+            otel_context.attach(with_scope(found.without(scope)))
 
 
 @contextlib.contextmanager
@@ -184,9 +189,9 @@ class turn:
     """
 
     def __init__(self, prompt: Any, *, agent: str = "") -> None:
-        self.prompt = prompt
+        self.prompt: Any = prompt
         self.result: Any = None
-        self.is_answered = False
+        self.is_answered: bool = False
         self._agent = agent
         self._split: Split | None = None
         self._token: Any = None

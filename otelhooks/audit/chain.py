@@ -205,10 +205,10 @@ class Chain:
     def __init__(
         self, start_ns: int, pid: int, rotate_bytes: int, parent: str | None = None
     ) -> None:
-        self.id = chain_id(start_ns, pid)
+        self.id: str = chain_id(start_ns, pid)
         self.head = GENESIS
         """Hash of the last record."""
-        self.segment = 0
+        self.segment: int = 0
         self._pid = pid
         self._parent = parent
         self._rotate_bytes = rotate_bytes

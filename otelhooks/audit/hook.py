@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from otelhooks.hooks.context import HookContext
     from otelhooks.types import HookEvent
 
-logger = logging.getLogger("otelhooks.audit")
+logger: logging.Logger = logging.getLogger("otelhooks.audit")
 
 
 class Sink(Protocol):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from otelhooks.audit.ticket import Ticket
 
-logger = logging.getLogger("otelhooks.audit")
+logger: logging.Logger = logging.getLogger("otelhooks.audit")
 logger.addHandler(logging.NullHandler())
 
 MAX_GROUP = 1024
@@ -55,14 +55,14 @@ class Writer:
     def __init__(
         self, folder: Path, stem: str, chain: str, lock: threading.RLock, group_wait_s: float
     ) -> None:
-        self.failed = 0
+        self.failed: int = 0
         """Records that were not on disk when their first write ended."""
-        self.spooled = 0
+        self.spooled: int = 0
         """Failed records that wait to be tried again, now."""
-        self.written = 0
+        self.written: int = 0
         """Records on disk, those stored late included."""
-        self.queued_bytes = 0
-        self.spool = Spool(folder / spool_name(stem, chain))
+        self.queued_bytes: int = 0
+        self.spool: Spool = Spool(folder / spool_name(stem, chain))
         self._folder = folder
         self._stem = stem
         self._chain = chain

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CAPACITY", "flush", "put"]
 
-log = logging.getLogger("otelhooks.hooks")
+log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
 CAPACITY = 1_000
 """Hooks that may wait; the oldest is dropped for the next one."""

@@ -18,7 +18,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, overload
 
 from otelhooks import types
 from otelhooks.hooks.context import HookContext
@@ -320,7 +320,27 @@ class FunctionHook:
         return await result if inspect.isawaitable(result) else result
 
 
-def _decorator(hook_class: type[Hook]) -> Any:
+class HookDecorator(Protocol):
+    """A decorator of functions, with or without options; the module says which there are."""
+
+    @overload
+    def __call__(self, function: Callable[..., Any], /) -> FunctionHook: ...
+
+    @overload
+    def __call__(
+        self,
+        function: None = None,
+        /,
+        *,
+        priority: int = 100,
+        timeout: float | None = None,
+        blocking: bool = False,
+        background: bool = False,
+        rule_id: str | None = None,
+    ) -> Callable[[Callable[..., Any]], FunctionHook]: ...
+
+
+def _decorator(hook_class: type[Hook]) -> HookDecorator:
     takes_data = hook_class.POINT not in {"session_start", "session_end"}
     made: type[Any] = type(f"_Function{hook_class.__name__}", (FunctionHook, hook_class), {})
 
@@ -352,25 +372,25 @@ def _decorator(hook_class: type[Hook]) -> Any:
     return decorate
 
 
-on_session_start = _decorator(OnSessionStartHook)
-on_session_end = _decorator(OnSessionEndHook)
-on_run_start = _decorator(OnRunStartHook)
-on_run_end = _decorator(OnRunEndHook)
-pre_turn = _decorator(PreTurnHook)
-post_turn = _decorator(PostTurnHook)
-pre_agent = _decorator(PreAgentHook)
-post_agent_transform = _decorator(PostAgentTransformHook)
-pre_model_call = _decorator(PreModelCallHook)
-post_model_call_transform = _decorator(PostModelCallTransformHook)
-post_model_call = _decorator(PostModelCallHook)
-on_model_error = _decorator(OnModelErrorHook)
-pre_tool_call_decide = _decorator(PreToolCallDecideHook)
-post_tool_call_transform = _decorator(PostToolCallTransformHook)
-post_tool_call = _decorator(PostToolCallHook)
-on_tool_error = _decorator(OnToolErrorHook)
-on_interaction = _decorator(OnInteractionHook)
-on_compaction = _decorator(OnCompactionHook)
-stop = _decorator(StopHook)
-on_subagent_start = _decorator(OnSubagentStartHook)
-on_subagent_stop = _decorator(OnSubagentStopHook)
-on_event = _decorator(OnEventHook)
+on_session_start: HookDecorator = _decorator(OnSessionStartHook)
+on_session_end: HookDecorator = _decorator(OnSessionEndHook)
+on_run_start: HookDecorator = _decorator(OnRunStartHook)
+on_run_end: HookDecorator = _decorator(OnRunEndHook)
+pre_turn: HookDecorator = _decorator(PreTurnHook)
+post_turn: HookDecorator = _decorator(PostTurnHook)
+pre_agent: HookDecorator = _decorator(PreAgentHook)
+post_agent_transform: HookDecorator = _decorator(PostAgentTransformHook)
+pre_model_call: HookDecorator = _decorator(PreModelCallHook)
+post_model_call_transform: HookDecorator = _decorator(PostModelCallTransformHook)
+post_model_call: HookDecorator = _decorator(PostModelCallHook)
+on_model_error: HookDecorator = _decorator(OnModelErrorHook)
+pre_tool_call_decide: HookDecorator = _decorator(PreToolCallDecideHook)
+post_tool_call_transform: HookDecorator = _decorator(PostToolCallTransformHook)
+post_tool_call: HookDecorator = _decorator(PostToolCallHook)
+on_tool_error: HookDecorator = _decorator(OnToolErrorHook)
+on_interaction: HookDecorator = _decorator(OnInteractionHook)
+on_compaction: HookDecorator = _decorator(OnCompactionHook)
+stop: HookDecorator = _decorator(StopHook)
+on_subagent_start: HookDecorator = _decorator(OnSubagentStartHook)
+on_subagent_stop: HookDecorator = _decorator(OnSubagentStopHook)
+on_event: HookDecorator = _decorator(OnEventHook)

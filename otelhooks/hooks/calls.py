@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from otelhooks import types
@@ -9,10 +10,18 @@ from otelhooks import types
 __all__ = ["Call", "copy_json", "same_json"]
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))
+_MAPPINGS = frozenset((collections.OrderedDict, collections.defaultdict))
+_MUTABLE = _MAPPINGS | {set, bytearray}
 
 
 def copy_json(value: Any) -> Any:
-    """Copy JSON-like containers, at any depth; other values are handed on as they are."""
+    """Copy JSON-like containers, at any depth; other values are handed on as they are.
+
+    Containers are the standard library's own; a class that is derived from one is another value.
+
+    Raises:
+        RecursionError: They are nested too deep, or in themselves.
+    """
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -23,6 +32,14 @@ def copy_json(value: Any) -> Any:
         return value.copy()
     if kind is list:
         return [copy_json(item) for item in value]
+    if kind is tuple:
+        return tuple(copy_json(item) for item in value)
+    if kind in _MUTABLE:
+        copied: Any = value.copy()
+        if kind in _MAPPINGS:
+            for key, item in value.items():
+                copied[key] = copy_json(item)
+        return copied
     return value
 
 
@@ -34,11 +51,13 @@ def same_json(left: Any, right: Any) -> bool:
     if kind is not type(right):
         # 1, 1.0 and True are equal in Python but not to a tool that looks at the type.
         return False
-    if kind is dict:
+    if kind is dict or kind in _MAPPINGS:
         return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
-    if kind is list:
+    if kind is list or kind is tuple:
         return len(left) == len(right) and all(map(same_json, left, right))
-    return bool(kind in _SCALARS and left == right)
+    if kind is float and left != left:
+        return bool(right != right)  # no number is one value, though it is not equal to itself
+    return bool((kind in _SCALARS or kind in _MUTABLE) and left == right)
 
 
 class Call:
@@ -112,24 +131,24 @@ class Call:
         description: str | None = None,
         is_known: bool = True,
     ) -> None:
-        self.name = name
-        self.args = args
-        self.id = id
-        self.server = server
-        self.claimed_server = claimed_server
-        self.server_says = server_says
-        self.canonical = canonical
-        self.kind = kind
-        self.path = path
-        self.raw = raw
-        self.agent = agent
-        self.branch = branch
-        self.tool_type = tool_type
-        self.description = description
-        self.is_known = is_known
-        self.version = 0
+        self.name: str = name
+        self.args: dict[str, Any] = args
+        self.id: str | None = id
+        self.server: str | None = server
+        self.claimed_server: bool = claimed_server
+        self.server_says: str | None = server_says
+        self.canonical: tuple[str, ...] = canonical
+        self.kind: str | None = kind
+        self.path: str | None = path
+        self.raw: str | None = raw
+        self.agent: str = agent
+        self.branch: str = branch
+        self.tool_type: str = tool_type
+        self.description: str | None = description
+        self.is_known: bool = is_known
+        self.version: int = 0
         self.place: dict[str, Any] | None = None
-        self.holds_back = False
+        self.holds_back: bool = False
         self.op: Any = None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None
@@ -177,8 +196,17 @@ class Call:
         return record
 
     def _is_renamed(self, record: types.ToolCall) -> bool:
-        """Say whether a hook wrote another tool's name into the record that it was shown."""
-        return record.name != self.name or record.server_name != self.server
+        """Say whether a hook wrote something else about the call into the record it was shown."""
+        place = self.place or {}
+        return (
+            record.name != self.name
+            or record.server_name != self.server
+            or record.canonical_path != self.path
+            or record.id != self.id
+            or record.raw != self.raw
+            or record.agent != place.get("agent", record.agent)
+            or record.branch != place.get("branch", record.branch)
+        )
 
     def rewrite(self, args: dict[str, Any]) -> bool:
         """Take other arguments; say whether that changed their value."""

@@ -59,10 +59,10 @@ class Step:
     __slots__ = ("name", "span_id", "status", "verdict")
 
     def __init__(self, name: str, verdict: str, status: str, span_id: str = "") -> None:
-        self.name = name
-        self.verdict = verdict
-        self.status = status
-        self.span_id = span_id
+        self.name: str = name
+        self.verdict: str = verdict
+        self.status: str = status
+        self.span_id: str = span_id
 
     def __repr__(self) -> str:
         return f"Step({self.name!r}, {self.verdict!r}, {self.status!r}, {self.span_id!r})"

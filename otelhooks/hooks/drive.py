@@ -55,7 +55,7 @@ class Raised:
     __slots__ = ("error",)
 
     def __init__(self, error: BaseException) -> None:
-        self.error = error
+        self.error: BaseException = error
 
 
 class Run:
@@ -77,10 +77,10 @@ class Run:
         blocking: bool = False,
         timeout: float | None = None,
     ) -> None:
-        self.fn = fn
-        self.args = args
-        self.blocking = blocking
-        self.timeout = timeout
+        self.fn: Callable[..., Any] = fn
+        self.args: tuple[Any, ...] = args
+        self.blocking: bool = blocking
+        self.timeout: float | None = timeout
 
 
 def escapes(error: BaseException) -> bool:

@@ -28,6 +28,7 @@ from otelhooks.hooks.verdict import (
     RuleLike,
     Ruling,
     Verdict,
+    text_of,
 )
 from otelhooks.hooks.watch import Watch
 
@@ -35,6 +36,7 @@ __all__ = ["pre_agent", "pre_model_call", "pre_tool_call", "pre_turn", "rule_ver
 
 CHECK_FAILED = "The call was refused because a policy check failed."
 UNSTABLE = "arguments not stable"
+UNREADABLE = "arguments nested too deep"
 
 
 def rule_verdict(point: str, ruling: Ruling) -> Verdict:
@@ -133,7 +135,7 @@ class _Chain:
 
     def crash(self, registration: Registration, error: BaseException) -> Verdict:
         """Return the deny of a hook that failed; the model is not told how."""
-        reason = f"hook '{registration.source}' failed: {error!r}"
+        reason = f"hook '{registration.source}' failed: {text_of(error)}"
         return Verdict(
             self.point,
             DENY,
@@ -174,7 +176,11 @@ def pre_tool_call(
             scopes that the call is made in.
         monitor: Denies and asks are recorded, not enforced.
     """
-    call.args = copy_json(call.args)
+    try:
+        call.args = copy_json(call.args)
+    except RecursionError as error:  # what cannot be copied cannot be handed on as approved
+        call.args = {}
+        return _unreadable(error)
     first: Ruling | None = None
     if not hooks.deciders and judges:
         first = yield from judges[0].evaluate(call, context)
@@ -200,6 +206,21 @@ def pre_tool_call(
         if denied is not None:
             return chain.deny(denied)
     return chain.allow(chain.result())
+
+
+def _unreadable(error: BaseException) -> Verdict:
+    """Return the deny of a call whose arguments are nested too deep, or in themselves."""
+    return Verdict(
+        "pre_tool_call",
+        DENY,
+        allowed=False,
+        result=types.HookResult(allow=False, message=UNREADABLE),
+        policy_id=HOOK,
+        rule_id=UNREADABLE,
+        reason=UNREADABLE,
+        told=CHECK_FAILED,
+        error=error,
+    )
 
 
 class _ToolChain(_Chain):
@@ -265,7 +286,11 @@ class _ToolChain(_Chain):
             value = Raised(error)
         denied = self.judge_hook(registration, value)
         if denied is None and isinstance(value, types.HookResult) and value.allow:
-            self._rewrite(registration, value)
+            try:
+                self._rewrite(registration, value)
+            except Exception as error:  # arguments that are no dict, or nested too deep
+                self.watch.hook_failed(registration, error)
+                denied = self.judge_hook(registration, Raised(error))
         if call.version == version:
             self.allowed.append((registration, version))
         return denied
@@ -344,7 +369,8 @@ class _ToolChain(_Chain):
     def _refusal(self, approval: Approval, deciding: RuleLike) -> str:
         rule = approval.rejected_by or deciding
         if approval.status == "error":
-            return f"Policy evaluation failed for policy '{rule.label}': {approval.error!r}"
+            cause = "None" if approval.error is None else text_of(approval.error)
+            return f"Policy evaluation failed for policy '{rule.label}': {cause}"
         if rule.reason:
             return rule.reason
         if approval.status == "expired":

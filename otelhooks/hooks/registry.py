@@ -56,16 +56,16 @@ class Registration:
         if hook.timeout is not None and not is_async and not hook.blocking:
             msg = f"`{self.source}` is synchronous: a timeout needs blocking=True"
             raise TypeError(msg)
-        self.point = point
+        self.point: str = point
         self.kind: Kind = kind
-        self.hook = hook
-        self.priority = hook.priority
-        self.timeout = hook.timeout
-        self.blocking = hook.blocking
-        self.background = hook.background
-        self.rule_id = hook.rule_id or self.source
+        self.hook: Hook = hook
+        self.priority: int = hook.priority
+        self.timeout: float | None = hook.timeout
+        self.blocking: bool = hook.blocking
+        self.background: bool = hook.background
+        self.rule_id: str = hook.rule_id or self.source
         self.judge: Judge | None = getattr(hook, "judge", None)
-        self.plain = not is_async and not hook.blocking
+        self.plain: bool = not is_async and not hook.blocking
 
 
 def registrations(hook: Any) -> list[Registration]:
@@ -89,10 +89,16 @@ class PointHooks:
 
     def __init__(self, hooks: Iterable[Registration]) -> None:
         ordered = sorted(hooks, key=lambda registration: registration.priority)
-        self.deciders = tuple(r for r in ordered if r.kind == "decide")
-        self.transformers = tuple(r for r in ordered if r.kind == "transform")
-        self.inspectors = tuple(r for r in ordered if r.kind == "inspect" and not r.background)
-        self.background = tuple(r for r in ordered if r.kind == "inspect" and r.background)
+        self.deciders: tuple[Registration, ...] = tuple(r for r in ordered if r.kind == "decide")
+        self.transformers: tuple[Registration, ...] = tuple(
+            r for r in ordered if r.kind == "transform"
+        )
+        self.inspectors: tuple[Registration, ...] = tuple(
+            r for r in ordered if r.kind == "inspect" and not r.background
+        )
+        self.background: tuple[Registration, ...] = tuple(
+            r for r in ordered if r.kind == "inspect" and r.background
+        )
 
     def __bool__(self) -> bool:
         return bool(self.deciders or self.transformers or self.inspectors or self.background)
@@ -111,14 +117,14 @@ class HookSet:
     __slots__ = ("_points", "all", "can_deny", "has_background", "has_events")
 
     def __init__(self, hooks: Iterable[Registration] = ()) -> None:
-        self.all = tuple(hooks)
+        self.all: tuple[Registration, ...] = tuple(hooks)
         by_point: dict[str, list[Registration]] = {}
         for registration in self.all:
             by_point.setdefault(registration.point, []).append(registration)
         self._points = {point: PointHooks(found) for point, found in by_point.items()}
-        self.has_events = "event" in self._points
-        self.has_background = any(r.background for r in self.all)
-        self.can_deny = any(r.kind in {"decide", "transform"} for r in self.all)
+        self.has_events: bool = "event" in self._points
+        self.has_background: bool = any(r.background for r in self.all)
+        self.can_deny: bool = any(r.kind in {"decide", "transform"} for r in self.all)
 
     def at(self, point: str) -> PointHooks:
         """Return the hooks of a point; an empty set where there are none."""

@@ -17,7 +17,7 @@ from otelhooks.hooks import background
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration
-from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict
+from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
 
 __all__ = [
@@ -166,7 +166,7 @@ def _block(point: str, registration: Registration, value: Any) -> Verdict | None
         verdict = Verdict(
             point,
             DENY,
-            reason=f"hook '{registration.source}' failed: {value.error!r}",
+            reason=f"hook '{registration.source}' failed: {text_of(value.error)}",
             told=RESULT_CHECK_FAILED,
             error=value.error,
         )
@@ -194,7 +194,7 @@ def on_error(
     for registration in hooks.transformers:
         value = yield from run_hook(registration, context, error, watch)
         if type(value) is Raised:
-            failed = f"Error recovery failed: {value.error}"
+            failed = f"Error recovery failed: {text_of(value.error, str)}"
             return types.HookResult(allow=False, message=failed), None
         result: types.HookResult | None = None
         if isinstance(value, types.HookResult):

@@ -91,7 +91,7 @@ class HookRunner:
             for hook in given or ():
                 self._add(hook, only=name)
         self._hooks = HookSet(self._registered)
-        self.session_context = SessionContext()
+        self.session_context: SessionContext = SessionContext()
         for hook in hooks or ():
             self.register_hook(hook)
 

@@ -22,6 +22,7 @@ __all__ = [
     "Ruling",
     "Verdict",
     "refusal",
+    "text_of",
 ]
 
 ALLOW = "allow"
@@ -99,12 +100,12 @@ class Ruling:
         observed: tuple[tuple[str, RuleLike], ...] = (),
         evaluations: int = 0,
     ) -> None:
-        self.decision = decision
-        self.rule = rule
-        self.message = message
-        self.error = error
-        self.observed = observed
-        self.evaluations = evaluations
+        self.decision: str = decision
+        self.rule: RuleLike | None = rule
+        self.message: str = message
+        self.error: BaseException | None = error
+        self.observed: tuple[tuple[str, RuleLike], ...] = observed
+        self.evaluations: int = evaluations
         self.verdict: Verdict | None = None
 
 
@@ -160,14 +161,14 @@ class Approval:
         error: BaseException | None = None,
         rejected_by: RuleLike | None = None,
     ) -> None:
-        self.status = status
-        self.edit = edit
-        self.approver_type = approver_type
-        self.approver_id = approver_id
-        self.wait_s = wait_s
-        self.error = error
-        self.rejected_by = rejected_by
-        self.decision_id = ""
+        self.status: str = status
+        self.edit: dict[str, Any] | None = edit
+        self.approver_type: str = approver_type
+        self.approver_id: str = approver_id
+        self.wait_s: float = wait_s
+        self.error: BaseException | None = error
+        self.rejected_by: RuleLike | None = rejected_by
+        self.decision_id: str = ""
 
     @property
     def approved(self) -> bool:
@@ -189,12 +190,12 @@ class Observed:
         severity: str | None = None,
         policy_version: str = "",
     ) -> None:
-        self.decision = decision
-        self.policy_id = policy_id
-        self.rule_id = rule_id
-        self.reason = reason
-        self.severity = severity
-        self.policy_version = policy_version
+        self.decision: str = decision
+        self.policy_id: str = policy_id
+        self.rule_id: str = rule_id
+        self.reason: str = reason
+        self.severity: str | None = severity
+        self.policy_version: str = policy_version
 
 
 class Verdict:
@@ -255,24 +256,24 @@ class Verdict:
         error: BaseException | None = None,
         evaluations: int = 0,
     ) -> None:
-        self.point = point
-        self.decision = decision
-        self.allowed = allowed
-        self.result = result
-        self.policy_id = policy_id
-        self.policy_version = policy_version
-        self.rule_id = rule_id
-        self.reason = reason
-        self.told = told or reason
-        self.severity = severity
-        self.error = error
-        self.evaluations = evaluations
+        self.point: str = point
+        self.decision: str = decision
+        self.allowed: bool = allowed
+        self.result: types.HookResult | None = result
+        self.policy_id: str = policy_id
+        self.policy_version: str = policy_version
+        self.rule_id: str = rule_id
+        self.reason: str = reason
+        self.told: str = told or reason
+        self.severity: str | None = severity
+        self.error: BaseException | None = error
+        self.evaluations: int = evaluations
         self.observed: Sequence[Observed] = ()
         self.approval: Approval | None = None
         self.answer: Any = None
-        self.answered = False
-        self.withheld = False
-        self.decision_id = ""
+        self.answered: bool = False
+        self.withheld: bool = False
+        self.decision_id: str = ""
 
     def is_stricter_than(self, other: Verdict) -> bool:
         """Say whether this one goes before another: deny > ask > modify > allow.
@@ -288,6 +289,19 @@ class Verdict:
     def is_plain(self) -> bool:
         """Say whether nothing but an allow came out, with nothing more to tell."""
         return self.decision == ALLOW and not self.observed and not self.answered
+
+
+def text_of(error: BaseException, form: Callable[[Any], str] = repr) -> str:
+    """Return an exception as text, its class where its own code has none to give.
+
+    Args:
+        error: Its ``__repr__`` or ``__str__`` may raise anything.
+        form: `repr` or `str`.
+    """
+    try:
+        return form(error)
+    except Exception:  # what is to be told must not take the place of what happened
+        return type(error).__qualname__
 
 
 def refusal(told: str, verdict: Verdict | None) -> Denied:

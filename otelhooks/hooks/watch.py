@@ -20,7 +20,7 @@ from otelhooks.hooks.verdict import Approval, RuleLike
 
 __all__ = ["Watch", "ask_handlers"]
 
-log = logging.getLogger("otelhooks.hooks")
+log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
 
 class Watch:

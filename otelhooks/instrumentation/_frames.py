@@ -17,6 +17,7 @@ from opentelemetry import trace
 from otelhooks.hooks import context as hook_context
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
 from otelhooks.instrumentation._permit import Permits
+from otelhooks.telemetry.spans import trace_id_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -59,11 +60,28 @@ class Scope:
         session: Session | None = None,
         agent: str = "",
     ) -> None:
-        self.outer = outer
-        self.hooks = hooks
-        self.judges = judges
-        self.session = session or (outer.session if outer is not None else None)
-        self.agent = agent
+        self.outer: Scope | None = outer
+        self.hooks: HookSet = hooks
+        self.judges: tuple[Judge, ...] = judges
+        self.session: Session | None = session or (outer.session if outer is not None else None)
+        self.agent: str = agent
+
+    def contains(self, scope: Scope) -> bool:
+        """Say whether a block lies outside this one, or is this one."""
+        if self.origin is scope.origin:
+            return True
+        return self.outer is not None and self.outer.contains(scope)
+
+    def without(self, scope: Scope) -> Scope | None:
+        """Return the scopes that stay in force once a block is over; None if none does."""
+        outer = self.outer
+        if self.origin is scope.origin:
+            return outer
+        if outer is None or not outer.contains(scope):
+            return self
+        kept = Scope(outer.without(scope), self.hooks, self.judges, self.session, self.agent)
+        kept.origin = self.origin
+        return kept
 
     def add_to(
         self, hooks: HookSet, judges: tuple[Judge, ...], branch: str
@@ -107,17 +125,17 @@ class Session:
     )
 
     def __init__(self, id: str = "", user: str = "") -> None:
-        self.id = id
-        self.user = user
-        self.context = SessionContext()
+        self.id: str = id
+        self.user: str = user
+        self.context: SessionContext = SessionContext()
         self.context.know(session_id=id)
-        self.turns = 0
+        self.turns: int = 0
         self.last_turn: trace.SpanContext | None = None
         self.span: Span | None = None
-        self.started = False
+        self.started: bool = False
         self.scope: Scope | None = None
-        self.entered = 0
-        self.lock = threading.Lock()
+        self.entered: int = 0
+        self.lock: threading.Lock = threading.Lock()
         self.tool_state: Any = None
         self.attributes: dict[str, str] | None = None
 
@@ -214,26 +232,28 @@ class Turn:
     def __init__(
         self, session: Session, agent: str, framework: str, outer: Turn | Op | None, branch: str
     ) -> None:
-        self.session = session
-        self.agent = agent
-        self.framework = framework
-        self.outer = outer
-        self.branch = branch
-        self.number = outer.turn.number if outer is not None and outer.turn is not None else 0
+        self.session: Session = session
+        self.agent: str = agent
+        self.framework: str = framework
+        self.outer: Turn | Op | None = outer
+        self.branch: str = branch
+        self.number: int = outer.turn.number if outer is not None and outer.turn is not None else 0
         parent: HookContext = session.context
         if isinstance(outer, Op):
             parent = outer.context
         elif outer is not None:
             parent = outer.context
-        self.context = TurnContext(parent)
+        self.context: TurnContext = TurnContext(parent)
         self.span: Span | None = None
         self.otel: Context | None = None
         self.asked: dict[str, str] = {}
         self.usage: dict[str, int] = {}
-        self.resumed = False
-        self.source = "user"
-        self.task_id = outer.turn.task_id if outer is not None and outer.turn is not None else ""
-        self.continuations = 0
+        self.resumed: bool = False
+        self.source: str = "user"
+        self.task_id: str = (
+            outer.turn.task_id if outer is not None and outer.turn is not None else ""
+        )
+        self.continuations: int = 0
 
     @property
     def turn(self) -> Turn:
@@ -300,19 +320,19 @@ class Op:
         agent: str,
         branch: str,
     ) -> None:
-        self.session = session
-        self.turn = turn
-        self.outer = outer
-        self.call = call
-        self.agent = agent
-        self.branch = branch
+        self.session: Session = session
+        self.turn: Turn | None = turn
+        self.outer: Turn | Op | None = outer
+        self.call: Call | None = call
+        self.agent: str = agent
+        self.branch: str = branch
         self.verdict: Verdict | None = None
         self.span: Span | None = None
-        self.adopted = False
-        self.permits = Permits()
-        self.subagent = False
+        self.adopted: bool = False
+        self.permits: Permits = Permits()
+        self.subagent: bool = False
         self.resumed: Verdict | None = None
-        self.trace_id = 0
+        self.trace_id: int = 0
         self.failure: Exception | str | None = None
         self._context: OperationContext | None = None
 
@@ -328,8 +348,7 @@ class Op:
                 self._context.know(tool_name=self.call.name)
             if self.span is not None:
                 self._context.span = self.span
-                trace_id = self.span.get_span_context().trace_id
-                self._context.know_trace(trace.format_trace_id(trace_id))
+                self._context.know_trace(trace_id_of(self.span))
         return self._context
 
     @property
@@ -373,6 +392,6 @@ def with_frame(frame: Turn | Op, span: Span | None, base: Context | None = None)
     return otel_context.Context(values)
 
 
-def with_scope(scope: Scope) -> Context:
-    """Return a context in which a scope is current."""
+def with_scope(scope: Scope | None) -> Context:
+    """Return a context in which a scope is current, or none."""
     return otel_context.set_value(_SCOPE, scope)

@@ -7,6 +7,7 @@ in one step; an operation uses the one it started with.
 from __future__ import annotations
 
 import collections
+import json
 import logging
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -27,7 +28,7 @@ from otelhooks.instrumentation._frames import Op, Scope, Session, Sessions
 from otelhooks.instrumentation._watch import RuntimeWatch
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import Spans, exemplar, span_id_of
+from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of
 from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
 
     from otelhooks.audit import Audit
     from otelhooks.telemetry.content import Content
+    from otelhooks.telemetry.counters import Cell
     from otelhooks.telemetry.events import EventLog
-    from otelhooks.telemetry.metrics import Cell, Instruments
+    from otelhooks.telemetry.metrics import Instruments
 
 __all__ = ["Loaded", "Runtime", "active", "set_active"]
 
@@ -63,10 +65,10 @@ class Loaded:
     def __init__(
         self, hooks: HookSet, judges: tuple[Judge, ...] = (), monitor: bool = False
     ) -> None:
-        self.hooks = hooks
-        self.judges = judges
-        self.monitor = monitor
-        self.can_deny = hooks.can_deny or any(getattr(j, "can_deny", True) for j in judges)
+        self.hooks: HookSet = hooks
+        self.judges: tuple[Judge, ...] = judges
+        self.monitor: bool = monitor
+        self.can_deny: bool = hooks.can_deny or any(getattr(j, "can_deny", True) for j in judges)
 
 
 class Runtime:
@@ -120,24 +122,22 @@ class Runtime:
         self.audit = audit
         self.channel = channel
         self.span_mode = span_mode
-        self.framework_spans = dict(framework_spans or {})
+        self.framework_spans: dict[str, str] = dict(framework_spans or {})
         self.denied_status = denied_status
         self.raise_on_deny = raise_on_deny
         self.stream = stream
         self.max_continuations = max_continuations
         self.emit_details = emit_details
         self.approval_timeout_s = approval_timeout_s
-        self.servers = tuple(servers)
-        self.sessions = Sessions(self.end_session)
-        self.outside = Session()
-        self.pending = 0
+        self.servers: tuple[types.BaseMcpServerConfig, ...] = tuple(servers)
+        self.sessions: Sessions = Sessions(self.end_session)
+        self.outside: Session = Session()
+        self.pending: int = 0
         self.watch = RuntimeWatch(self)
         self.refresh: Callable[[], None] = _nothing
         self._lock = threading.Lock()
         self._warned: set[str] = set()
-        self._paused: collections.OrderedDict[tuple[str, str, str], Verdict] = (
-            collections.OrderedDict()
-        )
+        self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
         self._model_metrics: dict[tuple[str, str, str, str | None], dict[str, str]] = {}
         self._run_metrics: dict[tuple[str, str, str | None], dict[str, str]] = {}
         self._token_cells: dict[tuple[str, str, str, str], Cell] = {}
@@ -239,19 +239,17 @@ class Runtime:
 
     def pause(self, op: Op) -> None:
         """Remember the verdict of a call that its framework paused, to go on with the very same."""
-        call, verdict = op.call, op.verdict
-        if call is None or call.id is None or verdict is None:
+        key = _pause_key(op)
+        if key is None or op.verdict is None:
             return
-        self._paused[op.session.id, call.id, arguments_hash(call.args)] = verdict
+        self._paused[key] = op.verdict
         if len(self._paused) > _MAX_PAUSED:
             self._paused.popitem(last=False)
 
     def resume(self, op: Op) -> Verdict | None:
         """Return the verdict before a pause, for exactly this call with these arguments."""
-        call = op.call
-        if not self._paused or call is None or call.id is None:
-            return None
-        return self._paused.pop((op.session.id, call.id, arguments_hash(call.args)), None)
+        key = _pause_key(op) if self._paused else None
+        return self._paused.pop(key, None) if key is not None else None
 
     def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
         """Return the hooks and rules that hold for an operation on a branch of agents."""
@@ -259,6 +257,11 @@ class Runtime:
         if scope is None:
             return loaded.hooks, loaded.judges
         return scope.add_to(loaded.hooks, loaded.judges, branch)
+
+    @property
+    def tells_allows(self) -> bool:
+        """Whether a plain allow leaves a record of its own."""
+        return self.audit is not None or self.verdicts.record_allows
 
     def warn_once(self, key: str, message: str, *args: Any) -> None:
         """Log a warning the first time its key is seen."""
@@ -277,6 +280,10 @@ class Runtime:
 
     def trace_id_of(self, op: Op) -> str:
         """Return the trace that an operation's span lies in, or will: 32 hexadecimal digits."""
+        return self._trace_id_of(op) or ""
+
+    @fails_open
+    def _trace_id_of(self, op: Op) -> str:
         pinned = self.pin_trace(op)
         if pinned:
             return trace.format_trace_id(pinned)
@@ -329,9 +336,8 @@ class Runtime:
             if op.call.server:
                 record["server"] = op.call.server
         if op.span is not None:
-            context = op.span.get_span_context()
-            record["trace_id"] = trace.format_trace_id(context.trace_id)
-            record["span_id"] = trace.format_span_id(context.span_id)
+            record["trace_id"] = trace_id_of(op.span)
+            record["span_id"] = span_id_of(op.span)
         return record
 
     @fails_open
@@ -451,6 +457,19 @@ class Runtime:
         self._lock = threading.Lock()
         self.sessions.after_fork()
         self.pending = 0
+
+
+def _pause_key(op: Op) -> tuple[str, ...] | None:
+    """Return what tells a call that goes on after a pause from any other; None if nothing does."""
+    call = op.call
+    if call is None or call.id is None:
+        return None
+    try:
+        json.dumps(call.args)
+    except (TypeError, ValueError, RecursionError):
+        return None  # values of which nobody can say that they are the same
+    server = "" if call.server is None else f"/{call.server}"
+    return op.session.id, server, call.name, call.id, arguments_hash(call.args)
 
 
 def _nothing() -> None:

@@ -17,7 +17,7 @@ from otelhooks.hooks.watch import Watch, ask_handlers
 from otelhooks.instrumentation._frames import Op
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import exemplar
+from otelhooks.telemetry.spans import exemplar, span_id_of
 from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class RuntimeWatch(Watch):
         event = super().event(kind, context, **fields)
         span = context.span
         if isinstance(span, trace.Span):
-            shown["span_id"] = trace.format_span_id(span.get_span_context().span_id)
+            shown["span_id"] = span_id_of(span)
         return event.model_copy(update=shown)
 
     @fails_open
@@ -120,6 +120,7 @@ def hook_attributes(registration: Registration) -> dict[str, str]:
     }
 
 
+@fails_open
 def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace.Span | None:
     """Open the span of the wait, after one that says at once that somebody is asked."""
     about = runtime.about(op) if isinstance(op, Op) else {semconv.GEN_AI_TOOL_NAME: call.name}
@@ -148,6 +149,7 @@ def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace
     return runtime.spans.start(name, attributes, parent, trace_id=trace_id)
 
 
+@fails_open
 def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
     if wait is None:
         return

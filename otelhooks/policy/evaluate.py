@@ -134,7 +134,7 @@ class PolicySet:
             raise ConfigError(f"unknown mode `{mode}`", hint="one of enforce, monitor is meant")
         self.default: Default = default
         self.mode: Mode = mode
-        self.mcp_servers = tuple(mcp_servers or ())
+        self.mcp_servers: tuple[types.BaseMcpServerConfig, ...] = tuple(mcp_servers or ())
         self._channel = channel
         self._source = source
         self._said: set[tuple[str, ...]] = set()
@@ -171,14 +171,14 @@ class PolicySet:
         servers = [ServerList(config, mode=self.mode) for config in self.mcp_servers]
         settings = (self.default, self.mode, *(repr(config) for config in self.mcp_servers))
         pairs = [f"{source}={version}" for source, version in versions.items()]
-        self.version = fingerprints.digest(*settings, *pairs, length=12)
+        self.version: str = fingerprints.digest(*settings, *pairs, length=12)
         self._fallback: tuple[Rule, ...] = ()
         if self.default == "deny":
             self._fallback = (_default_deny(self._source, self.mode, len(rules)),)
         self._index = Index(self.rules, servers)
         everything = (*self.rules, *self._fallback, *(s.rule for s in servers if s.is_limiting))
-        self.can_deny = any(rule.can_deny for rule in everything)
-        self.can_hide = any(rule.hide for rule in everything)
+        self.can_deny: bool = any(rule.can_deny for rule in everything)
+        self.can_hide: bool = any(rule.hide for rule in everything)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
         for config in self.mcp_servers:

@@ -29,13 +29,15 @@ class ServerList:
     __slots__ = ("_disabled", "_enabled", "is_limiting", "rule", "server")
 
     def __init__(self, config: types.BaseMcpServerConfig, *, mode: Mode) -> None:
-        self.server = config.name
+        self.server: str = config.name
         self._enabled = None if config.enabled_tools is None else frozenset(config.enabled_tools)
         self._disabled = frozenset(config.disabled_tools or ())
-        self.is_limiting = self._enabled is not None or bool(self._disabled)
+        self.is_limiting: bool = self._enabled is not None or bool(self._disabled)
         name = f"{config.name}/{'disabled' if self._enabled is None else 'enabled'}_tools"
         policy = Policy(f"{config.name}/*", Decision.DENY, name=name, id=name, hide=True)
-        self.rule = Rule(policy, order=-1, source="mcp_servers", version="", mode=mode, id=name)
+        self.rule: Rule = Rule(
+            policy, order=-1, source="mcp_servers", version="", mode=mode, id=name
+        )
         self.rule.level = 0  # beside exact denies: no rule that names the tool lifts it
 
     def denies(self, tool: str) -> bool:
@@ -93,6 +95,9 @@ class Index:
         else:
             todays_name = str(types.normalize_builtin_tool_name(call.name))
             found = self._bare((call.name, todays_name, *call.canonical))
+            if "/" in call.name:
+                # A bridge may name a server's tool so: what denies the one denies the other.
+                found += _strict(self._of(*call.name.split("/", 1)))
             found += self._kinds.get(call.kind or "", ())
         unique = {id(rule): rule for rule in (*found, *self._wildcards)}
         return sorted(unique.values(), key=lambda rule: (rule.level, rule.order))

@@ -35,7 +35,7 @@ class AllOf:
     __slots__ = ("predicates",)
 
     def __init__(self, *predicates: Callable[..., Any]) -> None:
-        self.predicates = predicates
+        self.predicates: tuple[Callable[..., Any], ...] = predicates
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AllOf) and self.predicates == other.predicates

@@ -224,23 +224,27 @@ class Rule:
     def __init__(
         self, policy: Policy, *, order: int, source: str, version: str, mode: Mode, id: str
     ) -> None:
-        self.policy = policy
-        self.id = id
-        self.policy_id = source
-        self.policy_version = version
-        self.order = order
-        self.label = policy.label
-        self.reason = policy.reason
+        self.policy: Policy = policy
+        self.id: str = id
+        self.policy_id: str = source
+        self.policy_version: str = version
+        self.order: int = order
+        self.label: str = policy.label
+        self.reason: str = policy.reason
         self.severity: str | None = policy.severity
-        self.selector = policy.selector
-        self.veto = policy.veto
-        self.hide = policy.hide
-        self.decision = _WORDS[policy.decision]
-        self.level = -1 if policy.veto else 3 * self.selector.specificity + _RANK[self.decision]
-        self.monitored = not policy.veto and (policy.mode or mode) == "monitor"
-        self.fits_branch = None if policy.agent is None else glob_matcher(policy.agent)
+        self.selector: Selector = policy.selector
+        self.veto: bool = policy.veto
+        self.hide: bool = policy.hide
+        self.decision: str = _WORDS[policy.decision]
+        self.level: int = (
+            -1 if policy.veto else 3 * self.selector.specificity + _RANK[self.decision]
+        )
+        self.monitored: bool = not policy.veto and (policy.mode or mode) == "monitor"
+        self.fits_branch: Callable[[str], object] | None = (
+            None if policy.agent is None else glob_matcher(policy.agent)
+        )
         self.test: Callable[[Any], Any] | None = None
-        self.wants_call = False
+        self.wants_call: bool = False
         if policy.when is not None:
             self.test, self.wants_call = predicates.read(policy.when, policy.label)
         self.handler: AskUserHandler | None = policy.ask_user

@@ -76,12 +76,12 @@ class Selector:
                 f"`{text}` is no tool: it is empty, or has blanks around it or control characters",
                 hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
             )
-        self.text = text
+        self.text: str = text
         self.kind: str | None = None
         self.server: str | None = None
-        self.tool = text
+        self.tool: str = text
         if text == "*":
-            self.specificity = WILDCARD
+            self.specificity: int = WILDCARD
             return
         if text.startswith("kind:"):
             self.kind = text.removeprefix("kind:")

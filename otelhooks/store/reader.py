@@ -62,7 +62,7 @@ class Store:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or schema.default_store_path()
+        self.path: Path = path or schema.default_store_path()
 
     def traces(
         self, limit: int = 20, *, denied: bool = False, since: int | None = None

@@ -97,9 +97,9 @@ class Content:
         limit: int = DEFAULT_LIMIT,
     ) -> None:
         self.mode = mode
-        self.on_span = mode.on_span
-        self.on_event = mode.on_event
-        self.redactor = redactor or Redactor()
+        self.on_span: bool = mode.on_span
+        self.on_event: bool = mode.on_event
+        self.redactor: Redactor = redactor or Redactor()
         self._limit = limit
 
     def span_value(self, value: object) -> str:

@@ -48,7 +48,7 @@ class Cell:
     __slots__ = ("_lock", "attributes", "exemplar", "value")
 
     def __init__(self, attributes: dict[str, AttributeValue]) -> None:
-        self.attributes = attributes
+        self.attributes: dict[str, AttributeValue] = attributes
         self.value: float = 0
         self.exemplar: SpanContext | None = None
         self._lock = threading.Lock()

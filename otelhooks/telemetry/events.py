@@ -62,7 +62,7 @@ class EventLog:
         self._severities: dict[int, Any] = {}
         self._takes_exception = False
         self._logged: set[str] = set()
-        self.is_enabled = False
+        self.is_enabled: bool = False
         self.rebind(logger_provider)
 
     def rebind(self, logger_provider: LoggerProvider | None) -> None:

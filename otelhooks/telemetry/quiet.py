@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 __all__ = ["fails_open"]
 
-log = logging.getLogger("otelhooks.telemetry")
+log: logging.Logger = logging.getLogger("otelhooks.telemetry")
 
 F = TypeVar("F", bound=Callable[..., Any])
 _logged: set[tuple[str, type[Exception]]] = set()

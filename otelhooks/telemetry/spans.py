@@ -15,6 +15,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -67,7 +68,9 @@ class Spans:
     def __init__(
         self, provider: TracerProvider, version: str, scope: Mapping[str, str] | None = None
     ) -> None:
-        self.tracer = provider.get_tracer(semconv.SCOPE_NAME, version, attributes=dict(scope or {}))
+        self.tracer: trace.Tracer = provider.get_tracer(
+            semconv.SCOPE_NAME, version, attributes=dict(scope or {})
+        )
         generator = getattr(self.tracer, "id_generator", None)
         self._ids: _PinnedIds | None = None
         if generator is not None:
@@ -83,16 +86,18 @@ class Spans:
         key = (call.name, agent, branch, call.tool_type)
         template = self._tools.get(key)
         if template is None:
+            # Half a surrogate pair in one name would cost an exporter its whole batch.
+            shown = call.name.encode("utf-8", "replace").decode()
             attributes = {
                 semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-                semconv.GEN_AI_TOOL_NAME: call.name,
+                semconv.GEN_AI_TOOL_NAME: shown,
                 semconv.GEN_AI_TOOL_TYPE: call.tool_type,
             }
             if agent:
                 attributes[semconv.GEN_AI_AGENT_NAME] = agent
             if branch:
                 attributes[semconv.AGENT_BRANCH] = branch
-            template = f"{semconv.OP_EXECUTE_TOOL} {call.name}", attributes
+            template = f"{semconv.OP_EXECUTE_TOOL} {shown}", attributes
             if len(self._tools) < _MAX_TEMPLATES:
                 self._tools[key] = template
         return template
@@ -136,8 +141,18 @@ def put_notes(span: Span, notes: SpanNotes) -> None:
         span.add_event(name, dict(attributes))
 
 
-def fail(span: Span, error_type: str, description: str) -> None:
-    """Mark a span as failed."""
+@fails_open
+def put_on(span: Span | None, attributes: Mapping[str, Any]) -> None:
+    """Put attributes on a span that is open already, if there is one."""
+    if span is not None:
+        span.set_attributes(dict(attributes))
+
+
+@fails_open
+def fail(span: Span | None, error_type: str, description: str) -> None:
+    """Mark a span as failed, if there is one."""
+    if span is None:
+        return
     span.set_attribute(semconv.ERROR_TYPE, error_type)
     span.set_status(Status(StatusCode.ERROR, description[:256]))
 
@@ -152,18 +167,27 @@ def error_type(error: BaseException) -> str:
 
 def exemplar(span: Span | None) -> trace.SpanContext | None:
     """Return the span context that a metric may point to: that of a sampled span."""
-    if span is None:
-        return None
-    context = span.get_span_context()
-    return context if context.trace_flags.sampled else None
+    context = _context_of(span)
+    return context if context is not None and context.trace_flags.sampled else None
 
 
 def span_id_of(span: Span | None) -> str:
     """Return a span's id: 16 hexadecimal digits, empty without a span."""
-    if span is None:
-        return ""
-    context = span.get_span_context()
-    return trace.format_span_id(context.span_id) if context.is_valid else ""
+    context = _context_of(span)
+    return trace.format_span_id(context.span_id) if context is not None else ""
+
+
+@fails_open
+def _context_of(span: Span | None) -> trace.SpanContext | None:
+    """Return a span's context, None where there is no valid one."""
+    context = span.get_span_context() if span is not None else None
+    return context if context is not None and context.is_valid else None
+
+
+def trace_id_of(span: Span | None) -> str:
+    """Return a span's trace: 32 hexadecimal digits, empty without a span."""
+    context = _context_of(span)
+    return trace.format_trace_id(context.trace_id) if context is not None else ""
 
 
 def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | None:

@@ -12,15 +12,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import SpanContext
 
+    from otelhooks.telemetry.counters import Cell
     from otelhooks.telemetry.events import EventLog
-    from otelhooks.telemetry.metrics import Cell, Instruments
+    from otelhooks.telemetry.metrics import Instruments
 
 __all__ = ["Verdicts", "arguments_hash", "error_type_of"]
 
@@ -31,8 +32,25 @@ _WARN, _INFO = 13, 9
 
 def arguments_hash(args: Mapping[str, Any]) -> str:
     """Return the hash of arguments: hex SHA-256 of their canonical JSON."""
-    text = json.dumps(args, sort_keys=True, separators=(",", ":"), default=repr, ensure_ascii=False)
+    try:
+        text = _canonical(args, sort_keys=True)
+    except TypeError:  # keys that cannot be ordered
+        text = _canonical(args, sort_keys=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(args: Mapping[str, Any], *, sort_keys: bool) -> str:
+    return json.dumps(
+        args, sort_keys=sort_keys, separators=(",", ":"), default=_shown, ensure_ascii=False
+    )
+
+
+def _shown(value: Any) -> str:
+    """Return a value that no JSON can hold as a text."""
+    try:
+        return repr(value)
+    except Exception:  # the value's own code may raise anything
+        return f"<{type(value).__qualname__}>"
 
 
 def error_type_of(verdict: Verdict) -> str | None:
@@ -279,7 +297,7 @@ class Verdicts:
         attributes = {**about, **self._full(verdict, observed, decision_id)}
         if verdict.error is not None:
             attributes[semconv.EXCEPTION_TYPE] = type(verdict.error).__qualname__
-            attributes[semconv.EXCEPTION_MESSAGE] = str(verdict.error)
+            attributes[semconv.EXCEPTION_MESSAGE] = text_of(verdict.error, str)
         failure = error_type_of(verdict)
         if failure is not None:
             attributes[semconv.ERROR_TYPE] = failure
@@ -300,7 +318,7 @@ class Verdicts:
         if failure is not None:
             record["error_type"] = failure
         if verdict.error is not None:
-            record["error"] = repr(verdict.error)
+            record["error"] = text_of(verdict.error)
         return record
 
 
