@@ -76,7 +76,7 @@ def with_prompt(given: Any, prompt: Any) -> Any:
 
 
 def _last_message(given: Any) -> dict[str, Any] | None:
-    last = given[-1] if isinstance(given, list) and given else None
+    last: Any = given[-1] if isinstance(given, list) and given else None
     is_message = isinstance(last, dict) and last.get("role") == "user"
     return last if is_message and isinstance(last.get("content"), str) else None
 
