@@ -46,6 +46,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
     "demo": ("--group", "test", *CERTIFI),
     "bench": CERTIFI,
+    "refused": (),
     "otel-oldest": ("--group", "test", *LOWEST),
     "openai_agents-latest": ("--group", "test"),
     "openai_agents-oldest": ("--group", "test", *LOWEST),
@@ -178,8 +179,12 @@ def frameworks(session: nox.Session, name: str, age: str) -> None:
 
 @nox.session
 def prove(session: nox.Session) -> None:
-    """Each framework of the demo, scripted against a deny: no denied body runs."""
-    session.run(environment(session, "demo"), "-m", "otelhooks", "doctor", "--prove")
+    """Frameworks against a deny: no denied body runs, no attack gets round, no stranger runs."""
+    python, doctor = environment(session, "demo"), ("-m", "otelhooks", "doctor", "--prove")
+    session.run(python, *doctor)
+    pytest(session, python, "tests/frameworks/test_attacks.py")
+    # A version outside the range is refused, and `doctor` says so.
+    session.run(environment(session, "refused"), *doctor, success_codes=[1])
 
 
 @nox.session
