@@ -247,6 +247,8 @@ def _framework_spans(frameworks: Any) -> dict[str, str]:
 
 def _adapter_info() -> Iterable[tuple[float, Mapping[str, str]]]:
     for entry in instrumentation.coverage():
+        if entry.state == "off" and not entry.version:
+            continue
         if entry.state in {"patched", "refused", "partial", "off"}:
             yield (
                 1,
