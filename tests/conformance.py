@@ -118,7 +118,10 @@ def check_event(record: Any) -> None:
         return
     attributes = dict(record.attributes or {})
     wrong = _attribute_problems(attributes, is_span=False)
-    wrong += _missing(attributes, entry["required"])
+    required = list(entry["required"])
+    if attributes.get(semconv.APPROVAL_STATUS) == semconv.APPROVAL_STATUS_PENDING:
+        required.remove(semconv.POLICY_ENFORCEMENT)  # nothing has happened yet
+    wrong += _missing(attributes, required)
     number = record.severity_number.value if record.severity_number is not None else None
     if number not in entry["severities"]:
         wrong.append(f"severity is {number}, not one of {entry['severities']}")

@@ -1,0 +1,766 @@
+"""A tool call through the pipeline: decision, span, body, result, record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import StatusCode
+
+import otelhooks
+from otelhooks import audit, hooks, policy, types
+from otelhooks.errors import ApprovalTimeout, Denied
+from otelhooks.hooks.verdict import Approval
+from otelhooks.telemetry import semconv
+
+Result = types.HookResult
+
+
+class Escaped(BaseException):
+    """Stands for classes that `except Exception` does not catch."""
+
+
+class Body:
+    """Tools that note what they were run with."""
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+
+        @otelhooks.tool
+        def t(x: Any = 1) -> Any:
+            self.ran.append(x)
+            return x
+
+        self.t = t
+
+
+@pytest.fixture
+def body() -> Body:
+    return Body()
+
+
+def deny(**fields: Any) -> Any:
+    return policy.deny("t", id="r1", **fields)
+
+
+class TestDeny:
+    def test_a_denied_call_does_not_run_and_says_why(self, governed: Any, body: Body) -> None:
+        governed(policies=[deny(reason="not here", severity="high")])
+        with pytest.raises(Denied, match="not here") as caught:
+            body.t(5)
+        assert body.ran == []
+        span = governed.span("execute_tool t")
+        attributes = governed.attributes("execute_tool t")
+        assert span.status.status_code is StatusCode.ERROR
+        assert attributes[semconv.ERROR_TYPE] == "policy_denied"
+        assert attributes[semconv.POLICY_DECISION] == "deny"
+        assert attributes[semconv.POLICY_ENFORCEMENT] == "blocked"
+        assert attributes[semconv.POLICY_SEVERITY] == "high"
+        assert attributes[semconv.POLICY_REASON] == "not here"
+        assert (caught.value.rule_id, caught.value.policy_id) == ("r1", "code")
+        [event] = governed.event(semconv.EVENT_POLICY_DECISION)
+        decision_id = attributes[semconv.DECISION_ID]
+        assert caught.value.decision_id == event[semconv.DECISION_ID] == decision_id
+        assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
+        assert governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION) == []
+
+    def test_the_status_of_denied_spans_can_be_left_unset(self, governed: Any, body: Body) -> None:
+        governed(policies=[deny()], denied_span_status="unset")
+        with pytest.raises(Denied):
+            body.t()
+        span = governed.span("execute_tool t")
+        assert span.status.status_code is StatusCode.UNSET
+        assert governed.attributes("execute_tool t")[semconv.POLICY_DECISION] == "deny"
+
+    def test_error_and_post_hooks_do_not_run_after_a_deny(self, governed: Any, body: Body) -> None:
+        log: list[str] = []
+        governed(
+            policies=[deny()],
+            hooks=[
+                hooks.on_tool_error(lambda error: log.append("error")),
+                hooks.post_tool_call(lambda data: log.append("post")),
+                hooks.post_tool_call_transform(lambda data: log.append("transform")),
+                hooks.on_event(lambda event: log.append(f"{event.type} {event.decision}")),
+            ],
+        )
+        with pytest.raises(Denied):
+            body.t()
+        assert log == ["pre_tool_use deny"]
+
+    def test_a_crash_is_no_content_on_the_span_and_in_full_in_event_and_model_text(
+        self, governed: Any, body: Body
+    ) -> None:
+        def guard(data: Any) -> Result:
+            raise ValueError("the secret")
+
+        governed(hooks=[hooks.pre_tool_call_decide(rule_id="guard")(guard)])
+        with pytest.raises(Denied, match="a policy check failed") as caught:
+            body.t()
+        assert "secret" not in str(caught.value)
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.POLICY_REASON] == "guard: ValueError"
+        assert attributes[semconv.ERROR_TYPE] == "policy_error"
+        [event] = governed.event(semconv.EVENT_POLICY_DECISION)
+        assert event[semconv.EXCEPTION_MESSAGE] == "the secret"
+        assert governed.total(semconv.METRIC_HOOK_ERRORS) == 1
+
+    def test_a_handler_that_crashes_leaves_its_text_off_the_span(
+        self, governed: Any, body: Body
+    ) -> None:
+        def ask(call: Any) -> bool:
+            raise ValueError("the secret")
+
+        governed(policies=[policy.ask_user("t", handler=ask)])
+        with pytest.raises(Denied):
+            body.t()
+        for span in governed.spans:
+            assert "secret" not in str(dict(span.attributes or {}))
+        assert body.ran == []
+
+    @pytest.mark.parametrize("where", ["hook", "when", "transform"])
+    def test_exception_classes_that_escape_except_exception_fail_closed(
+        self, governed: Any, body: Body, where: str
+    ) -> None:
+        def fail(data: Any) -> Any:
+            raise Escaped("x")
+
+        settings: dict[str, dict[str, Any]] = {
+            "hook": {"hooks": [hooks.pre_tool_call_decide(fail)]},
+            "when": {"policies": [policy.deny("t", when=fail)]},
+            "transform": {"hooks": [hooks.post_tool_call_transform(fail)]},
+        }
+        governed(**settings[where])
+        if where == "transform":
+            assert body.t() == "The result was withheld because a policy check failed."
+        else:
+            with pytest.raises(Denied):
+                body.t()
+            assert body.ran == []
+
+
+class TestAllow:
+    def test_a_plain_allow_carries_decision_and_rule_only(self, governed: Any, body: Body) -> None:
+        governed(policies=[policy.allow("t", id="ok")])
+        assert body.t(3) == 3
+        own = {k: v for k, v in governed.attributes("execute_tool t").items() if "otelhooks" in k}
+        assert own == {semconv.POLICY_DECISION: "allow", semconv.POLICY_RULE_ID: "ok"}
+        assert governed.event(semconv.EVENT_POLICY_DECISION) == []
+        [point] = governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION)
+        assert point.count == 1
+
+    def test_allows_are_events_too_if_wanted(self, governed: Any, body: Body) -> None:
+        governed(policies=[policy.allow("t", id="ok")], record_allows=True)
+        body.t()
+        [event] = governed.event(semconv.EVENT_POLICY_DECISION)
+        assert event[semconv.POLICY_DECISION] == "allow"
+
+    def test_without_any_policy_one_warning_is_logged(
+        self, governed: Any, body: Body, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        governed()
+        body.t()
+        body.t()
+        assert caplog.text.count("tools run with no policy") == 1
+
+    def test_listeners_hear_allow_where_nobody_decided(self, governed: Any, body: Body) -> None:
+        heard: list[types.HookEvent] = []
+        governed(hooks=[hooks.on_event(lambda event: heard.append(event))])
+        body.t(3)
+        assert [(e.type, e.decision) for e in heard] == [
+            ("pre_tool_use", "allow"),
+            ("post_tool_use", "allow"),
+        ]
+        span = governed.span("execute_tool t")
+        assert {e.trace_id for e in heard} == {trace.format_trace_id(span.context.trace_id)}
+        assert {e.span_id for e in heard} == {trace.format_span_id(span.context.span_id)}
+        assert heard[1].duration is not None
+        assert heard[0].input is None
+
+    def test_a_rewrite_is_what_runs_and_an_event(self, governed: Any, body: Body) -> None:
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: Result(modified_args={"x": 9}))])
+        assert body.t(1) == 9
+        assert governed.attributes("execute_tool t")[semconv.POLICY_ENFORCEMENT] == "modified"
+
+    def test_a_failing_telemetry_lets_the_call_go_on(
+        self, governed: Any, body: Body, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        handle = governed(policies=[policy.allow("t")])
+
+        def fail(*args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError("no spans today")
+
+        monkeypatch.setattr(handle._runtime.spans, "start", fail)
+        assert body.t(3) == 3
+
+
+class TestMonitor:
+    def test_a_deny_is_observed_and_the_call_runs(self, governed: Any, body: Body) -> None:
+        governed(policies=[deny()], mode="monitor")
+        assert body.t(3) == 3
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.POLICY_DECISION] == "deny"
+        assert attributes[semconv.POLICY_ENFORCEMENT] == "observed"
+        assert attributes[semconv.POLICY_MODE] == "monitor"
+        assert semconv.ERROR_TYPE not in attributes
+        assert governed.span("execute_tool t").status.status_code is StatusCode.UNSET
+        [event] = governed.event(semconv.EVENT_POLICY_DECISION)
+        assert event[semconv.POLICY_ENFORCEMENT] == "observed"
+
+    def test_a_veto_blocks(self, governed: Any, body: Body) -> None:
+        governed(policies=[policy.veto("t")], mode="monitor")
+        with pytest.raises(Denied):
+            body.t()
+
+    def test_a_block_of_the_result_is_observed_and_no_rewrite(
+        self, governed: Any, body: Body
+    ) -> None:
+        block = hooks.post_tool_call_transform(lambda data: Result(allow=False, message="no"))
+        governed(hooks=[block], mode="monitor")
+        assert body.t(3) == 3
+        assert semconv.EVENT_REWRITTEN not in governed.events
+        assert governed.attributes("execute_tool t")[semconv.POLICY_ENFORCEMENT] == "observed"
+
+
+class TestResults:
+    def test_a_transform_changes_what_the_caller_gets(self, governed: Any, body: Body) -> None:
+        seen: list[Any] = []
+        governed(
+            hooks=[
+                hooks.post_tool_call_transform(lambda data: data.result * 2),
+                hooks.post_tool_call(lambda data: seen.append(data)),
+            ]
+        )
+        assert body.t(4) == 8
+        [record] = seen
+        assert (record.result, record.name, record.error) == (8, "t", None)
+        assert record.span_id == trace.format_span_id(
+            governed.span("execute_tool t").context.span_id
+        )
+        assert semconv.EVENT_REWRITTEN in governed.events
+
+    def test_a_withheld_result_says_that_the_effect_has_happened(
+        self, governed: Any, body: Body
+    ) -> None:
+        governed(
+            hooks=[hooks.post_tool_call_transform(lambda d: Result(allow=False, message="no"))]
+        )
+        assert body.t(4) == "no"
+        assert body.ran == [4]
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.WITHHELD] is True
+        assert attributes[semconv.POLICY_DECISION] == "deny"
+        assert semconv.EVENT_WITHHELD in governed.events
+
+
+class TestFailures:
+    @pytest.mark.parametrize("error", [ValueError("boom"), Escaped("boom")])
+    def test_error_hooks_then_post_hooks_with_the_error(
+        self, governed: Any, error: BaseException
+    ) -> None:
+        log: list[Any] = []
+
+        @otelhooks.tool
+        def broken() -> None:
+            raise error
+
+        governed(
+            hooks=[
+                hooks.on_tool_error(lambda e: log.append(("error", e))),
+                hooks.post_tool_call(lambda data: log.append(("post", data.error))),
+            ]
+        )
+        with pytest.raises(type(error), match="boom") as caught:
+            broken()
+        assert caught.value is error
+        assert log == [("error", error), ("post", "boom")]
+        assert governed.span("execute_tool broken").status.status_code is StatusCode.ERROR
+        [point] = governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION)
+        assert semconv.ERROR_TYPE in point.attributes
+
+    def test_a_recovered_failure_keeps_the_error_type_and_has_no_error_in_post_hooks(
+        self, governed: Any
+    ) -> None:
+        log: list[Any] = []
+
+        @otelhooks.tool
+        def broken() -> None:
+            raise ValueError("boom")
+
+        governed(
+            hooks=[
+                hooks.on_tool_error(lambda e: "instead"),
+                hooks.post_tool_call(lambda data: log.append((data.error, data.result))),
+            ]
+        )
+        assert broken() == "instead"
+        assert log == [(None, "instead")]
+        attributes = governed.attributes("execute_tool broken")
+        assert attributes[semconv.RECOVERED] is True
+        assert attributes[semconv.ERROR_TYPE] == "ValueError"
+        assert governed.span("execute_tool broken").status.status_code is StatusCode.UNSET
+        assert semconv.EVENT_RECOVERED in governed.events
+
+    def test_a_message_replaces_the_errors_text(self, governed: Any) -> None:
+        @otelhooks.tool
+        def broken() -> None:
+            raise ValueError("the secret path")
+
+        governed(hooks=[hooks.on_tool_error(lambda e: Result(allow=False, message="softer"))])
+        with pytest.raises(RuntimeError, match="softer") as caught:
+            broken()
+        assert isinstance(caught.value.__cause__, ValueError)
+
+    @pytest.mark.parametrize(
+        ("returned", "told"),
+        [
+            (Result(allow=False, message="hidden"), "hidden"),
+            (types.ToolResult(name="broken", error="masked"), "masked"),
+            (1 / 1j, None),
+        ],
+    )
+    def test_a_transform_can_withhold_or_change_a_failures_text(
+        self, governed: Any, returned: Any, told: str | None
+    ) -> None:
+        seen: list[Any] = []
+
+        @otelhooks.tool
+        def broken() -> None:
+            raise ValueError("the secret")
+
+        governed(
+            hooks=[
+                hooks.post_tool_call_transform(lambda data: returned),
+                hooks.post_tool_call(lambda data: seen.append(data.error)),
+            ]
+        )
+        with pytest.raises((RuntimeError, ValueError), match=told or "the secret"):
+            broken()
+        assert seen == [told or "the secret"]
+
+    def test_cancellation_escapes_hooks_and_ends_the_span(self, governed: Any) -> None:
+        log: list[Any] = []
+
+        @otelhooks.tool
+        async def slow() -> None:
+            await asyncio.sleep(30)
+
+        governed(hooks=[hooks.on_tool_error(lambda e: log.append(e))])
+
+        async def main() -> None:
+            task = asyncio.ensure_future(slow())
+            await asyncio.sleep(0.01)
+            task.cancel()
+            await task
+
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(main())
+        assert log == []
+        span = governed.span("execute_tool slow")
+        assert span.status.description == "cancelled"
+
+
+class TestAttacks:
+    def test_the_callers_argument_changed_by_another_thread_is_not_what_runs(
+        self, governed: Any
+    ) -> None:
+        given = {"path": "/safe"}
+        decided, changed = threading.Event(), threading.Event()
+
+        def change() -> None:
+            decided.wait(10)
+            given["path"] = "/evil"
+            changed.set()
+
+        def when(args: Any) -> bool:
+            evil = args["options"]["path"] == "/evil"
+            decided.set()
+            changed.wait(10)
+            return evil
+
+        @otelhooks.tool
+        def opened(options: dict[str, str]) -> str:
+            return options["path"]
+
+        governed(policies=[policy.deny("opened", when=when)])
+        thread = threading.Thread(target=change)
+        thread.start()
+        assert opened(given) == "/safe"
+        thread.join()
+
+    def test_a_tool_nested_in_itself_is_judged_each_time(self, governed: Any) -> None:
+        ran: list[int] = []
+
+        @otelhooks.tool
+        def nested(depth: int) -> None:
+            ran.append(depth)
+            nested(depth + 1)
+
+        governed(policies=[policy.deny("nested", when=lambda args: args["depth"] == 3)])
+        with pytest.raises(Denied):
+            nested(1)
+        assert ran == [1, 2]
+        name = "execute_tool nested"
+        assert governed.trees == [(name, [(name, [(name, [])])])]
+
+    def test_the_same_call_inside_itself_is_judged_again(self, governed: Any) -> None:
+        judged: list[int] = []
+        entered: list[int] = []
+
+        @otelhooks.tool
+        def again(x: int) -> None:
+            entered.append(x)
+            if len(entered) == 1:
+                again(x)
+
+        governed(
+            hooks=[hooks.pre_tool_call_decide(lambda d: judged.append(1) or Result())],
+        )
+        again(1)
+        assert len(judged) == len(entered) == 2
+
+    def test_a_thread_pool_is_no_way_round(self, governed: Any, body: Body) -> None:
+        governed(policies=[deny()])
+        with ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(body.t, n) for n in range(20)]
+        assert all(isinstance(future.exception(), Denied) for future in futures)
+        assert body.ran == []
+
+    def test_a_hook_that_unregisters_itself_decides_to_its_end(
+        self, governed: Any, body: Body
+    ) -> None:
+        log: list[str] = []
+
+        @hooks.pre_tool_call_decide
+        def gone(data: Any) -> Result:
+            handle.unregister(gone)
+            log.append("gone")
+            return Result(allow=False, message="last word")
+
+        handle = governed(hooks=[gone])
+        with pytest.raises(Denied, match="last word"):
+            body.t()
+        assert body.t(2) == 2
+        assert log == ["gone"]
+
+    def test_a_hook_that_calls_the_tool_is_judged_again_and_not_endless(
+        self, governed: Any, body: Body
+    ) -> None:
+        depth: list[int] = []
+
+        @hooks.pre_tool_call_decide
+        def reenters(data: Any) -> Result:
+            depth.append(1)
+            if len(depth) < 3:
+                body.t(len(depth) * 10)
+            return Result()
+
+        governed(hooks=[reenters])
+        assert body.t(1) == 1
+        assert body.ran == [20, 10, 1]
+
+    def test_a_later_rewrite_does_not_slip_past_an_earlier_gate(
+        self, governed: Any, body: Body
+    ) -> None:
+        @hooks.pre_tool_call_decide(priority=1)
+        def gate(data: types.ToolCall) -> Result:
+            return Result(allow=data.args["x"] != "evil", message="gate")
+
+        rewrite = hooks.pre_tool_call_decide(lambda d: Result(modified_args={"x": "evil"}))
+        governed(hooks=[gate, rewrite])
+        with pytest.raises(Denied, match="gate"):
+            body.t("good")
+        assert body.ran == []
+
+
+class TestAudit:
+    def test_the_record_is_on_disk_before_the_body_runs(
+        self, governed: Any, tmp_path: Path
+    ) -> None:
+        lines: list[str] = []
+        folder = tmp_path / "audit"
+
+        @otelhooks.tool
+        def looks(password: str = "hunter2-secret") -> None:
+            for file in folder.rglob("*"):
+                if file.is_file():
+                    lines.extend(file.read_text(errors="replace").splitlines())
+
+        governed(policies=[policy.allow("looks", id="ok")], audit=folder)
+        looks()
+        [record] = [json.loads(line) for line in lines if "looks" in line]
+        assert "hunter2" not in json.dumps(record)
+
+    def test_a_required_record_that_fails_denies(self, governed: Any, body: Body) -> None:
+        class Broken(audit.Audit):
+            required = True
+
+            def __init__(self) -> None: ...
+
+            spooled = 0
+
+            def write(self, record: Any) -> Any:
+                class Ticket:
+                    def wait(self) -> bool:
+                        return False
+
+                return Ticket()
+
+            def flush(self, timeout_s: float = 0) -> bool:
+                return False
+
+            def close(self) -> None: ...
+
+        governed(policies=[policy.allow("t")], audit=Broken())
+        with pytest.raises(Denied, match="could not be recorded"):
+            body.t()
+        assert body.ran == []
+
+
+class TestApprovals:
+    def test_an_approved_call_runs_and_the_wait_has_spans_of_its_own(
+        self, governed: Any, body: Body
+    ) -> None:
+        governed(policies=[policy.ask_user("t", handler=lambda call: True, id="ask")])
+        assert body.t(3) == 3
+        names = [span.name for span in governed.spans]
+        assert names == [
+            "otelhooks.approval.request t",
+            "otelhooks.approval.wait t",
+            "execute_tool t",
+        ]
+        assert len({span.context.trace_id for span in governed.spans}) == 1
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.POLICY_ENFORCEMENT] == "approved"
+        assert attributes[semconv.APPROVAL_STATUS] == "approved"
+        first, second = governed.event(semconv.EVENT_POLICY_DECISION)
+        assert first[semconv.APPROVAL_STATUS] == "pending"
+        assert second[semconv.APPROVAL_STATUS] == "approved"
+        assert first[semconv.DECISION_ID] == second[semconv.DECISION_ID]
+
+    def test_a_rejected_call_does_not_run(self, governed: Any, body: Body) -> None:
+        governed(policies=[policy.ask_user("t", handler=lambda call: False, name="p")])
+        with pytest.raises(Denied, match=r"User denied tool 't' \(policy 'p'\)\."):
+            body.t()
+        assert body.ran == []
+        assert governed.attributes("execute_tool t")[semconv.ERROR_TYPE] == "approval_rejected"
+        assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
+
+    def test_time_that_is_over_denies(self, governed: Any, body: Body) -> None:
+        release = threading.Event()
+        handle = governed(policies=[policy.ask_user("t", handler=lambda call: release.wait(10))])
+        handle._runtime.approval_timeout_s = 0.02
+        with pytest.raises(ApprovalTimeout, match="in time"):
+            body.t()
+        release.set()
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.ERROR_TYPE] == "approval_expired"
+        assert attributes[semconv.POLICY_ENFORCEMENT] == "expired"
+
+    def test_the_channel_is_asked_for_rules_without_a_handler(
+        self, governed: Any, body: Body
+    ) -> None:
+        seen: list[Any] = []
+
+        def channel(call: types.ToolCall, reason: str) -> bool:
+            seen.append((call.name, call.args, reason))
+            return True
+
+        governed(policies=[policy.ask_user("t", reason="why")], approvals=channel)
+        assert body.t(3) == 3
+        assert seen == [("t", {"x": 3}, "why")]
+
+    def test_an_approvers_edit_is_what_runs(self, governed: Any, body: Body) -> None:
+        def channel(call: types.ToolCall) -> Any:
+            return Approval("approved", edit={"x": 7}, approver_id="ann")
+
+        governed(policies=[policy.ask_user("t")], approvals=channel)
+        assert body.t(3) == 7
+        assert governed.attributes("execute_tool t")[semconv.APPROVAL_APPROVER_ID] == "ann"
+
+    def test_a_cancelled_run_withdraws_the_question(self, governed: Any) -> None:
+        async def never(call: types.ToolCall) -> bool:
+            await asyncio.sleep(30)
+            return True
+
+        @otelhooks.tool
+        async def t() -> None: ...
+
+        handle = governed(policies=[policy.ask_user("t", handler=never)])
+
+        async def main() -> None:
+            task = asyncio.ensure_future(t())
+            await asyncio.sleep(0.05)
+            assert handle._runtime.pending == 1
+            assert governed.total(semconv.METRIC_APPROVAL_PENDING) == 1
+            task.cancel()
+            await task
+
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(main())
+        assert handle._runtime.pending == 0
+        wait = governed.attributes("otelhooks.approval.wait t")
+        assert wait[semconv.APPROVAL_STATUS] == "withdrawn"
+        assert [
+            e.get(semconv.APPROVAL_STATUS) for e in governed.event("otelhooks.policy.decision")
+        ] == [
+            "pending",
+            "withdrawn",
+        ]
+
+    def test_in_a_notebook_a_question_to_a_coroutine_is_not_waited_for_for_long(
+        self, governed: Any, body: Body, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from otelhooks.hooks import drive
+
+        monkeypatch.setattr(drive, "_INSIDE_LOOP_S", 0.02)
+
+        async def never(call: types.ToolCall) -> bool:
+            await asyncio.sleep(30)
+            return True
+
+        governed(policies=[policy.ask_user("t", handler=never)])
+
+        async def notebook() -> None:
+            body.t()
+
+        with pytest.raises(Denied):
+            asyncio.run(notebook())
+        assert body.ran == []
+
+
+class TestContent:
+    def test_no_content_is_captured_by_default(self, governed: Any, body: Body) -> None:
+        heard: list[types.HookEvent] = []
+        governed(hooks=[hooks.on_event(lambda e: heard.append(e))])
+        body.t("hello")
+        assert semconv.GEN_AI_TOOL_CALL_ARGUMENTS not in governed.attributes("execute_tool t")
+        assert [(e.input, e.output) for e in heard] == [(None, None), (None, None)]
+
+    def test_captured_content_is_masked_on_span_and_for_listeners(self, governed: Any) -> None:
+        heard: list[types.HookEvent] = []
+
+        @otelhooks.tool
+        def login(password: str) -> str:
+            return "fine"
+
+        governed(
+            hooks=[hooks.on_event(lambda e: heard.append(e))], capture_content="SPAN_AND_EVENT"
+        )
+        login("hunter2")
+        attributes = governed.attributes("execute_tool login")
+        assert "hunter2" not in attributes[semconv.GEN_AI_TOOL_CALL_ARGUMENTS]
+        assert attributes[semconv.GEN_AI_TOOL_CALL_RESULT] == "fine"
+        assert "hunter2" not in str(heard[0].input)
+        assert heard[1].output == "fine"
+
+    def test_a_result_that_was_rewritten_is_what_is_captured(
+        self, governed: Any, body: Body
+    ) -> None:
+        governed(
+            hooks=[hooks.post_tool_call_transform(lambda data: "clean")],
+            capture_content="SPAN_ONLY",
+        )
+        body.t("dirty")
+        result = governed.attributes("execute_tool t")[semconv.GEN_AI_TOOL_CALL_RESULT]
+        assert result == "clean"
+
+
+class TestContexts:
+    def test_one_context_for_decide_and_post_hooks(self, governed: Any, body: Body) -> None:
+        seen: list[Any] = []
+
+        @hooks.pre_tool_call_decide
+        def before(context: hooks.OperationContext, data: Any) -> Result:
+            context.set("k", 1)
+            context.set("team", "red", export=True)
+            context.set_attribute("app.before", True)
+            context.event("app.noted", {"a": 1})
+            seen.append((context, context.trace_id))
+            return Result()
+
+        @hooks.post_tool_call
+        def after(context: hooks.OperationContext, data: Any) -> None:
+            context.set_attribute("app.after", context.get("k"))
+            seen.append((context, context.trace_id))
+
+        governed(hooks=[before, after])
+        body.t()
+        (first, trace_id), (second, same) = seen
+        assert first is second
+        assert first.get("tool_name") == "t"
+        span = governed.span("execute_tool t")
+        assert trace_id == same == trace.format_trace_id(span.context.trace_id)
+        attributes = governed.attributes("execute_tool t")
+        assert (attributes["app.before"], attributes["app.after"]) == (True, 1)
+        assert attributes["otelhooks.context.team"] == "red"
+        assert [event.name for event in span.events] == ["app.noted"]
+
+    def test_the_pinned_trace_is_that_of_one_span_only(self, governed: Any, body: Body) -> None:
+        ids: list[str] = []
+        keep = hooks.pre_tool_call_decide(
+            lambda context, data: ids.append(context.trace_id) or Result()
+        )
+        governed(hooks=[keep])
+        body.t()
+        body.t()
+        traces = [trace.format_trace_id(span.context.trace_id) for span in governed.spans]
+        assert traces == ids
+        assert len(set(ids)) == 2
+
+
+class TestNativeSpans:
+    def test_a_native_span_of_the_call_is_adopted(
+        self, governed: Any, body: Body, tracer_provider: TracerProvider
+    ) -> None:
+        governed(policies=[deny(reason="no")])
+        native = tracer_provider.get_tracer("framework")
+        attributes = {semconv.GEN_AI_OPERATION_NAME: "execute_tool"}
+        with (
+            native.start_as_current_span("execute_tool t", attributes=attributes),
+            pytest.raises(Denied),
+        ):
+            body.t()
+        [span] = governed.spans
+        assert span.attributes[semconv.POLICY_DECISION] == "deny"
+        assert span.attributes[semconv.GEN_AI_TOOL_NAME] == "t"
+        assert span.attributes[semconv.ERROR_TYPE] == "policy_denied"
+        assert span.status.status_code is StatusCode.ERROR
+
+    def test_spans_own_opens_one_beside_it_and_off_none(
+        self, governed: Any, body: Body, tracer_provider: TracerProvider
+    ) -> None:
+        native = tracer_provider.get_tracer("framework")
+        attributes = {
+            semconv.GEN_AI_OPERATION_NAME: "execute_tool",
+            semconv.GEN_AI_TOOL_NAME: "t",
+        }
+        for mode, number in (("own", 2), ("off", 1)):
+            governed(policies=[policy.allow("t")], spans=mode)
+            with native.start_as_current_span("execute_tool t", attributes=attributes):
+                body.t()
+            assert len(governed.spans) == number
+            governed._exporter.clear()
+            otelhooks.uninstrument()
+
+    def test_under_suppression_rules_still_hold_and_telemetry_is_silent(
+        self, governed: Any, body: Body
+    ) -> None:
+        from opentelemetry import context as otel_context
+
+        governed(policies=[deny()])
+        token = otel_context.attach(otel_context.set_value("suppress_instrumentation", True))
+        try:
+            with pytest.raises(Denied):
+                body.t()
+        finally:
+            otel_context.detach(token)
+        assert body.ran == []
+        assert governed.spans == []
+        assert governed.events == []
