@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 import re
@@ -137,8 +138,13 @@ def comparable(tree: str) -> list[str]:
 def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of its own to run in, and nothing instrumented afterwards."""
     monkeypatch.chdir(tmp_path)
+    # `Runner.run_sync` of openai-agents leaves the thread's loop open; this one can be closed.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
     yield tmp_path
     otelhooks.uninstrument()
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 with_python = [p for p in pages() if any(b.language == "python" for b in blocks(p))]
