@@ -284,7 +284,7 @@ def _injected_names(tool: Any) -> dict[str, bool]:
     function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
     for source in (getattr(tool, "args_schema", None), function, type(tool)._run, type(tool)._arun):
         if source is not None and not isinstance(source, dict):
-            found.update(_injected_by(source))
+            found.update(_injected_by(getattr(source, "__func__", source)))
     return found
 
 
