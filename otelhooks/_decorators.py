@@ -339,7 +339,7 @@ class _FunctionModel(ModelSeat):
         return response
 
     def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
-        as_text = isinstance(raw, str) and isinstance(response, types.ModelResponse)
+        as_text = isinstance(_joined(raw), str) and isinstance(response, types.ModelResponse)
         return response.text if as_text else response
 
 

@@ -6,6 +6,7 @@ The audit record is on disk before the body runs; post hooks run before the resu
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
+from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict, text_of
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._frames import (
     MAX_STEPS,
@@ -30,10 +31,19 @@ from otelhooks.instrumentation._frames import (
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, now_ns, put_notes
+from otelhooks.telemetry.spans import (
+    error_type,
+    exemplar,
+    fail,
+    native_span,
+    now_ns,
+    put_notes,
+    put_on,
+)
 from otelhooks.telemetry.verdicts import arguments_hash, error_type_of
 
 if TYPE_CHECKING:
+    from otelhooks.audit.ticket import Ticket
     from otelhooks.instrumentation._tool import ToolSeat
 
 __all__ = ["UNRECORDED", "Execution", "decide", "settle"]
@@ -60,6 +70,8 @@ def decide(
         deciders, context, call, rt.watch, judges, rt.loaded.monitor
     )
     rt.count_evaluations(verdict.evaluations or 1, time.perf_counter() - started, "pre_tool_call")
+    if verdict.is_plain() and (rt.tells_allows or op.resumed is not None):
+        verdict = copy.copy(verdict)  # rules share theirs, and a decision that is told has an id
     return verdict
 
 
@@ -71,16 +83,23 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
     Returns:
         Whether the call may go on as far as the record is concerned.
     """
-    is_first = verdict.point == semconv.POINT_PRE_TOOL_CALL
-    if is_first and op.resumed is not None and op.resumed.decision == verdict.decision:
-        verdict.decision_id = op.resumed.decision_id
-        return True  # the same call goes on after a pause: told, counted and written before
+    before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
+    if before is not None and before.allowed and verdict.allowed:
+        if (before.decision, before.rule_id) == (verdict.decision, verdict.rule_id):
+            verdict.decision_id = before.decision_id
+            return True  # the same call goes on after a pause: told, counted and written before
     rt.tell_verdict(op, verdict)
     if rt.audit is None:
         return True
-    ticket = rt.audit.write(rt.audit_record(op, verdict))
-    written = yield Run(ticket.wait, blocking=True)
+    ticket = _write(rt, op, verdict)
+    written = ticket is not None and (yield Run(ticket.wait, blocking=True))
     return written is True or not rt.audit.required
+
+
+@fails_open
+def _write(rt: Runtime, op: Op, verdict: Verdict) -> Ticket | None:
+    """Give a verdict to the audit file; None where no record could be made of it."""
+    return rt.audit.write(rt.audit_record(op, verdict)) if rt.audit is not None else None
 
 
 class Execution:
@@ -153,6 +172,8 @@ class Execution:
             return
         name, template = rt.spans.tool_template(call, op.agent, op.branch)
         attributes = {**template, **rt.session_attributes(op.session)}
+        if op.turn is not None and op.turn.task_id:
+            attributes[semconv.TASK_ID] = op.turn.task_id
         if call.id:
             attributes[semconv.GEN_AI_TOOL_CALL_ID] = call.id
         failure = None
@@ -287,21 +308,19 @@ class Execution:
                 tool_name=call.name,
                 tool_call_id=call.id,
                 is_error=True,
-                error=str(error),
+                error=text_of(error, str),
                 output=value,
             )
         if result.allow and value is not None:
             self.status = kind
-            if op.span is not None:
-                op.span.set_attribute(semconv.RECOVERED, True)
-                op.span.set_attribute(semconv.ERROR_TYPE, kind)
+            put_on(op.span, {semconv.RECOVERED: True, semconv.ERROR_TYPE: kind})
             self._event(semconv.EVENT_RECOVERED)
             recovered = seat.recovered(call, value)
             return (yield from self._post(recovered, None, None))
-        self._mark(kind, str(error))
+        self._mark(kind, text_of(error, str))
         if result.message:
             raw = seat.failed(call, error, result.message)
-        return (yield from self._post(raw, error, result.message or str(error)))
+        return (yield from self._post(raw, error, result.message or text_of(error, str)))
 
     def _post(
         self, raw: Any, error: BaseException | None, text: str | None, partial: bool = False
@@ -362,7 +381,7 @@ class Execution:
         """Tell what post hooks did; on the span, a stricter verdict replaces the first."""
         op = self.op
         if op.span is not None and (self.verdict is None or verdict.is_stricter_than(self.verdict)):
-            op.span.set_attributes(self.rt.verdicts.attributes(verdict))
+            put_on(op.span, self.rt.verdicts.attributes(verdict))
         if verdict.withheld:
             self.status = "withheld"
             self._event(semconv.EVENT_WITHHELD)

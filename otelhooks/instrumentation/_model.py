@@ -16,7 +16,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import SpanNotes, Step, current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import Verdict, refusal
+from otelhooks.hooks.verdict import ALLOW, MODIFY, Verdict, refusal
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._frames import (
     MAX_STEPS,
@@ -35,6 +35,9 @@ from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, n
 from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
+
+PROVIDER_OTHER = semconv.ERROR_OTHER
+"""Provider of a model call that does not say it; the conventions demand one."""
 
 
 _TOKEN_ATTRIBUTES = (
@@ -86,6 +89,7 @@ class _ModelCall:
         "hooks",
         "judges",
         "op",
+        "provider",
         "request",
         "rt",
         "seat",
@@ -111,6 +115,7 @@ class _ModelCall:
         self.rt = rt
         self.seat = seat
         self.request = request
+        self.provider = request.provider or PROVIDER_OTHER
         self.hooks: HookSet
         self.hooks, self.judges = rt.in_force(scope, here or agent)
         self.op = request.op = Op(session, turn, outer, None, agent, here or agent)
@@ -142,7 +147,7 @@ class _ModelCall:
                 yield from self._tell(
                     "pre_model_call",
                     input=request.messages,
-                    decision=verdict.decision if verdict is not None else None,
+                    decision=verdict.decision if verdict is not None else ALLOW,
                     rule_id=verdict.rule_id or None if verdict is not None else None,
                     reason=verdict.reason or None if verdict is not None else None,
                 )
@@ -209,13 +214,15 @@ class _ModelCall:
             return
         attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
         optional = (
-            (semconv.GEN_AI_PROVIDER_NAME, request.provider),
+            (semconv.GEN_AI_PROVIDER_NAME, self.provider),
             (semconv.GEN_AI_REQUEST_MODEL, request.model),
             (semconv.GEN_AI_AGENT_NAME, op.agent),
         )
         attributes.update((name, value) for name, value in optional if value)
         if op.branch:
             attributes[semconv.AGENT_BRANCH] = op.branch
+        if op.turn is not None and op.turn.task_id:
+            attributes[semconv.TASK_ID] = op.turn.task_id
         if op.session.id or op.session.user:
             attributes.update(rt.session_attributes(op.session))
         if request.stream:
@@ -277,7 +284,7 @@ class _ModelCall:
             rt.instruments.record(
                 semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
                 (self.ended_ns - self.started_ns) / 1e9,
-                rt.model_metric(request.operation, request.provider, request.model, failure),
+                rt.model_metric(request.operation, self.provider, request.model, failure),
                 exemplar(span),
             )
         turn = op.turn
@@ -333,6 +340,7 @@ class _ModelCall:
         reply = self.seat.reply(request, raw)
         self._read(reply)
         post = self.hooks.at("post_model_call")
+        verdict: Verdict | None = None
         if post:
             record = types.ModelResponse(
                 text=reply.text,
@@ -364,7 +372,14 @@ class _ModelCall:
             op.turn.ask_for({id: name for id, name, _ in reply.tool_calls if id})
         if self.hooks.has_events:
             usage = types.Usage(**reply.usage) if reply.usage else None
-            yield from self._tell("post_model_call", output=reply.text, usage=usage)
+            yield from self._tell(
+                "post_model_call",
+                output=reply.text,
+                usage=usage,
+                decision=verdict.decision if verdict is not None else ALLOW,
+                rule_id=verdict.rule_id or None if verdict is not None else None,
+                reason=verdict.reason or None if verdict is not None else None,
+            )
         return raw
 
     @fails_open
@@ -392,13 +407,13 @@ class _ModelCall:
                         tokens,
                         {
                             **rt.model_metric(
-                                request.operation, request.provider, request.model, None
+                                request.operation, self.provider, request.model, None
                             ),
                             semconv.GEN_AI_TOKEN_TYPE: _TOKEN_TYPES[name],
                         },
                         span_context,
                     )
-                rt.token_cell(metric, request.operation, request.provider, request.model).add(
+                rt.token_cell(metric, request.operation, self.provider, request.model).add(
                     tokens, span_context
                 )
                 turn = op.turn
@@ -415,7 +430,7 @@ class _ModelCall:
         if verdict.withheld:
             self.status = "withheld"
             self._event(semconv.EVENT_WITHHELD)
-        else:
+        elif verdict.decision == MODIFY:
             self._event(semconv.EVENT_REWRITTEN)
         yield from settle(self.rt, op, verdict)
 

@@ -64,6 +64,8 @@ class RunTracing:
             attributes[name_key] = turn.agent
         if turn.branch:
             attributes[semconv.AGENT_BRANCH] = turn.branch
+        if turn.task_id:
+            attributes[semconv.TASK_ID] = turn.task_id
         attributes.update(rt.session_attributes(turn.session))
         exports = turn.context.exports()
         attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
