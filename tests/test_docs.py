@@ -150,6 +150,7 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 with_python = [p for p in pages() if any(b.language == "python" for b in blocks(p))]
 
 
+@pytest.mark.timeout(120)  # importing a framework takes long on a busy machine
 @pytest.mark.parametrize("page", with_python, ids=name_of)
 def test_the_python_blocks_of_a_page_run(page: Path, page_folder: Path) -> None:
     """In order and in one namespace; a block whose framework is not installed is left out."""
