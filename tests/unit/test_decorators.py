@@ -1,0 +1,306 @@
+"""Plain functions under the pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks import hooks, policy, types
+from otelhooks.errors import Denied
+from otelhooks.telemetry import semconv
+
+Result = types.HookResult
+
+
+class TestTool:
+    def test_without_instrument_it_is_the_plain_function(self) -> None:
+        @otelhooks.tool
+        def add(a: int, b: int = 2) -> int:
+            """Add."""
+            return a + b
+
+        @otelhooks.tool
+        async def aadd(a: int) -> int:
+            return a
+
+        @otelhooks.tool
+        def items() -> Any:
+            got = yield 1
+            return got
+
+        @otelhooks.tool
+        async def aitems() -> Any:
+            yield 1
+
+        async def collect() -> list[int]:
+            return [item async for item in aitems()]
+
+        assert add(1) == 3
+        assert (add.__name__, add.__doc__) == ("add", "Add.")
+        assert asyncio.run(aadd(1)) == 1
+        assert list(items()) == [1]
+        assert asyncio.run(collect()) == [1]
+        assert inspect.iscoroutinefunction(aadd)
+        assert inspect.isgeneratorfunction(items)
+        assert inspect.isasyncgenfunction(aitems)
+
+    def test_rules_see_arguments_by_name_with_defaults(self, governed: Any) -> None:
+        seen: list[dict[str, Any]] = []
+
+        @otelhooks.tool
+        def f(a: int, b: int = 2, *, c: int = 3) -> tuple[int, int, int]:
+            return a, b, c
+
+        @otelhooks.tool
+        def g(a: int, /, *rest: int, **more: int) -> Any:
+            return a, rest, more
+
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: seen.append(d.args) or Result())])
+        assert f(1, c=5) == (1, 2, 5)
+        assert g(1, 2, 3, x=4) == (1, (2, 3), {"x": 4})
+        assert seen == [{"a": 1, "b": 2, "c": 5}, {"a": 1, "rest": (2, 3), "more": {"x": 4}}]
+
+    def test_arguments_that_do_not_fit_are_a_type_error(self, governed: Any) -> None:
+        @otelhooks.tool
+        def f(a: int) -> None: ...
+
+        governed()
+        for call in (lambda: f(), lambda: f(1, 2), lambda: f(1, a=1), lambda: f(b=1)):
+            with pytest.raises(TypeError):
+                call()
+
+    def test_an_argument_that_a_hook_made_up_is_a_type_error(self, governed: Any) -> None:
+        @otelhooks.tool
+        def f(a: int, context: types.ToolContext) -> None: ...
+
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: Result(modified_args={"z": 1}))])
+        with pytest.raises(TypeError, match="unexpected argument `z`"):
+            f(1)  # type: ignore[call-arg]
+
+    def test_the_tool_context_is_filled_kept_a_session_and_hidden_from_rules(
+        self, governed: Any
+    ) -> None:
+        seen: list[Any] = []
+
+        @otelhooks.tool
+        def count(step: int, state: types.ToolContext) -> int:
+            return state.update_state("n", lambda n: n + step, 0)
+
+        look = hooks.pre_tool_call_decide(
+            lambda context, data: seen.append((data.args, context.get("n"))) or Result()
+        )
+        governed(hooks=[look])
+        with otelhooks.session("one"):
+            assert [count(1), count(2)] == [1, 3]  # type: ignore[call-arg]
+        with otelhooks.session("two"):
+            assert count(5) == 5  # type: ignore[call-arg]
+        assert seen == [({"step": 1}, None), ({"step": 2}, None), ({"step": 5}, None)]
+
+    def test_an_annotation_that_cannot_be_resolved_is_no_context(self, governed: Any) -> None:
+        def f(a: Nowhere) -> Any:  # type: ignore[name-defined]  # noqa: F821
+            return a
+
+        governed()
+        assert otelhooks.tool(f)(1) == 1
+
+    def test_name_and_server_are_what_rules_see(self, governed: Any) -> None:
+        @otelhooks.tool(name="search", server="github")
+        def anything() -> None: ...
+
+        governed(
+            policies=[policy.deny("github/search")],
+            mcp_servers=[types.McpStdioServer(name="github", command="x")],
+        )
+        with pytest.raises(Denied):
+            anything()
+
+    def test_an_async_tool_is_judged_when_it_is_awaited(self, governed: Any) -> None:
+        ran: list[int] = []
+
+        @otelhooks.tool
+        async def t() -> None:
+            ran.append(1)
+
+        governed(policies=[policy.deny("t")])
+        coroutine = t()
+        assert governed.spans == []
+        with pytest.raises(Denied):
+            asyncio.run(coroutine)
+        assert ran == []
+
+
+class TestGenerators:
+    def tool(self, log: list[Any]) -> Any:
+        @otelhooks.tool
+        def items(n: int = 3) -> Any:
+            try:
+                for i in range(n):
+                    log.append(i)
+                    yield i
+            finally:
+                log.append("closed")
+
+        return items
+
+    def test_a_generator_is_decided_before_its_first_item(self, governed: Any) -> None:
+        log: list[Any] = []
+        items = self.tool(log)
+        governed(policies=[policy.deny("items")])
+        with pytest.raises(Denied):
+            next(items())
+        assert log == []
+
+    def test_items_pass_without_a_transform_and_the_span_ends_with_the_last(
+        self, governed: Any
+    ) -> None:
+        log: list[Any] = []
+        items = self.tool(log)
+        governed()
+        stream = items()
+        assert next(stream) == 0
+        assert log == [0]
+        assert governed.spans == []
+        assert list(stream) == [1, 2]
+        assert governed.attributes("execute_tool items")
+
+    def test_with_a_transform_they_are_collected(self, governed: Any) -> None:
+        log: list[Any] = []
+        items = self.tool(log)
+        governed(hooks=[hooks.post_tool_call_transform(lambda d: [i * 10 for i in d.result])])
+        stream = items()
+        assert next(stream) == 0
+        assert log == [0, 1, 2, "closed"]
+        assert list(stream) == [10, 20]
+
+    def test_a_transform_of_an_agents_scope_holds_back_too(self, governed: Any) -> None:
+        log: list[Any] = []
+        items = self.tool(log)
+        governed()
+        mask = hooks.post_tool_call_transform(lambda data: "masked")
+        with otelhooks.scope(agent="a", hooks=[mask]):
+            assert list(items()) == [0, 1, 2]
+            with hooks.agent_scope("a"):
+                assert list(items()) == ["masked"]
+
+    def test_early_close_runs_the_inspectors_as_partial(self, governed: Any) -> None:
+        log: list[Any] = []
+        seen: list[Any] = []
+        items = self.tool(log)
+        governed(hooks=[hooks.post_tool_call(lambda d: seen.append((d.result, d.partial)))])
+        stream = items()
+        next(stream)
+        stream.close()
+        assert log == [0, "closed"]
+        assert seen == [([0], True)]
+        assert governed.span("execute_tool items")
+
+    def test_a_failure_in_the_middle_goes_to_the_error_hooks(self, governed: Any) -> None:
+        @otelhooks.tool
+        def items() -> Any:
+            yield 1
+            raise ValueError("boom")
+
+        handle = governed()
+        with pytest.raises(ValueError, match="boom"):
+            list(items())
+        handle.register(hooks.on_tool_error(lambda error: ["instead"]))
+        assert list(items()) == [1, "instead"]
+
+    def test_the_consumers_code_does_not_run_under_the_span(self, governed: Any) -> None:
+        from opentelemetry import trace
+
+        inside: list[bool] = []
+
+        @otelhooks.tool
+        def items() -> Any:
+            inside.append(trace.get_current_span().get_span_context().is_valid)
+            yield 1
+            inside.append(trace.get_current_span().get_span_context().is_valid)
+
+        governed()
+        outside = [trace.get_current_span().get_span_context().is_valid for _ in items()]
+        assert (inside, outside) == ([True, True], [False])
+
+    def test_async_generators_do_all_the_same(self, governed: Any) -> None:
+        log: list[Any] = []
+
+        @otelhooks.tool
+        async def items(fail: bool = False) -> Any:
+            try:
+                for i in range(3):
+                    log.append(i)
+                    yield i
+                if fail:
+                    raise ValueError("boom")
+            finally:
+                log.append("closed")
+
+        async def collect(**args: Any) -> list[Any]:
+            return [item async for item in items(**args)]
+
+        async def first() -> Any:
+            stream = items()
+            async for item in stream:
+                await stream.aclose()
+                return item
+
+        seen: list[Any] = []
+        handle = governed(
+            hooks=[hooks.post_tool_call(lambda d: seen.append((d.result, d.partial)))]
+        )
+        assert asyncio.run(collect()) == [0, 1, 2]
+        assert asyncio.run(first()) == 0
+        assert seen == [([0, 1, 2], False), ([0], True)]
+        with pytest.raises(ValueError, match="boom"):
+            asyncio.run(collect(fail=True))
+        handle.register(hooks.on_tool_error(lambda error: "instead"))
+        assert asyncio.run(collect(fail=True)) == [0, 1, 2, "instead"]
+        handle.register(hooks.post_tool_call_transform(lambda d: ["masked"]))
+        assert asyncio.run(collect()) == ["masked"]
+        handle.register(policy.deny("items"))
+        with pytest.raises(Denied):
+            asyncio.run(collect())
+
+
+class TestAgent:
+    def test_the_first_argument_is_the_users_message(self, governed: Any) -> None:
+        @otelhooks.agent("ops")
+        def ops(message: str, loud: bool = False) -> str:
+            return message.upper() if loud else message
+
+        governed(hooks=[hooks.pre_turn(lambda data: Result(modified_prompt=data + "!"))])
+        assert ops("hi", loud=True) == "HI!"
+        assert governed.attributes("invoke_agent ops")[semconv.GEN_AI_AGENT_NAME] == "ops"
+
+    def test_it_may_take_no_message(self, governed: Any) -> None:
+        @otelhooks.agent("cron")
+        async def cron() -> str:
+            return "done"
+
+        governed(hooks=[hooks.pre_turn(lambda data: Result(modified_prompt="x"))])
+        assert asyncio.run(cron()) == "done"
+
+    def test_a_ready_answer_is_its_answer(self, governed: Any) -> None:
+        @otelhooks.agent("ops")
+        def ops(message: str) -> str:
+            raise AssertionError
+
+        governed(hooks=[hooks.pre_agent(lambda data: Result(response="ready"))])
+        assert ops("x") == "ready"
+
+    def test_a_streamed_answer_waits_for_a_hook_that_may_change_it(self, governed: Any) -> None:
+        seen: list[Any] = []
+
+        @otelhooks.agent("ops")
+        def ops(message: str) -> Any:
+            yield from ("a", "b")
+
+        handle = governed(hooks=[hooks.post_turn(lambda data: seen.append(data))])
+        assert list(ops("x")) == ["a", "b"]
+        assert seen == ["ab"]
+        handle.register(hooks.post_agent_transform(lambda answer: answer.upper()))
+        assert list(ops("x")) == ["AB"]
