@@ -46,26 +46,30 @@ def _added(hooks: Sequence[Any], policies: Sequence[Any]) -> tuple[HookSet, tupl
     rules, policy_hooks = split(policies)
     found = HookSet(r for hook in (*policy_hooks, *hooks) for r in registrations(hook))
     rt = _runtime.active()
-    if not rules:
-        return found, ()
-    monitored = rt is not None and rt.loaded.monitor
-    table = PolicySet(
-        rules,
-        mcp_servers=rt.servers if rt is not None else (),
-        mode="monitor" if monitored else "enforce",
-        channel=rt is not None and rt.channel is not None,
-    )
-    return found, (table,)
+    judges: tuple[PolicySet, ...] = ()
+    if rules:
+        monitored = rt is not None and rt.loaded.monitor
+        table = PolicySet(
+            rules,
+            mcp_servers=rt.servers if rt is not None else (),
+            mode="monitor" if monitored else "enforce",
+            channel=rt is not None and rt.channel is not None,
+        )
+        judges = (table,)
+    if rt is not None and (found.can_deny or any(judge.can_deny for judge in judges)):
+        rt.tighten()  # what cannot be guarded in full is refused from now on
+    return found, judges
 
 
 @contextlib.contextmanager
 def _in_scope(scope: Scope) -> Generator[None, None, None]:
-    token = otel_context.attach(with_scope(scope))
+    inside = with_scope(scope)
+    token = otel_context.attach(inside)
     try:
         yield
     finally:
         found = current_scope()
-        if found is scope:
+        if otel_context.get_current() is inside:
             otel_context.detach(token)
         elif found is not None and found.contains(scope):
             # A generator left its block after its caller had entered another: that one stays.
@@ -230,8 +234,11 @@ class turn:
 
     def _leave(self) -> bool:
         if self._token is not None:
+            found = current_scope()
             otel_context.detach(self._token)
             self._token = None
+            if current_scope() is not found:  # a block that is left later than the turn
+                otel_context.attach(with_scope(found))
         return self._split is not None and self._split.proceeds
 
     def __exit__(

@@ -48,9 +48,10 @@ class Scope:
         judges: Sets of rules of this block; each must allow.
         session: Conversation that the block runs, if it opened one.
         agent: Agent that hooks and rules are for, with those below it; empty for all.
+        origin: The scope that it stands for since a block outside was left first; else itself.
     """
 
-    __slots__ = ("agent", "hooks", "judges", "outer", "session")
+    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Scope:
         self.judges: tuple[Judge, ...] = judges
         self.session: Session | None = session or (outer.session if outer is not None else None)
         self.agent: str = agent
+        self.origin: Scope = self
 
     def contains(self, scope: Scope) -> bool:
         """Say whether a block lies outside this one, or is this one."""
@@ -79,7 +81,8 @@ class Scope:
             return outer
         if outer is None or not outer.contains(scope):
             return self
-        kept = Scope(outer.without(scope), self.hooks, self.judges, self.session, self.agent)
+        own = self.session if self.session is not outer.session else None
+        kept = Scope(outer.without(scope), self.hooks, self.judges, own, self.agent)
         kept.origin = self.origin
         return kept
 

@@ -31,7 +31,8 @@ from otelhooks.instrumentation._frames import (
 from otelhooks.instrumentation._permit import Handoff, Permit
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.spans import error_type, fail, now_ns
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import error_type, fail, now_ns, put_on
 from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["UNRECORDED", "Execution", "ToolSeat", "decide", "settle", "tool"]
@@ -184,10 +185,14 @@ def _is_news(op: Op, permit: Permit, call: Call) -> bool:
 
     Where only the outer seat knows the server's name, it is the call's from here on.
     """
+    judged = op.call
     news = permit.to.server is None and call.server is not None
+    if judged is not None:  # by its name only this seat may know the tool for a shell, say
+        known = {judged.name, *judged.canonical}
+        news = news or not known.issuperset(call.canonical) or call.kind not in (None, judged.kind)
     if call.server is None and permit.to.server is not None:
         call.server, call.claimed_server = permit.to.server, False
-    says, judged = call.server_says, op.call
+    says = call.server_says
     if says is not None and says != call.server and judged is not None:
         news = news or says != judged.server_says
         judged.server_says = says
@@ -197,8 +202,8 @@ def _is_news(op: Op, permit: Permit, call: Call) -> bool:
 def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     """Let an approved call through a deeper seat: no operation, only its attributes."""
     further = seat.attributes(call)
-    if further and op.span is not None:
-        op.span.set_attributes(dict(further))
+    if further:
+        put_on(op.span, further)
     handoff = seat.handoff(call)
     if handoff is not None:
         op.permits.leave(handoff, call.args)
@@ -212,7 +217,7 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     elif type(raw) is not Closed:
         op.failure = seat.error(call, raw)
         failure = None if op.failure is None else semconv.ERROR_TOOL_ERROR
-    seat.finished(rt, call, (now_ns() - started_ns) / 1e9, failure, op.span)
+    fails_open(seat.finished)(rt, call, (now_ns() - started_ns) / 1e9, failure, op.span)
     again = seat.follow_up(call, raw)
     if again is not None:
         op.permits.leave(again, call.args)
@@ -236,10 +241,9 @@ def _judge_again(
     if verdict.is_plain():
         return None
     op.verdict = verdict
-    if op.span is not None:
-        op.span.set_attributes(rt.verdicts.attributes(verdict))
-        if not verdict.allowed and rt.denied_status == "error":
-            fail(op.span, error_type_of(verdict) or "", verdict.reason)
+    put_on(op.span, rt.verdicts.attributes(verdict))
+    if not verdict.allowed and rt.denied_status == "error":
+        fail(op.span, error_type_of(verdict) or "", verdict.reason)
     recorded = yield from settle(rt, op, verdict)
     if verdict.allowed and recorded:
         return None
