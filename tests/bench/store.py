@@ -4,13 +4,10 @@ Spans look like those of an agent: per turn one `invoke_agent`, and twenty pairs
 tool call with about eight attributes. They are made before the clock starts; what is measured is
 the CPU time of `export`, encoding and SQLite included, in batches of 512 as the batch processor
 gives them. The best of some rounds counts: the others tell how busy the machine is.
-
-Run: ``python tests/bench/store.py [rounds]``
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otelhooks.store.writer import SqliteSpanExporter
 from otelhooks.telemetry import semconv
+from tests.bench.measure import Row, empty_call, scaled
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -68,7 +66,7 @@ def make_spans() -> tuple[ReadableSpan, ...]:
     return kept.get_finished_spans()
 
 
-def measure(spans: tuple[ReadableSpan, ...]) -> tuple[float, float]:
+def export(spans: tuple[ReadableSpan, ...]) -> tuple[float, float]:
     """Return spans a second of CPU time, and bytes a span in the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
@@ -82,7 +80,7 @@ def measure(spans: tuple[ReadableSpan, ...]) -> tuple[float, float]:
         return len(spans) / took_s, path.stat().st_size / len(spans)
 
 
-def measure_otlp(spans: tuple[ReadableSpan, ...]) -> float:
+def encode(spans: tuple[ReadableSpan, ...]) -> float:
     """Return spans a second of CPU time that are encoded as OTLP protobuf."""
     started = time.process_time()
     for first in range(0, len(spans), BATCH):
@@ -90,22 +88,12 @@ def measure_otlp(spans: tuple[ReadableSpan, ...]) -> float:
     return len(spans) / (time.process_time() - started)
 
 
-def main() -> None:
-    """Print each round and the best against the budget."""
-    spans = make_spans()
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    results: list[float] = []
-    for number in range(1, rounds + 1):
-        rate, size = measure(spans)
-        otlp = measure_otlp(spans)
-        results.append(rate)
-        print(
-            f"round {number}: {rate:7,.0f} spans/s  {size:.0f} bytes/span"
-            f"  (OTLP encoding alone: {otlp:7,.0f} spans/s)"
-        )
-    best = max(results)
-    print(f"local store: {best:,.0f} spans/s of one core, budget {BUDGET:,}")
-
-
-if __name__ == "__main__":
-    main()
+def measure(rounds: int) -> list[Row]:
+    """Return the row of this file."""
+    spans, empty = make_spans(), empty_call()
+    found = [export(spans) for _ in range(max(3, rounds // 3))]
+    rate, size = max(rate for rate, _ in found), found[0][1]
+    otlp = max(encode(spans) for _ in range(3))
+    here = f"measured {rate:,.0f}; {size:.0f} bytes a span; OTLP encoding alone {otlp:,.0f}"
+    figure = 1 / scaled(1 / rate, empty)
+    return [Row("local store", figure, BUDGET, "spans/s*", here, at_least=True)]

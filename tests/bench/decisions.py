@@ -1,0 +1,118 @@
+"""One decision: the engine alone, driven by `yield from` as in a point, and the whole point."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from otelhooks import policy
+from otelhooks.hooks import points
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.watch import Watch
+from tests.bench.measure import Row, scaled
+
+DECISIONS = 5_000
+
+Decisions = Generator[Any, Any, None]
+
+
+def best(runs: dict[str, Callable[[], Decisions]], rounds: int) -> dict[str, float]:
+    """Return the seconds of one decision, the best of alternating rounds."""
+    found = dict.fromkeys(runs, float("inf"))
+    for _ in range(rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            for _ in run():
+                pass
+            found[name] = min(found[name], time.perf_counter() - started)
+    return {name: seconds / DECISIONS for name, seconds in found.items()}
+
+
+def engine(rules: policy.PolicySet, calls: Sequence[Call]) -> Callable[[], Decisions]:
+    """Return a run of the rules alone over the calls, again and again."""
+
+    def run() -> Decisions:
+        for _ in range(DECISIONS // len(calls)):
+            for call in calls:
+                yield from rules.evaluate(call)
+
+    for _ in run():  # first sight of each tool
+        pass
+    return run
+
+
+def whole_point(rules: policy.PolicySet, calls: Sequence[Call]) -> Callable[[], Decisions]:
+    """Return a run of pre_tool_call over the calls: arguments copied, rules asked, a verdict."""
+    hooks, watch, judges = HookSet().at("pre_tool_call"), Watch(), (rules,)
+
+    def run() -> Decisions:
+        for _ in range(DECISIONS // len(calls)):
+            for call in calls:
+                yield from points.pre_tool_call(hooks, None, call, watch, judges)
+
+    return run
+
+
+def empty_calls() -> Decisions:
+    """Call a function that does nothing as often."""
+
+    def nothing() -> None: ...
+
+    for _ in range(DECISIONS):
+        nothing()
+    return
+    yield
+
+
+def table(count: int) -> policy.PolicySet:
+    """Return rules for as many tools: every third denies, asks or allows, and one is for all."""
+    build = (policy.deny, policy.ask_user, policy.allow)
+    rules = [build[number % 3](f"tool{number}") for number in range(count - 1)]
+    return policy.PolicySet([*rules, policy.allow("*")], channel=True)
+
+
+def is_destructive(args: dict[str, Any]) -> bool:
+    """Be the predicate that is measured."""
+    return "rm -rf" in args["CommandLine"]
+
+
+def measure(rounds: int) -> list[Row]:
+    """Return the rows of this file."""
+    ten, many = table(10), table(10_000)
+    tools = [Call(f"tool{number}", {"path": "/a", "line": 1}) for number in range(10)]
+    allowed = [call for number, call in enumerate(tools) if number % 3 == 2]
+    shuffled = random.Random(1).sample(range(9_999), DECISIONS)
+    anything = [Call(f"tool{number}", {"path": "/a", "line": 1}) for number in shuffled]
+    command = [Call("run_command", {"CommandLine": "ls -la"})]
+    guarded = policy.PolicySet([policy.deny("run_command", when=is_destructive)])
+    seconds = best(
+        {
+            "ten": engine(ten, tools),
+            "many": engine(many, tools),
+            "anything": engine(many, anything),
+            "predicate": engine(guarded, command),
+            "point": whole_point(ten, allowed),
+            "empty": empty_calls,
+        },
+        2 * rounds,
+    )
+    empty = seconds["empty"]
+
+    def row(what: str, budget: float | None, name: str) -> Row:
+        us = seconds[name] * 1e6
+        note = f"measured {us:.2f} us, {seconds[name] / empty:.0f} empty calls"
+        return Row(what, scaled(seconds[name], empty) * 1e6, budget, "us*", note)
+
+    more = scaled(seconds["anything"] - seconds["ten"], empty) * 1e6
+    return [
+        row("decision, 10 rules, engine", 1.0, "ten"),
+        row("decision, 10 rules, whole point", 4.0, "point"),
+        Row(
+            "decision, 10,000 rules, the same tools", seconds["many"] / seconds["ten"], 1.2, "of 10"
+        ),
+        Row("decision, 10,000 rules, random tools, more", more, 0.5, "us*"),
+        row("predicate on arguments, engine", 1.5, "predicate"),
+    ]

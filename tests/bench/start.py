@@ -1,0 +1,72 @@
+"""What `import otelhooks` and `instrument()` add to a program that has its framework and the SDK.
+
+Each start is a process of its own, with the garbage collector off and byte code compiled before.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+
+from tests.bench.measure import Row, scaled
+
+BEFORE = """
+import gc, importlib.util, json, os, sys, time
+gc.disable()
+if importlib.util.find_spec("agents"):
+    import agents
+import opentelemetry.exporter.otlp.proto.http.trace_exporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+tracers, meters = TracerProvider(), MeterProvider()
+before = set(sys.modules)
+started = time.process_time()
+"""
+OURS = """
+import otelhooks
+from otelhooks import policy
+otelhooks.instrument(
+    policies=[policy.deny("run_command")], tracer_provider=tracers, meter_provider=meters
+)
+"""
+PEER = """
+from opentelemetry.instrumentation.genai.openai_agents import OpenAIAgentsInstrumentor
+OpenAIAgentsInstrumentor().instrument(tracer_provider=tracers, meter_provider=meters)
+"""
+AFTER = """
+took, added = time.process_time() - started, len(set(sys.modules) - before)
+import timeit
+empty = min(timeit.repeat("f()", "def f(): pass", number=1_000, repeat=40)) / 1_000
+print(json.dumps([took, added, empty]), flush=True)
+os._exit(0)
+"""
+
+
+def start(script: str) -> tuple[float, int, float] | None:
+    """Return CPU seconds, modules, and an empty call's seconds; None if it fails: no peer."""
+    command = [sys.executable, "-c", BEFORE + script + AFTER]
+    found = subprocess.run(command, capture_output=True, text=True)
+    if found.returncode != 0:
+        return None
+    seconds, modules, empty = json.loads(found.stdout.splitlines()[-1])
+    return seconds, modules, empty
+
+
+def measure(rounds: int) -> list[Row]:
+    """Return the rows of this file."""
+    rows: list[Row] = []
+    sides = (("import and instrument()", OURS, 40.0), ("  OpenAIAgentsInstrumentor", PEER, None))
+    for what, script, budget in sides:
+        starts = [start(script) for _ in range(max(3, rounds // 3))]
+        done = [each for each in starts if each is not None]
+        if not done:
+            if budget is not None:
+                raise RuntimeError("a program with otelhooks does not start")
+            continue
+        seconds = statistics.median(seconds for seconds, _, _ in done)
+        figure = statistics.median(scaled(seconds, empty) for seconds, _, empty in done)
+        note = f"measured {seconds * 1e3:.0f} ms; {done[0][1]} modules"
+        rows.append(Row(what, figure * 1e3, budget, "ms*", note))
+    return rows
