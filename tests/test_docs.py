@@ -230,17 +230,16 @@ def test_every_command_has_help_and_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_commands_in_blocks_exist(page: Path) -> None:
+def test_commands_that_a_page_names_exist(page: Path) -> None:
+    """In blocks for the terminal, and in backticks."""
+    shells = [block.code for block in blocks(page) if block.language in {"console", "sh"}]
+    inline = re.findall(r"`([^`\n]+)`", prose(page))
     known = commands()
-    for block in blocks(page):
-        if block.language not in {"console", "sh", "bash"}:
-            continue
-        for words in re.findall(r"(?:^|[|;] |-m )otelhooks ([a-z]+(?: [a-z]+)?)", block.code, re.M):
-            first, _, second = words.partition(" ")
-            group = known.get(first)
-            assert group is not None, f"{name_of(page)}: `otelhooks {words}`"
-            if isinstance(group, click.Group) and second:
-                assert words in known, f"{name_of(page)}: `otelhooks {words}`"
+    for words in re.findall(r"(?:^|\s)otelhooks ([a-z]+(?: [a-z]+)?)", "\n".join(shells + inline)):
+        first = words.partition(" ")[0]
+        assert first in known, f"{name_of(page)}: `otelhooks {words}`"
+        if isinstance(known[first], click.Group) and " " in words:
+            assert words in known, f"{name_of(page)}: `otelhooks {words}`"
 
 
 # -- settings, names, frameworks ----------------------------------------------------------------
