@@ -182,6 +182,8 @@ def _set_up(config: Config) -> Handle:
     handle = Handle(config, runtime, providers)
     handle._hooks, handle._rules = hooks, table
     runtime.refresh = providers.refresh
+    if config.strict is None:
+        runtime.tighten = lambda: instrumentation.set_strict(True)
     providers.on_change(lambda _: rebuild(runtime, providers, handle._rules, config))
     if audit is not None:
         instruments.set_gauge(
@@ -196,6 +198,10 @@ def _set_up(config: Config) -> Handle:
     except BaseException:
         _runtime.set_active(None)
         instrumentation.uninstall()
+        instruments.close()
+        if audit is not None and audit is not config.audit:
+            audit.close()
+        providers.shutdown()
         raise
     atexit.register(uninstrument)
     return handle

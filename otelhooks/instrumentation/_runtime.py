@@ -135,6 +135,7 @@ class Runtime:
         self.pending: int = 0
         self.watch = RuntimeWatch(self)
         self.refresh: Callable[[], None] = _nothing
+        self.tighten: Callable[[], None] = _nothing
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
@@ -473,7 +474,7 @@ def _pause_key(op: Op) -> tuple[str, ...] | None:
 
 
 def _nothing() -> None:
-    """Do nothing; what `Runtime.refresh` is until providers can change."""
+    """Do nothing; what `refresh` and `tighten` are until there is something to do."""
 
 
 _active: Runtime | None = None

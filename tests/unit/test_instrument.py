@@ -1,0 +1,332 @@
+"""`instrument()`, the handle, and `uninstrument()`."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks import hooks, instrumentation, policy, types
+from otelhooks.errors import ConfigError, Denied
+from otelhooks.instrumentation import _runtime
+from otelhooks.telemetry import semconv
+
+Result = types.HookResult
+
+
+@otelhooks.tool
+def t(x: int = 1) -> int:
+    return x
+
+
+class TestTwice:
+    def test_the_same_arguments_give_the_same_handle(self, governed: Any) -> None:
+        rules = [policy.deny("x")]
+        assert governed(policies=rules) is governed(policies=rules)
+
+    def test_other_arguments_are_an_error_that_names_them_and_the_way_out(
+        self, governed: Any
+    ) -> None:
+        governed(policies=[policy.deny("x")])
+        with pytest.raises(ConfigError) as caught:
+            governed(policies=[policy.deny("y")], mode="monitor")
+        assert "`mode`" in str(caught.value)
+        assert "`policies`" in str(caught.value)
+        assert "handle.replace" in str(caught.value)
+
+    def test_after_uninstrument_it_starts_anew(self, governed: Any) -> None:
+        first = governed()
+        otelhooks.uninstrument()
+        assert governed() is not first
+
+
+class TestBadInput:
+    def test_an_unknown_mode(self, governed: Any) -> None:
+        with pytest.raises(ConfigError, match="mode"):
+            governed(mode="lenient")
+        assert _runtime.active() is None
+
+    def test_an_unknown_framework(self, governed: Any) -> None:
+        with pytest.raises(ConfigError, match="unknown framework `lnagchain`"):
+            governed(frameworks=["lnagchain"])
+        assert _runtime.active() is None
+
+    def test_an_object_that_is_neither_rule_nor_hook(self, governed: Any) -> None:
+        for setting in ("hooks", "policies"):
+            with pytest.raises((ValueError, ConfigError)):
+                governed(**{setting: [object()]})
+        with pytest.raises(ValueError, match="Unknown hook type"):
+            governed(policies=[lambda data: None])
+
+    def test_an_ask_without_anybody_to_ask(self, governed: Any) -> None:
+        with pytest.raises(ConfigError, match="missing an ask_user handler"):
+            governed(policies=[policy.ask_user("t")])
+
+    def test_what_fails_half_way_leaves_nothing_behind(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch, tracer_provider: Any
+    ) -> None:
+        def fail(*args: Any, **kwargs: Any) -> None:
+            raise RuntimeError("half way")
+
+        threads = set(threading.enumerate())
+        with monkeypatch.context() as patch:
+            patch.setattr(instrumentation, "install", fail)
+            with pytest.raises(RuntimeError, match="half way"):
+                governed(policies=[policy.deny("t")])
+        assert _runtime.active() is None
+        assert t() == 1
+        assert set(threading.enumerate()) <= threads
+        governed(policies=[policy.deny("t")])
+        with pytest.raises(Denied):
+            t()
+
+
+class TestHandle:
+    def test_rules_and_hooks_come_and_go_in_one_step(self, governed: Any) -> None:
+        handle = governed()
+        rule = policy.deny("t")
+        hook = hooks.pre_tool_call_decide(lambda data: Result(allow=False, message="hook"))
+        handle.register(rule)
+        with pytest.raises(Denied, match="Denied by policy 't'"):
+            t()
+        handle.unregister(rule)
+        handle.register(hook)
+        with pytest.raises(Denied, match="hook"):
+            t()
+        handle.unregister(hook)
+        assert t() == 1
+
+    def test_what_is_not_registered_cannot_go(self, governed: Any) -> None:
+        handle = governed()
+        with pytest.raises(ConfigError, match="not registered"):
+            handle.unregister(hooks.on_event(lambda event: None))
+        with pytest.raises(ConfigError, match="no rule `x` is loaded"):
+            handle.unregister(policy.deny("x"))
+
+    def test_rules_are_replaced_and_hooks_stay(self, governed: Any) -> None:
+        log: list[int] = []
+        hook = hooks.on_event(lambda event: log.append(1))
+        handle = governed(policies=[policy.deny("t")], hooks=[hook])
+        handle.replace(policies=[policy.deny("other")])
+        assert t() == 1
+        assert log
+        with pytest.raises(ConfigError, match="takes rules"):
+            handle.replace(policies=[hook])
+        with pytest.raises(ConfigError):
+            handle.replace(policies=["nonsense"])
+        assert t() == 1
+
+    def test_a_call_uses_the_set_it_started_with(self, governed: Any) -> None:
+        @otelhooks.tool
+        def swaps() -> str:
+            handle.replace(policies=[])
+            handle.register(hooks.post_tool_call_transform(lambda data: "changed"))
+            return "as it was"
+
+        handle = governed(policies=[policy.allow("swaps")])
+        assert swaps() == "as it was"
+
+    def test_a_reload_is_on_the_scope_of_later_spans(self, governed: Any) -> None:
+        handle = governed(policies=[policy.allow("t")])
+        t()
+        handle.register(policy.deny("other"))
+        t()
+        first, second = governed.spans
+        version = semconv.POLICY_VERSION
+        assert (
+            first.instrumentation_scope.attributes[version]
+            != second.instrumentation_scope.attributes[version]
+        )
+
+    def test_counters_of_denies_start_at_zero(self, governed: Any) -> None:
+        governed(policies=[policy.deny("x", id="r1", severity="high"), policy.allow("y")])
+        [point] = governed.points(semconv.METRIC_POLICY_DENIES)
+        assert point.value == 0
+        assert point.attributes[semconv.POLICY_RULE_ID] == "r1"
+
+    def test_only_the_severest_of_very_many_start_at_zero(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        from otelhooks import _handle
+
+        monkeypatch.setattr(_handle, "MAX_ZERO_COUNTERS", 1)
+        governed(
+            policies=[policy.deny("x", id="r1"), policy.deny("y", id="r2", severity="critical")]
+        )
+        [point] = governed.points(semconv.METRIC_POLICY_DENIES)
+        assert point.attributes[semconv.POLICY_RULE_ID] == "r2"
+        assert "2 rules can deny" in caplog.text
+
+    def test_all_that_is_queued_can_be_sent_on(self, governed: Any, tmp_path: Path) -> None:
+        handle = governed(audit=tmp_path / "audit")
+        t()
+        assert handle.force_flush()
+
+    def test_its_settings_and_coverage_can_be_read(self, governed: Any) -> None:
+        handle = governed(mode="monitor")
+        assert handle.config.mode == "monitor"
+        assert handle.coverage == ()
+
+    def test_rules_in_hooks_and_hooks_in_policies_are_welcome(self, governed: Any) -> None:
+        log: list[int] = []
+        hook = hooks.pre_tool_call_decide(lambda data: log.append(1) or Result())
+        governed(policies=[hook, policy.enforce([policy.deny("x")])])
+        t()
+        assert log == [1]
+
+
+class TestStrict:
+    def test_it_is_on_as_soon_as_anything_can_deny(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[bool] = []
+        monkeypatch.setattr(instrumentation, "set_strict", seen.append)
+        handle = governed()
+        handle.register(policy.allow("x"))
+        assert seen[-1] is False
+        handle.register(policy.deny("x"))
+        assert seen[-1] is True
+
+    def test_a_scope_that_can_deny_counts(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[bool] = []
+        monkeypatch.setattr(instrumentation, "set_strict", seen.append)
+        governed()
+        with otelhooks.scope(policies=[policy.allow("x")]):
+            assert seen == [False]
+        with otelhooks.scope(policies=[policy.deny("x")]):
+            assert seen == [False, True]
+
+    def test_what_is_given_holds(self, governed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[bool] = []
+        monkeypatch.setattr(instrumentation, "set_strict", seen.append)
+        governed(policies=[policy.deny("x")], strict=False)
+        with otelhooks.scope(policies=[policy.deny("y")]):
+            assert set(seen) == {False}
+
+
+class TestLogging:
+    def test_one_line_at_the_start_says_what_holds(
+        self, governed: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.INFO, "otelhooks"):
+            governed(policies=[policy.deny("secret_tool", reason="secret reason")])
+        lines = [r.getMessage() for r in caplog.records if "instrumented" in r.getMessage()]
+        assert len(lines) == 1
+        assert "mode enforce; 1 rules" in lines[0]
+        assert "secret" not in lines[0]
+
+
+class TestUninstrument:
+    def test_twice_is_once_and_never_is_nothing(self, governed: Any) -> None:
+        otelhooks.uninstrument()
+        governed(policies=[policy.deny("t")])
+        otelhooks.uninstrument()
+        otelhooks.uninstrument()
+        assert t() == 1
+
+    def test_it_ends_sessions_and_runs_what_waits_in_the_background(self, governed: Any) -> None:
+        log: list[str] = []
+
+        @otelhooks.agent("a")
+        def run(message: str) -> str:
+            return "x"
+
+        governed(
+            hooks=[
+                hooks.on_session_end(lambda: log.append("end")),
+                hooks.post_turn(background=True)(lambda data: log.append("background")),
+            ]
+        )
+        rt = _runtime.active()
+        assert rt is not None
+        session = rt.sessions.get("c")
+        session.started = True
+        run("x")
+        otelhooks.uninstrument()
+        assert log.count("end") == 2
+        assert "background" in log
+
+
+class TestSessions:
+    def test_the_least_recently_used_conversation_ends_when_there_are_too_many(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from otelhooks.instrumentation import _frames
+
+        ended: list[str] = []
+        monkeypatch.setattr(_frames, "MAX_SESSIONS", 2)
+
+        @hooks.on_session_end
+        def end(context: hooks.SessionContext) -> None:
+            ended.append(context.get("session_id"))
+
+        governed(hooks=[end])
+        rt = _runtime.active()
+        assert rt is not None
+        for id in ("a", "b", "a", "c"):
+            rt.sessions.get(id).started = True
+        assert ended == ["b"]
+
+
+def _in_child(folder: str, queue: Any) -> None:
+    try:
+        t()
+    except Denied:
+        queue.put("denied")
+    else:
+        queue.put("ran")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+class TestFork:
+    def test_a_forked_child_is_governed_and_audits_into_a_segment_of_its_own(
+        self, governed: Any, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "audit"
+        handle = governed(policies=[policy.deny("t")], audit=folder)
+        with pytest.raises(Denied):
+            t()
+        queue: Any = multiprocessing.get_context("fork").SimpleQueue()
+        process = multiprocessing.get_context("fork").Process(
+            target=_in_child, args=(str(folder), queue)
+        )
+        process.start()
+        assert queue.get() == "denied"
+        process.join(20)
+        assert process.exitcode == 0
+        assert handle.force_flush()
+        segments = [file for file in folder.rglob("*.jsonl") if file.stat().st_size]
+        assert len(segments) == 2
+
+    def test_the_child_waits_for_nobody_of_the_parent(self, governed: Any) -> None:
+        governed(policies=[policy.allow("t")])
+        rt = _runtime.active()
+        assert rt is not None
+        rt.pending = 3
+        child = os.fork()
+        if child == 0:
+            here = _runtime.active()
+            ok = here is not None and here.pending == 0 and t() == 1
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        rt.pending = 0
+
+    def test_a_spawned_child_is_another_program(self, governed: Any, tmp_path: Path) -> None:
+        governed(policies=[policy.deny("t")])
+        code = "import otelhooks; print(otelhooks.current_context())"
+        import subprocess
+
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        )
+        assert done.stdout.strip() == "None"
