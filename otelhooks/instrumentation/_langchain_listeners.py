@@ -34,8 +34,11 @@ class Listeners:
 
     @property
     def any(self) -> bool:
-        """Whether there are any."""
-        return bool(self._manager and self._manager.handlers)
+        """Whether there are any, or an outer graph streams what this one does."""
+        forwards = any(
+            _STREAM in (c.get("configurable") or {}) for c in (self._config, self._ambient)
+        )
+        return forwards or bool(self._manager and self._manager.handlers)
 
     def left_out(self) -> dict[str, Any]:
         """Return the run's configuration without them."""
@@ -86,6 +89,8 @@ class Listeners:
 
 
 _END = object()
+_STREAM = "__pregel_stream"
+"""Key under which a graph finds the stream of the one that it runs in."""
 
 
 def _manager(callbacks: Any, *, keep: bool) -> Any:
@@ -102,6 +107,10 @@ def _manager(callbacks: Any, *, keep: bool) -> Any:
 
 def _without(config: Mapping[str, Any]) -> dict[str, Any]:
     callbacks = config.get("callbacks")
+    configurable = config.get("configurable") or {}
+    if _STREAM in configurable:
+        kept = {key: value for key, value in configurable.items() if key != _STREAM}
+        config = {**config, "configurable": kept}
     if isinstance(callbacks, list):
         return {**config, "callbacks": [h for h in callbacks if not is_streaming(h)]}
     if callbacks is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import weakref
 from collections.abc import Callable, Mapping
@@ -205,11 +206,9 @@ def _content(value: Any) -> Any:
         return value
     if isinstance(value, list) and all(isinstance(item, (str, dict)) for item in value):
         return value
-    from langchain_core.load.dump import dumps  # what langchain itself tells of other values
-
-    try:
-        return dumps(value, ensure_ascii=False)
-    except Exception:  # a value that no JSON can hold
+    try:  # as langchain itself tells models of other values
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
         return str(value)
 
 

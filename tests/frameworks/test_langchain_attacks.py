@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import warnings
 from collections.abc import Callable
@@ -16,7 +17,14 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
 from langchain.tools import InjectedState
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool, Tool, tool
+from langchain_core.tools import (
+    BaseTool,
+    InjectedToolArg,
+    InjectedToolCallId,
+    StructuredTool,
+    Tool,
+    tool,
+)
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
@@ -150,6 +158,45 @@ def test_a_text_for_a_tool_with_one_argument_is_judged_under_its_name(start: Any
     assert read.run("bad") == REASON
     assert read.run("good") == "good"
     assert ran == ["good"]
+
+
+@pytest.mark.parametrize("method", ["invoke", "run"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_an_override_is_judged_again_only_if_it_changes_the_call(
+    start: Any, seen: Seen, method: str, changes: bool
+) -> None:
+    """What a subclass passes on to langchain's own method unchanged was approved already."""
+    ran: list[str] = []
+
+    class Detour(BaseTool):
+        name: str = "read"
+        description: str = "Read."
+
+        def _run(self, path: str) -> str:
+            ran.append(path)
+            return path
+
+        def _other(self, given: Any) -> Any:
+            return {"path": "/etc"} if changes else given
+
+    def override(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(BaseTool, method)(self, self._other(given), *args, **kwargs)
+
+    kind: Any = type("Override", (Detour,), {method: override, "__module__": __name__})
+    start(policy.deny("read", when=lambda args: args["path"] == "/etc", reason=REASON))
+    assert kind().invoke({"path": "a"}) == (REASON if changes else "a")
+    assert ran == ([] if changes else ["a"])
+    assert seen.decisions() == (2 if changes else 1)
+
+
+def test_a_tool_called_in_a_pool_without_context_is_judged(start: Any) -> None:
+    world = World()
+    danger = tools_of(world)[0]
+    start(policy.deny("danger", reason=REASON))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(danger.run, [{"path": str(n)} for n in range(20)]))
+    assert told == [REASON] * 20
+    assert world.ran == []
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -294,6 +341,30 @@ def test_a_held_back_answer_reaches_no_listener(start: Any) -> None:
     told = repr(anyio.run(listen))
     assert ANSWER not in told
     assert "nothing to see" in told
+
+
+def test_the_held_back_answer_of_an_agent_in_a_tool_is_not_streamed_by_the_outer_one(
+    start: Any,
+) -> None:
+    @hooks.post_agent_transform
+    def rewrite(response: Any) -> Any:
+        return "nothing to see" if response == ANSWER else None
+
+    worker = agent(World(ANSWER), StreamingModel, name="worker")
+
+    @tool
+    def ask_worker(question: str) -> str:
+        """Ask."""
+        return said(worker.invoke(begin(question)))
+
+    world = World((Ask("ask_worker", {"question": "q"}),), "the end")
+    boss = create_agent(StreamingModel(world=world), [ask_worker])
+    start(hooks=[rewrite])
+    modes = ["messages", "updates", "values"]
+    told = repr(list(boss.stream(begin("go"), stream_mode=modes, subgraphs=True)))
+    assert "done" not in told
+    assert "nothing to see" in told
+    assert "the end" in told
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", ["messages", "values"]])
