@@ -7,21 +7,24 @@ application has set a tracer provider, a runtime over that one. Telemetry: fails
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
+from opentelemetry.trace import SpanKind
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import drive
 from otelhooks.hooks.registry import EMPTY
-from otelhooks.hooks.verdict import Verdict
+from otelhooks.hooks.verdict import ALLOW, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._frames import Op
+from otelhooks.instrumentation._model import PROVIDER_OTHER
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.instrumentation._tool import Execution, ToolSeat, settle
 from otelhooks.telemetry import semconv
@@ -90,6 +93,8 @@ class RunnerObserver:
         finally:
             otel_context.detach(token)
         self._show(context, op.span)
+        if verdict.point == "pre_turn":
+            self._event(rt, op, semconv.EVENT_USER_MESSAGE, verdict.point)
         drive(settle(rt, op, verdict))
         running = _Running(op, execution)
         if verdict.allowed:
@@ -101,24 +106,30 @@ class RunnerObserver:
 
     def _parent(self, context: HookContext) -> otel_context.Context:
         """Return a context in which the span of the layer outside is current."""
-        outer = context.parent
-        while outer is not None:
-            running = self._running.get(outer)
+        return self._within(context.parent)
+
+    def _within(self, context: HookContext | None) -> otel_context.Context:
+        while context is not None:
+            running = self._running.get(context)
             if running is not None and running.op.span is not None:
                 return trace.set_span_in_context(running.op.span)
-            outer = outer.parent
+            context = context.parent
         return otel_context.get_current()
 
     def _open(self, rt: Runtime, op: Op, verdict: Verdict, data: Any) -> None:
+        kind = SpanKind.INTERNAL
         if verdict.point == "pre_model_call":
-            operation, name = semconv.OP_CHAT, getattr(data, "model", "")
+            operation, name, kind = semconv.OP_CHAT, getattr(data, "model", ""), SpanKind.CLIENT
             attributes = {semconv.GEN_AI_REQUEST_MODEL: name} if name else {}
+            attributes[semconv.GEN_AI_PROVIDER_NAME] = (
+                getattr(data, "provider", "") or PROVIDER_OTHER
+            )
         else:
             operation, name = semconv.OP_INVOKE_AGENT, op.agent
             attributes = {semconv.GEN_AI_AGENT_NAME: name} if name else {}
         attributes[semconv.GEN_AI_OPERATION_NAME] = operation
         attributes.update(rt.verdicts.attributes(verdict))
-        op.span = rt.spans.start(f"{operation} {name}".rstrip(), attributes, None)
+        op.span = rt.spans.start(f"{operation} {name}".rstrip(), attributes, None, kind=kind)
         failure = error_type_of(verdict)
         if failure is not None and rt.denied_status == "error":
             fail(op.span, failure, verdict.reason)
@@ -155,7 +166,14 @@ class RunnerObserver:
             return
         if op.span is not None and (op.verdict is None or verdict.is_stricter_than(op.verdict)):
             op.span.set_attributes(rt.verdicts.attributes(verdict))
+        if verdict.decision != ALLOW:
+            name = semconv.EVENT_WITHHELD if verdict.withheld else semconv.EVENT_REWRITTEN
+            self._event(rt, op, name, verdict.point)
         drive(settle(rt, op, verdict))
+
+    def _event(self, rt: Runtime, op: Op, name: str, point: str) -> None:
+        context = trace.set_span_in_context(op.span) if op.span is not None else None
+        rt.events.emit(name, 9, {**rt.about(op), semconv.HOOK_POINT: point}, context=context)
 
     @fails_open
     def failed(
@@ -171,6 +189,10 @@ class RunnerObserver:
         if span is not None and recovered:
             span.set_attribute(semconv.RECOVERED, True)
             span.set_attribute(semconv.ERROR_TYPE, kind)
+            rt, is_tool = _runtime_now(), running.execution is not None
+            if rt is not None:
+                point = "on_tool_error" if is_tool else "on_model_error"
+                self._event(rt, running.op, semconv.EVENT_RECOVERED, point)
         elif span is not None:
             fail(span, kind, str(error))
         self._end(running)
@@ -189,7 +211,7 @@ class RunnerObserver:
         rt = _runtime_now()
         name = _EVENTS.get(point)
         if rt is not None and name is not None:
-            rt.events.emit(name, 9, {semconv.HOOK_POINT: point}, context=self._parent(context))
+            rt.events.emit(name, 9, {semconv.HOOK_POINT: point}, context=self._within(context))
 
 
 _own: tuple[Any, Runtime] | None = None
@@ -232,3 +254,12 @@ def _over(tracer_provider: Any) -> Runtime:
         verdicts=Verdicts(instruments, events, record_allows=config.record_allows),
         content=Content(config.capture_content, Redactor.of(config.redact)),
     )
+
+
+def _after_fork() -> None:
+    global _own
+    _own = None  # its queues and threads are the parent's
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,96 @@
+"""Who is asked when a rule says ask."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks import policy, types
+from otelhooks.approvals import Approval, Terminal, Unavailable, first_of
+from otelhooks.errors import Denied
+
+CALL = types.ToolCall(name="t", args={"x": 1})
+
+
+class Keyboard(io.StringIO):
+    """Standard input with somebody at it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class TestTerminal:
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("stdin", [None, io.StringIO("y\n")])
+    async def test_it_refuses_where_there_is_none(
+        self, monkeypatch: pytest.MonkeyPatch, stdin: Any
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(Unavailable, match="no terminal"):
+            await Terminal()(CALL)
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize(("answer", "approves"), [("y\n", True), ("n\n", False), ("", False)])
+    async def test_it_asks_whoever_is_there(
+        self, monkeypatch: pytest.MonkeyPatch, answer: str, approves: bool
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", Keyboard(answer))
+        assert await Terminal()(CALL, "why") is approves
+
+    def test_a_rule_without_anybody_at_the_terminal_denies(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ran: list[int] = []
+
+        @otelhooks.tool
+        def t() -> None:
+            ran.append(1)
+
+        monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+        governed(policies=[policy.ask_user("t", name="p")], approvals=Terminal())
+        with pytest.raises(Denied, match="Policy evaluation failed for policy 'p'"):
+            t()
+        assert ran == []
+
+
+class TestFirstOf:
+    @staticmethod
+    def unavailable(call: types.ToolCall, reason: str) -> bool:
+        raise Unavailable("nobody")
+
+    @staticmethod
+    async def approves(call: types.ToolCall, reason: str) -> Any:
+        return Approval("approved", approver_id="ann")
+
+    @staticmethod
+    def rejects(call: types.ToolCall, reason: str) -> bool:
+        return False
+
+    @pytest.mark.anyio
+    async def test_the_first_that_is_available_is_asked(self) -> None:
+        answer = await first_of([self.unavailable, self.approves, self.rejects])(CALL, "")
+        assert answer.approver_id == "ann"
+        assert await first_of([self.unavailable, self.rejects])(CALL, "") is False
+        assert await first_of([self.rejects, self.approves])(CALL, "") is False
+        assert (await first_of([self.unavailable, self.approves])(CALL, "")).approved
+
+    @pytest.mark.anyio
+    async def test_nobody_is_an_error(self) -> None:
+        with pytest.raises(Unavailable):
+            await first_of([self.unavailable, self.unavailable])(CALL, "")
+
+    def test_several_channels_may_be_given(self, governed: Any) -> None:
+        @otelhooks.tool
+        def t() -> str:
+            return "ran"
+
+        governed(policies=[policy.ask_user("t")], approvals=[self.unavailable, self.approves])
+        assert t() == "ran"
+        otelhooks.uninstrument()
+        governed(policies=[policy.ask_user("t")], approvals=[self.unavailable, self.rejects])
+        with pytest.raises(Denied, match="User denied"):
+            t()

@@ -1,0 +1,95 @@
+"""Streams as operations: what `test_decorators.py` does not reach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from otelhooks import hooks, types
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
+from otelhooks.instrumentation._streams import astream, stream
+from otelhooks.telemetry import semconv
+
+
+class Seat(RunSeat):
+    framework = "fake"
+
+    def continued(self, request: RunRequest, raw: Any, reason: str) -> RunRequest | None:
+        return RunRequest(request.agent, reason)
+
+
+@pytest.fixture
+def sent_on() -> Any:
+    decision = types.StopDecision.CONTINUE
+
+    @hooks.stop
+    def once(args: types.StopArgs) -> types.StopHookResult | None:
+        if args.continuation_count:
+            return None
+        return types.StopHookResult(decision=decision, reason="more")
+
+    return once
+
+
+def parts(request: RunRequest) -> Iterator[str]:
+    yield f"{request.prompt}1"
+    yield f"{request.prompt}2"
+
+
+def opened(rt: Any) -> Any:
+    return agent_run(rt, Seat(), RunRequest("a", "x"))
+
+
+def test_a_run_that_a_stop_hook_sends_on_streams_on(governed: Any, sent_on: Any) -> None:
+    ended: list[Any] = []
+    governed(hooks=[sent_on, hooks.on_run_end(lambda info: ended.append(info.response))])
+    items = stream(opened(_runtime.active()), parts, final=list, chunks=list)
+    assert list(items) == ["x1", "x2", "more1", "more2"]
+    assert ended == [["more1", "more2"]]
+    assert governed.attributes("invoke_agent a")[semconv.GEN_AI_AGENT_NAME] == "a"
+
+
+def test_so_does_an_asynchronous_one(governed: Any, sent_on: Any) -> None:
+    async def aparts(request: RunRequest) -> Any:
+        for part in parts(request):
+            yield part
+
+    async def main() -> list[Any]:
+        items = astream(opened(_runtime.active()), aparts, final=list, chunks=list)
+        return [item async for item in items]
+
+    governed(hooks=[sent_on])
+    assert asyncio.run(main()) == ["x1", "x2", "more1", "more2"]
+
+
+def test_a_stream_that_cannot_be_opened_fails_the_operation(governed: Any) -> None:
+    def closed(request: RunRequest) -> Any:
+        raise ConnectionError("down")
+
+    async def aclosed(request: RunRequest) -> Any:
+        raise ConnectionError("down")
+
+    async def main() -> None:
+        async for _ in astream(opened(_runtime.active()), aclosed, final=list, chunks=list):
+            raise AssertionError
+
+    governed()
+    with pytest.raises(ConnectionError):
+        list(stream(opened(_runtime.active()), closed, final=list, chunks=list))
+    with pytest.raises(ConnectionError):
+        asyncio.run(main())
+    kinds = [span.attributes[semconv.ERROR_TYPE] for span in governed.spans]
+    assert kinds == ["ConnectionError", "ConnectionError"]
+
+
+def test_what_the_consumer_throws_in_fails_the_operation(governed: Any) -> None:
+    governed()
+    items = stream(opened(_runtime.active()), parts, final=list, chunks=list)
+    next(items)
+    with pytest.raises(KeyError):
+        items.throw(KeyError("x"))
+    assert governed.attributes("invoke_agent a")[semconv.ERROR_TYPE] == "KeyError"
