@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from opentelemetry import context as otel_context
-from opentelemetry import propagate, trace
+from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.instrumentation import _mcp_wire as wire
@@ -113,8 +113,7 @@ def _context_of(session: Any, meta: Any) -> otel_context.Context | None:
         return calls[0]
     if trace.get_current_span().get_span_context().is_valid or meta is None:
         return None
-    carrier = meta if isinstance(meta, Mapping) else meta.model_dump(exclude_none=True)
-    return propagate.extract({k: v for k, v in carrier.items() if isinstance(v, str)})
+    return wire.trace_of(meta if isinstance(meta, Mapping) else meta.model_dump(exclude_none=True))
 
 
 # -- elicitation ------------------------------------------------------------------------------

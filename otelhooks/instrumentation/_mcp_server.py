@@ -11,7 +11,7 @@ from typing import Any
 
 import wrapt
 from opentelemetry import context as otel_context
-from opentelemetry import propagate, trace
+from opentelemetry import trace
 
 from otelhooks.instrumentation import _mcp_wire as wire
 from otelhooks.instrumentation import _runtime
@@ -51,7 +51,7 @@ def _handle(handler: Any, server: Any, context: Any, params: Any) -> Any:
     call = server_call_of(rt, SERVER, server.name, params.name, params.arguments)
 
     def handle(approved: dict[str, Any]) -> Any:
-        update = {"arguments": or_none(params.arguments, approved)}
+        update = {"name": call.name, "arguments": or_none(params.arguments, approved)}
         return handler(context, params.model_copy(update=update))
 
     seat = Server(peer, lambda result: result)
@@ -65,7 +65,7 @@ def _sent_trace(meta: Any) -> otel_context.Context | None:
     """
     if not meta or trace.get_current_span().get_span_context().is_valid:
         return None
-    return propagate.extract({k: v for k, v in meta.items() if isinstance(v, str)})
+    return wire.trace_of(meta)
 
 
 class _Handlers(wrapt.ObjectProxy):
@@ -129,7 +129,8 @@ def _handle_1(rt: Runtime, handler: Any, server: Any, request: Any, peer: Peer) 
     call = server_call_of(rt, SERVER, server.name, request.params.name, arguments)
 
     def body(approved: dict[str, Any]) -> Any:
-        return handler(wire.copy_request(request, arguments=or_none(arguments, approved)))
+        changes = {"name": call.name, "arguments": or_none(arguments, approved)}
+        return handler(wire.copy_request(request, **changes))
 
     return adrive(tool(rt, Server(peer, sys.modules["mcp.types"].ServerResult), call), body)
 
@@ -147,8 +148,7 @@ def _origin() -> tuple[otel_context.Context | None, Peer]:
     sent = peer.link.sent.pop(request.request_id, None) if peer.link is not None else None
     if sent is not None or request.meta is None:
         return sent, seen
-    carrier = {k: v for k, v in (request.meta.model_extra or {}).items() if isinstance(v, str)}
-    return propagate.extract(carrier), seen
+    return wire.trace_of(request.meta.model_extra or {}), seen
 
 
 async def _within(context: otel_context.Context | None, make: Callable[[], Awaitable[Any]]) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import propagate
+from opentelemetry.context import Context, get_current
 
 from otelhooks.telemetry import semconv
 
@@ -30,6 +31,7 @@ __all__ = [
     "replaced",
     "text_result",
     "tool_error",
+    "trace_of",
     "value_of",
     "with_trace",
 ]
@@ -102,6 +104,12 @@ def with_trace(request: Any) -> Any:
     old = params.meta.model_dump(exclude_none=True) if params.meta is not None else {}
     meta = _types().RequestParams.Meta(**{**carrier, **old})
     return copy_request(request, meta=meta)
+
+
+def trace_of(meta: Mapping[str, Any]) -> Context:
+    """Return the current context with the trace that came in ``_meta``, if one did."""
+    carrier = {key: value for key, value in meta.items() if isinstance(value, str)}
+    return propagate.extract(carrier, get_current())
 
 
 # -- results ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -27,6 +28,13 @@ from mcp import types as wire
 
 import otelhooks
 from otelhooks import hooks, policy, types
+from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation import _mcp_wire as records
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import adrive
+from otelhooks.instrumentation._mcp_questions import Elicitation
+from otelhooks.instrumentation._permit import Handoff
+from otelhooks.instrumentation._tool import ToolSeat, tool
 from otelhooks.telemetry import semconv
 from tests import conformance
 from tests.frameworks.contract import Contract, Path, World
@@ -53,9 +61,9 @@ def make_server(world: Any, name: str = NAME) -> Any:
     else:
         from mcp.server.fastmcp import FastMCP as HighLevel
     server = HighLevel(name)
-    for tool in ("danger", "safe", "broken", "slow"):
-        if hasattr(world, tool):
-            server.add_tool(getattr(world, tool), name=tool)
+    for body in ("danger", "safe", "broken", "slow"):
+        if hasattr(world, body):
+            server.add_tool(getattr(world, body), name=body)
     return server
 
 
@@ -1175,3 +1183,169 @@ def test_the_proof_holds_while_otelhooks_is_on_and_only_then(on):
     assert len(proof.paths) == 6
     otelhooks.uninstrument()
     assert not prove().proved
+
+
+# -- below an agent framework -----------------------------------------------------------------
+
+
+class FrameworkSeat(ToolSeat):
+    """The seat of a framework that hands its tools to MCP sessions."""
+
+    def denied(self, call: Call, reason: str) -> Any:
+        return reason
+
+    def handoff(self, call: Call) -> Handoff:
+        return Handoff("mcp.client", call.name, "github")
+
+
+def call_below(server: Any, args: dict[str, Any], sent: dict[str, Any] | None = None) -> Any:
+    """Call `danger` as a framework that knows the server as `github`."""
+
+    async def run() -> Any:
+        async with connected(server) as client:
+            rt = _runtime.active()
+            assert rt is not None
+            operation = tool(rt, FrameworkSeat(), Call("danger", args, server="github"))
+            return await adrive(operation, lambda args: client.call_tool("danger", sent or args))
+
+    return anyio.run(run)
+
+
+class TestBelowFramework:
+    """A call that a framework's seat approved, and hands on."""
+
+    def test_it_is_one_call_under_the_frameworks_name_of_the_server(self, on, exporter):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("github/*"), policy.deny_all(), mcp_servers=[])
+        result = call_below(server, {"path": "/x"})
+        assert text_of(result) == "removed /x"
+        (span,) = spans_of(exporter)
+        assert span.attributes[semconv.MCP_METHOD_NAME] == "tools/call"
+        assert span.attributes[semconv.POLICY_DECISION] == "allow"
+
+    def test_other_arguments_are_judged_anew_as_those_of_a_server_without_a_name(self, on):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("github/*"), policy.deny_all(), mcp_servers=[])
+        result = call_below(server, {"path": "/x"}, {"path": "/etc"})
+        assert "Denied by policy" in text_of(result)
+        assert world.ran == []
+
+    def test_what_the_server_calls_itself_can_still_deny(self, on, exporter):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("github/*"), policy.deny("files/danger", reason="no"), mcp_servers=[])
+        assert text_of(call_below(server, {"path": "/x"})) == "no"
+        assert world.ran == []
+        assert [s.attributes[semconv.POLICY_DECISION] for s in spans_of(exporter)] == ["deny"]
+
+
+# -- forms ------------------------------------------------------------------------------------
+
+
+def form(**fields: Any) -> Elicitation:
+    schema = {"type": "object", "properties": fields}
+    return Elicitation(SimpleNamespace(message="Which?", requested_schema=schema))
+
+
+class TestForms:
+    """Questions of a form, and answers put into it."""
+
+    def test_choices_are_options(self):
+        shapes = {
+            "enum": {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
+            "titled": {"type": "string", "oneOf": [{"const": "c", "title": "C"}]},
+            "many": {"type": "array", "items": {"enum": ["d"]}, "description": "take some"},
+            "flag": {"type": "boolean"},
+            "text": {"type": "string", "title": "Words"},
+        }
+        entries = form(**shapes).spec().questions
+        assert [[(o.id, o.text) for o in entry.options] for entry in entries] == [
+            [("a", "A"), ("b", "B")],
+            [("c", "C")],
+            [("d", "d")],
+            [("true", "yes"), ("false", "no")],
+            [],
+        ]
+        assert [entry.is_multi_select for entry in entries] == [False, False, True, False, False]
+        assert entries[2].question == "Which? many: take some"
+        assert entries[4].question == "Which? Words"
+
+    def test_answers_get_the_types_of_the_form(self):
+        shapes = {
+            "many": {"type": "array", "items": {"enum": ["d", "e"]}},
+            "share": {"type": "number"},
+            "text": {"type": "string"},
+        }
+        answers = [
+            types.QuestionResponse(selected_option_ids=["d", "e"]),
+            types.QuestionResponse(freeform_response="0.5"),
+            types.QuestionResponse(freeform_response="hello"),
+        ]
+        found = form(**shapes).answered(types.QuestionHookResult(responses=answers))
+        assert found.action == "accept"
+        assert found.content == {"many": ["d", "e"], "share": 0.5, "text": "hello"}
+
+    def test_a_form_can_be_filled_in_by_a_dict_or_the_packages_own_result(self):
+        assert form(a={"type": "string"}).answered({"a": "b"}).content == {"a": "b"}
+        own = wire.ElicitResult(action="cancel")
+        assert form().answered(own) is own
+
+    @pytest.mark.parametrize(("chosen", "action"), [("accept", "accept"), ("decline", "decline")])
+    def test_an_address_is_accepted_or_not(self, chosen, action):
+        params = SimpleNamespace(message="Log in", url="https://example.com")
+        question = Elicitation(params)
+        assert question.spec().questions[0].question == "Log in (https://example.com)"
+        answer = types.QuestionResponse(selected_option_ids=[chosen])
+        result = question.answered(types.QuestionHookResult(responses=[answer]))
+        assert result.action == action
+
+
+# -- results ----------------------------------------------------------------------------------
+
+
+def result(structured: Any = None, text: str = "a secret") -> Any:
+    fields = {"structuredContent": structured} if structured is not None else {}
+    return wire.CallToolResult.model_validate(
+        {"content": [{"type": "text", "text": text}], **fields}
+    )
+
+
+class TestReplacedResults:
+    """Both parts of a result are replaced, or the result is an error."""
+
+    @pytest.mark.parametrize(
+        ("structured", "value", "expected", "is_error"),
+        [
+            (None, "hidden", None, False),
+            ({"result": "a secret"}, "hidden", {"result": "hidden"}, False),
+            ({"result": 4711}, "0", {"result": 0}, False),
+            ({"result": 4711}, "hidden", None, True),
+            ({"name": "a", "key": "b"}, '{"name": "a"}', {"name": "a"}, False),
+            ({"name": "a", "key": "b"}, {"name": "a"}, {"name": "a"}, False),
+            ({"name": "a", "key": "b"}, "hidden", None, True),
+        ],
+    )
+    def test_on_a_server(self, structured, value, expected, is_error):
+        found = records.replaced(result(structured), value, keeps_schema=True)
+        assert records.field(found, "structured_content", "structuredContent") == expected
+        assert records.field(found, "is_error", "isError") is is_error
+        assert "secret" not in text_of(found)
+
+    def test_on_a_client_nothing_checks_the_form_any_more(self):
+        found = records.replaced(result({"name": "a"}), "hidden", keeps_schema=False)
+        assert records.field(found, "structured_content", "structuredContent") is None
+        assert records.field(found, "is_error", "isError") is False
+
+    def test_content_that_is_not_all_text_is_shown_and_replaced_as_blocks(self):
+        image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+        raw = wire.CallToolResult.model_validate({"content": [image]})
+        shown = records.value_of(raw)
+        assert shown == [image]
+        again = records.replaced(raw, shown, keeps_schema=True)
+        assert records.value_of(again) == [image]
+
+    def test_a_result_without_content_is_its_structured_content(self):
+        raw = wire.CallToolResult.model_validate({"content": [], "structuredContent": {"a": 1}})
+        assert records.value_of(raw) == {"a": 1}
