@@ -99,7 +99,9 @@ class _Field:
             return None
         kept = state.get(self._kept)
         # a method of the class is another object at each reading, and equal
-        if type(kept) is self._make and kept._self_owner is instance:
+        # one of an `instrument()` before this one leads nowhere
+        is_ours = type(kept) is self._make and kept._self_call is self._call
+        if is_ours and kept._self_owner is instance:
             if kept.__wrapped__ is raw or kept.__wrapped__ == raw:
                 return kept
         kept = self._make(raw, instance, self._call)
