@@ -81,7 +81,9 @@ def send_request(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     seat = Request(peer, rest[0] if rest else kwargs.get("result_type"))
 
     def send(approved: dict[str, Any]) -> Awaitable[Any]:
-        written = wire.copy_request(request, arguments=or_none(arguments, approved))
+        # The name too: whoever holds the request may have written another one meanwhile.
+        changes = {"name": call.name, "arguments": or_none(arguments, approved)}
+        written = wire.copy_request(request, **changes)
         return _send(peer, instance, wrapped, written, rest, kwargs)
 
     return adrive(tool(rt, seat, call), send)

@@ -16,6 +16,7 @@ from otelhooks.instrumentation._openai_agents_calls import (
     AgentsCall,
     TextSeat,
     awaiting,
+    in_order,
     without_none,
 )
 from otelhooks.instrumentation._tool import ToolSeat, tool
@@ -39,9 +40,9 @@ def call_shell(
 ) -> Any:
     """Seat of `ShellTool.executor`."""
     rt = _runtime.active()
-    if rt is None or len(args) != 1 or kwargs:
+    if rt is None:
         return wrapped(*args, **kwargs)
-    request = args[0]
+    (request,) = in_order(wrapped, args, kwargs, 1)
     action = request.data.action
     call = _shell_call(instance, request, without_none(dataclasses.asdict(action)))
 
@@ -60,9 +61,9 @@ def call_local_shell(
 ) -> Any:
     """Seat of `LocalShellTool.executor`."""
     rt = _runtime.active()
-    if rt is None or len(args) != 1 or kwargs:
+    if rt is None:
         return wrapped(*args, **kwargs)
-    request = args[0]
+    (request,) = in_order(wrapped, args, kwargs, 1)
     action = request.data.action
     call = _shell_call(instance, request, action.model_dump(exclude_none=True, exclude={"type"}))
 
@@ -130,9 +131,9 @@ def call_patch(
 ) -> Any:
     """Seat of the methods of `ApplyPatchTool.editor`."""
     rt = _runtime.active()
-    if rt is None or len(args) != 1 or kwargs:
+    if rt is None:
         return wrapped(*args, **kwargs)
-    operation = args[0]
+    (operation,) = in_order(wrapped, args, kwargs, 1)
     names = ("type", "path", "diff", "move_to")
     found = without_none({name: getattr(operation, name, None) for name in names})
     canonical = _PATCH_TOOLS.get(operation.type)

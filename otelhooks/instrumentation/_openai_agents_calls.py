@@ -20,6 +20,7 @@ __all__ = [
     "agent_name",
     "awaiting",
     "conversation",
+    "in_order",
     "mark_judged",
     "read_arguments",
     "without_none",
@@ -70,26 +71,61 @@ def read_arguments(text: Any) -> dict[str, Any]:
     """Return the arguments in a model's text; a text that is no JSON object as one argument."""
     if not text:
         return {}
-    try:
-        found = json.loads(text)
-    except (TypeError, ValueError):
-        return {TEXT: text}
+    found = _parse(text)
     return found if isinstance(found, dict) else {TEXT: text}
+
+
+def _parse(text: Any) -> Any:
+    """Return the JSON in a text, None if there is none that a rule could read."""
+    try:
+        return json.loads(text)
+    except (TypeError, json.JSONDecodeError, UnicodeError, RecursionError):
+        return None
+    except ValueError:  # an integer of more digits than Python reads; other parsers do read it
+        return json.loads(text, parse_int=float)
 
 
 def write_arguments(call: Call, text: Any, args: dict[str, Any]) -> Any:
     """Return a model's text as it was, or one with the arguments that hooks wrote."""
     if not call.version:
-        return text
+        return json.dumps(args) if _repeats_names(text, args) else text
     is_plain = read_arguments(text).keys() == {TEXT} and not _is_object(text)
     return args[TEXT] if is_plain and args.keys() == {TEXT} else json.dumps(args)
 
 
 def _is_object(text: Any) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (TypeError, ValueError):
+    return isinstance(_parse(text), dict)
+
+
+def _repeats_names(text: Any, args: dict[str, Any]) -> bool:
+    """Say whether a name stands twice in an object of a text: parsers differ in which one counts.
+
+    Args:
+        text: The model's.
+        args: What our parser made of it.
+    """
+    if not isinstance(text, str) or text.count(":") <= len(args) or not _is_object(text):
         return False
+    objects: list[list[tuple[str, Any]]] = []
+    json.loads(text, object_pairs_hook=objects.append, parse_int=float)
+    return any(len(dict(pairs)) < len(pairs) for pairs in objects)
+
+
+def in_order(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], count: int
+) -> tuple[Any, ...]:
+    """Return what a tool's function is called with, by position.
+
+    Raises:
+        TypeError: It is called as the SDK never does: what cannot be read cannot be judged.
+    """
+    if kwargs:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        args, kwargs = bound.args, bound.kwargs
+    if kwargs or len(args) != count:
+        msg = f"a tool's function takes {count} arguments by position here, not {len(args)}"
+        raise TypeError(msg)
+    return args
 
 
 def agent_name(context: Any) -> str:

@@ -17,6 +17,7 @@ from otelhooks.instrumentation._openai_agents_calls import (
     agent_name,
     awaiting,
     conversation,
+    in_order,
     mark_judged,
     read_arguments,
     write_arguments,
@@ -135,9 +136,9 @@ def invoke_handoff(
 ) -> Any:
     """Seat of `Handoff.on_invoke_handoff`."""
     rt = _runtime.active()
-    if rt is None or len(args) != 2 or kwargs:
+    if rt is None:
         return wrapped(*args, **kwargs)
-    context, text = args
+    context, text = in_order(wrapped, args, kwargs, 2)
     call = AgentsCall(
         instance.tool_name,
         read_arguments(text),

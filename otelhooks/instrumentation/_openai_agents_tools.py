@@ -8,7 +8,6 @@ tool error; raising would end the run, or lose the text.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +23,7 @@ from otelhooks.instrumentation._openai_agents_calls import (
     agent_name,
     awaiting,
     conversation,
+    in_order,
     mark_judged,
     read_arguments,
     write_arguments,
@@ -136,10 +136,9 @@ def call_function_tool(
 ) -> Any:
     """Seat of `FunctionTool.on_invoke_tool`."""
     rt = _runtime.active()
-    given = inspect.signature(_invoke).bind(*args, **kwargs).args if kwargs else args
-    if rt is None or len(given) != 2 or _is_answer_form(wrapped):
+    if rt is None or _is_answer_form(wrapped):
         return wrapped(*args, **kwargs)
-    context, text = given
+    context, text = in_order(wrapped, args, kwargs, 2)
     call = read_function_call(wrapped, instance, context, text)
 
     async def body(approved: dict[str, Any]) -> Any:
@@ -149,10 +148,6 @@ def call_function_tool(
         return await wrapped(context, written)
 
     return adrive(tool(rt, _FUNCTION, call, conversation(context)), body)
-
-
-def _invoke(ctx: Any, input: Any) -> None:
-    """Have the parameters of a tool's function, for callers that give them by name."""
 
 
 async def note_failure(
@@ -194,10 +189,9 @@ def call_custom_tool(
 ) -> Any:
     """Seat of `CustomTool.on_invoke_tool`, whose one argument is a plain text."""
     rt = _runtime.active()
-    given = inspect.signature(_invoke).bind(*args, **kwargs).args if kwargs else args
-    if rt is None or len(given) != 2:
+    if rt is None:
         return wrapped(*args, **kwargs)
-    context, text = given
+    context, text = in_order(wrapped, args, kwargs, 2)
     call = AgentsCall(
         instance.name,
         {TEXT: text},
