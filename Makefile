@@ -2,7 +2,7 @@
 # The work is in noxfile.py: these targets make `.venv` and call its sessions.
 
 # The sessions, then what .ci/run runs, in its order: the quick ones first.
-CHECKS := lint types test minimal wheel demo prove coverage otel-oldest pythons frameworks
+CHECKS := lint types test minimal wheel demo docs prove coverage otel-oldest pythons frameworks
 TARGETS := $(CHECKS) bench locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
@@ -57,6 +57,7 @@ otel-oldest: ## the fast tests with OpenTelemetry 1.39 and every other lower bou
 pythons: ## the fast tests on each Python of this machine
 wheel: ## the fast tests against the built wheel, in another folder
 minimal: ## the bare package imports and denies
+docs: ## every block of README and docs, with the frameworks of the demo
 prove: ## `doctor --prove` with the frameworks of the demo
 bench: ## each budget beside its figure
 locks: ## resolve every file in tests/locks anew

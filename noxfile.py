@@ -190,7 +190,14 @@ def prove(session: nox.Session) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """Real agents of three frameworks, allowed, denied, asked, rewritten and recovered."""
-    session.run(environment(session, "demo"), "-m", "otelhooks", "demo", *session.posargs)
+    python = environment(session, "demo")
+    session.run(python, "-m", "otelhooks", "demo", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Every block of README and docs, where the frameworks are."""
+    pytest(session, environment(session, "demo"), "tests/test_docs.py")
 
 
 @nox.session
@@ -287,7 +294,8 @@ def wheel(session: nox.Session) -> None:
         smoke(session, python, folder)
         copy = folder / "elsewhere"
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("locks"))
-        for part in ("docs", "README.md", "CHANGELOG.md", "pyproject.toml"):
+        texts = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
+        for part in ("docs", *texts, "pyproject.toml"):
             source = ROOT / part
             (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / part)
         with session.chdir(copy):

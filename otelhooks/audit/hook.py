@@ -59,8 +59,9 @@ class AuditTrailHook(OnEventHook):
         """
         if self._is_wanted(data):
             try:
-                fields = data.model_dump(mode="json", exclude_defaults=True)
-                receipt = self.sink.write({k: v for k, v in fields.items() if v is not None})
+                fields = data.model_dump(mode="json", include=data.model_fields_set)
+                told = {k: v for k, v in fields.items() if v is not None and v not in ("", False)}
+                receipt = self.sink.write(told)
                 wait = getattr(receipt, "wait", None)
                 if callable(wait):
                     wait()

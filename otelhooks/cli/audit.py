@@ -100,6 +100,8 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
     except ConfigError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(_BAD_INPUT)
+    except BrokenPipeError:
+        raise  # the reader of our output left; click ends quietly
     except OSError as error:
         click.echo(f"error: audit trail cannot be read: {error}", err=True)
         sys.exit(_BAD_INPUT)

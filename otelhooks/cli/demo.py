@@ -95,8 +95,8 @@ def _run(name: str, handle: Handle, traces: list[str], store: Path | None) -> No
     from otelhooks.demo import story
 
     module = importlib.import_module(f"otelhooks.demo.with_{name}")
-    versions = {entry.framework: entry.version for entry in handle.coverage}
-    click.secho(f"\n{name} {versions.get(name, '')}", bold=True)
+    versions = [e.version for e in handle.coverage if e.framework == name and e.version]
+    click.secho(f"\n{name} {versions[0] if versions else ''}", bold=True)
     started, before = time.monotonic(), len(traces)
     try:
         module.run()

@@ -98,6 +98,9 @@ def ask_handlers(
         if not approval.approved:
             return approval
         edit.update(approval.edit or {})
+    if edit and len(asked) > 1:
+        error = ValueError("one approver changed arguments that another was not shown")
+        return Approval("error", error=error, rejected_by=rules[0], wait_s=approval.wait_s)
     approval.edit = edit or None
     return approval
 

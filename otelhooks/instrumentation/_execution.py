@@ -57,7 +57,8 @@ def decide(
     """Decide about a tool call; None where there is nobody to decide."""
     deciders = hooks.at("pre_tool_call")
     if not deciders.deciders and not judges:
-        rt.warn_once("no policy", "tools run with no policy; give `policies=` to instrument()")
+        if not rt.loaded.can_deny:
+            rt.warn_once("no policy", "tools run with no policy; give `policies=` to instrument()")
         return None
     context = None
     if hooks.all:

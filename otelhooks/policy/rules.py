@@ -28,7 +28,7 @@ __all__ = [
     "flatten_policies",
 ]
 
-Predicate = Callable[..., bool | Awaitable[bool]]
+Predicate = Callable[[Any], Any] | Callable[[], Any]
 """Says whether a rule applies: takes the argument dict, a model, the ToolCall, or nothing."""
 AskUserHandler = Callable[..., bool | Awaitable[bool]]
 """Says whether a call may run: takes the ToolCall, and the rule's reason if it wants to."""

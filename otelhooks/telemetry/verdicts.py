@@ -328,6 +328,7 @@ def _plain_name(name: str) -> str:
 
 
 _RECORD_NAMES = {
+    semconv.DECISION_ID: "decision_id",
     semconv.GEN_AI_TOOL_NAME: "tool_name",
     semconv.GEN_AI_TOOL_CALL_ID: "tool_call_id",
     semconv.GEN_AI_AGENT_NAME: "agent_name",
