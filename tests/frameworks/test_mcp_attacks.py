@@ -1,0 +1,228 @@
+"""MCP: ways round a seat, and calls that a framework hands on."""
+# ruff: noqa: F811  # fixtures are imported by name
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("mcp")
+
+
+import otelhooks
+from otelhooks import hooks, policy, types
+from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import adrive
+from otelhooks.instrumentation._permit import Handoff
+from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.telemetry import semconv
+from tests.frameworks.contract import World
+from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixtures
+from tests.frameworks.mcp_world import (
+    connected,
+    make_lowlevel,
+    make_named,
+    make_server,
+    spans_of,
+    text_of,
+    tool_error_class,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed .MemoryObject:ResourceWarning")
+
+
+class Fetching:
+    """An agent's tool `fetch`, whose body calls an MCP tool of the same name."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, str]] = []
+
+    async def fetch(self, url: str) -> str:
+        """Fetch an address."""
+        self.ran.append(("inner", url))
+        return url
+
+
+def evil(args: dict[str, Any]) -> bool:
+    return args["url"] == "http://evil"
+
+
+class TestAttacks:
+    """Ways round a seat; each is judged."""
+
+    def test_an_allowed_tool_calls_an_mcp_tool_of_its_name_with_other_arguments(self, on, exporter):
+        inner = Fetching()
+        server = make_named(inner.fetch, "fetch")
+        on(policy.deny("*/fetch", when=evil, reason="not there"), policy.allow("fetch"))
+
+        async def run() -> str:
+            async with connected(server) as client:
+
+                @otelhooks.tool
+                async def fetch(url: str) -> str:
+                    return text_of(await client.call_tool("fetch", {"url": "http://evil"}))
+
+                return await fetch("http://good")
+
+        assert anyio.run(run) == "not there"
+        assert inner.ran == []
+        decisions = [s.attributes[semconv.POLICY_DECISION] for s in spans_of(exporter)]
+        assert decisions == ["deny", "allow"]
+
+    def test_an_allowed_tool_calls_an_mcp_tool_of_its_name_with_the_same_arguments(self, on):
+        """No permit lies about before a plain tool's own body."""
+        inner = Fetching()
+        server = make_named(inner.fetch, "fetch")
+        on(policy.deny("*/fetch", reason="no servers"), policy.allow("fetch"))
+
+        async def run() -> str:
+            async with connected(server) as client:
+
+                @otelhooks.tool
+                async def fetch(url: str) -> str:
+                    return text_of(await client.call_tool("fetch", {"url": url}))
+
+                return await fetch("http://good")
+
+        assert anyio.run(run) == "no servers"
+        assert inner.ran == []
+
+    @pytest.mark.parametrize("again", [1, 2])
+    def test_a_tool_nested_in_itself_is_judged_each_time(self, on, exporter, again):
+        """With other arguments, and with the very same."""
+        judged: list[int] = []
+        ran: list[int] = []
+
+        @hooks.pre_tool_call_decide
+        def count(call: types.ToolCall) -> types.HookResult:
+            judged.append(call.args["x"])
+            return types.HookResult(allow=len(judged) < 3, message="too deep")
+
+        async def dig(x: int) -> str:
+            """Dig."""
+            ran.append(x)
+            async with connected(server) as client:
+                return text_of(await client.call_tool("dig", {"x": again}))
+
+        server = make_named(dig, "dig")
+        on(hooks=[count])
+
+        async def run() -> str:
+            async with connected(server) as client:
+                return text_of(await client.call_tool("dig", {"x": 1}))
+
+        assert "too deep" in anyio.run(run)
+        assert judged == [1, again, again]
+        assert ran == [1, again]
+        assert len(spans_of(exporter)) == 3
+        assert len({span.context.trace_id for span in spans_of(exporter)}) == 1
+
+    def test_a_tool_runs_itself_as_an_object(self, on):
+        """The body of a tool that was approved as a request holds no permit for `Tool.run`."""
+        judged: list[int] = []
+
+        def deny_second(args: dict[str, Any]) -> bool:
+            judged.append(args["x"])
+            return len(judged) > 1
+
+        async def dig(x: int) -> str:
+            """Dig."""
+            try:
+                return str(await server._tool_manager.list_tools()[0].run({"x": x}, None))
+            except tool_error_class() as error:
+                return str(error)
+
+        server = make_named(dig, "dig")
+        on(policy.deny("*/dig", when=deny_second, reason="once only"))
+
+        async def run() -> str:
+            async with connected(server) as client:
+                return text_of(await client.call_tool("dig", {"x": 1}))
+
+        assert "once only" in anyio.run(run)
+
+    def test_a_subclass_that_overrides_run_is_judged_once(self, on, exporter):
+        world = World()
+        server = make_server(world)
+        tool = next(t for t in server._tool_manager.list_tools() if t.name == "safe")
+
+        class Louder(type(tool)):
+            async def run(self, arguments: Any, context: Any = None, **rest: Any) -> Any:
+                return str(await super().run(arguments, context, **rest)).upper()
+
+        louder = Louder(**{name: getattr(tool, name) for name in type(tool).model_fields})
+        on(policy.deny("*/danger"))
+        assert "NUMBER 1" in anyio.run(louder.run, {"x": 1}, None)
+        assert [span.name for span in spans_of(exporter)] == ["execute_tool safe"]
+        otelhooks.uninstrument()
+        on(policy.deny("*/safe", reason="no"))
+        with pytest.raises(tool_error_class(), match="no"):
+            anyio.run(louder.run, {"x": 1}, None)
+
+    def test_servers_and_sessions_made_before_instrumenting_are_guarded(self, on):
+        world = World()
+        server = make_lowlevel(world)
+
+        async def run() -> str:
+            async with connected(server) as client:
+                on(policy.deny("*/danger", reason="late but sure"), mcp_servers=[])
+                return text_of(await client.call_tool("danger", {"path": "/etc"}))
+
+        assert anyio.run(run) == "late but sure"
+        assert world.ran == []
+
+
+class FrameworkSeat(ToolSeat):
+    """The seat of a framework that hands its tools to MCP sessions."""
+
+    def denied(self, call: Call, reason: str) -> Any:
+        return reason
+
+    def handoff(self, call: Call) -> Handoff:
+        return Handoff("mcp.client", call.name, "github")
+
+
+def call_below(server: Any, args: dict[str, Any], sent: dict[str, Any] | None = None) -> Any:
+    """Call `danger` as a framework that knows the server as `github`."""
+
+    async def run() -> Any:
+        async with connected(server) as client:
+            rt = _runtime.active()
+            assert rt is not None
+            operation = tool(rt, FrameworkSeat(), Call("danger", args, server="github"))
+            return await adrive(operation, lambda args: client.call_tool("danger", sent or args))
+
+    return anyio.run(run)
+
+
+class TestBelowFramework:
+    """A call that a framework's seat approved, and hands on."""
+
+    def test_it_is_one_call_under_the_frameworks_name_of_the_server(self, on, exporter):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("github/*"), policy.deny_all(), mcp_servers=[])
+        result = call_below(server, {"path": "/x"})
+        assert text_of(result) == "removed /x"
+        (span,) = spans_of(exporter)
+        assert span.attributes[semconv.MCP_METHOD_NAME] == "tools/call"
+        assert span.attributes[semconv.POLICY_DECISION] == "allow"
+
+    def test_other_arguments_are_judged_anew_as_those_of_a_server_without_a_name(self, on):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("github/*"), policy.deny_all(), mcp_servers=[])
+        result = call_below(server, {"path": "/x"}, {"path": "/etc"})
+        assert "Denied by policy" in text_of(result)
+        assert world.ran == []
+
+    def test_what_the_server_calls_itself_can_still_deny(self, on, exporter):
+        world = World()
+        server = make_server(world)
+        on(policy.allow("github/*"), policy.deny("files/danger", reason="no"), mcp_servers=[])
+        assert text_of(call_below(server, {"path": "/x"})) == "no"
+        assert world.ran == []
+        assert [s.attributes[semconv.POLICY_DECISION] for s in spans_of(exporter)] == ["deny"]
