@@ -635,6 +635,36 @@ def test_a_hook_can_leave_out_a_call_that_the_model_asks_for(instrument):
     assert (ran, also) == ([], [2])
 
 
+def test_each_attempt_of_a_model_call_is_one_span_and_denies_hold_after_it(instrument, exporter):
+    if VERSION < (0, 24):
+        pytest.skip("the runner tries again in newer versions only")
+    failures = iter([ConnectionError("gone")])
+
+    class FailingFirst(ItemsModel):
+        async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+            failure = next(failures, None)
+            if failure is not None:
+                raise failure
+            return await super().get_response(*args, **kwargs)
+
+    ran: list[Any] = []
+    retry = agents.ModelRetrySettings(
+        max_retries=1, policy=lambda context: True, backoff={"initial_delay": 0.01}
+    )
+    agent = agents.Agent(
+        name="a",
+        model=FailingFirst((("danger", {"x": 1}),), "done"),
+        model_settings=agents.ModelSettings(retry=retry),
+        tools=[noting(ran)],
+    )
+    instrument(policy.deny("danger"))
+    assert run(agent).final_output == "done"
+    assert ran == []
+    chats = [span for span in exporter.get_finished_spans() if span.name == "chat scripted"]
+    errors = [span.attributes.get(semconv.ERROR_TYPE) for span in chats]
+    assert errors == ["ConnectionError", None, None]
+
+
 # -- versions ---------------------------------------------------------------------------------
 
 
