@@ -197,7 +197,7 @@ def _request(instance: Any, args: Any, kwargs: Any) -> ModelRequest:
 def stream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     """Guard ``BaseChatModel.stream``, unless it leads to ``invoke`` anyway."""
     rt = _runtime.active()
-    if rt is None or not instance._should_stream(async_api=False, **{**kwargs, "stream": True}):
+    if rt is None or not _can_stream(instance, kwargs, async_api=False):
         return wrapped(*args, **kwargs)
     if models.has_transform(rt):
         return _in_one_piece(instance, args, kwargs)
@@ -213,7 +213,7 @@ def stream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
 def astream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     """Guard ``BaseChatModel.astream``, unless it leads to ``ainvoke`` anyway."""
     rt = _runtime.active()
-    if rt is None or not instance._should_stream(async_api=True, **{**kwargs, "stream": True}):
+    if rt is None or not _can_stream(instance, kwargs, async_api=True):
         return wrapped(*args, **kwargs)
     if models.has_transform(rt):
         return _ain_one_piece(instance, args, kwargs)
@@ -224,6 +224,11 @@ def astream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         final=list,
         chunks=models.StreamSeat.chunks,
     )
+
+
+def _can_stream(instance: Any, kwargs: Any, *, async_api: bool) -> bool:
+    further = {**_without(kwargs, "input", "config"), "stream": True}
+    return instance._should_stream(async_api=async_api, **further)
 
 
 def _in_one_piece(instance: Any, args: Any, kwargs: Any) -> Any:
@@ -237,7 +242,8 @@ async def _ain_one_piece(instance: Any, args: Any, kwargs: Any) -> Any:
 
 def _stream_request(instance: Any, args: Any, kwargs: Any) -> ModelRequest:
     messages = instance._convert_input(_first("input", args, kwargs)).to_messages()
-    told = instance._get_ls_params(stop=kwargs.get("stop"), **_without(kwargs, "input", "stop"))
+    further = _without(kwargs, "input", "config", "stop")
+    told = instance._get_ls_params(stop=kwargs.get("stop"), **further)
     return models.read(instance, messages, kwargs, told, stream=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import inspect
 import logging
 import warnings
 from collections.abc import Callable
@@ -682,3 +683,32 @@ def test_remote_graphs_refuse_under_a_policy(start: Any) -> None:
     start(policy.deny("something_else"))
     with pytest.raises(SeatError, match="not covered"):
         graph.invoke(begin("go"))
+
+
+def test_classes_are_as_they_were_once_otelhooks_is_gone(start: Any) -> None:
+    """Overrides that existed before, those made meanwhile, and the way classes are made."""
+
+    class Before(BaseTool):
+        name: str = "before"
+        description: str = "Made before."
+
+        def _run(self) -> str:
+            return "ran"
+
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            return super().run(*args, **kwargs)
+
+    hook, method = vars(BaseTool)["__init_subclass__"], vars(Before)["run"]
+    start(policy.deny("*", reason=REASON))
+
+    class Meanwhile(Before):
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            return super().run(*args, **kwargs)
+
+    assert vars(Before)["run"] is not method
+    assert Before().run({}) == Meanwhile().run({}) == REASON
+    otelhooks.uninstrument()
+    assert vars(BaseTool)["__init_subclass__"] is hook
+    assert vars(Before)["run"] is method
+    assert inspect.isfunction(vars(Meanwhile)["run"])
+    assert Before().run({}) == Meanwhile().run({}) == "ran"
