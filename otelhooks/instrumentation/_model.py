@@ -398,8 +398,8 @@ class _ModelCall:
             span_context = exemplar(op.span)
             for name, attribute, metric in _TOKEN_ATTRIBUTES:
                 tokens = usage.get(name)
-                if tokens is None:
-                    continue
+                if tokens is None or (not tokens and name not in _TOKEN_TYPES):
+                    continue  # of a cache, or of reasoning, there were none
                 attributes[attribute] = tokens
                 if rt.instruments.token_histogram and name in _TOKEN_TYPES:
                     rt.instruments.record(
