@@ -61,7 +61,7 @@ def mcp_path(model: type[ScriptedModel], server_name: str | None) -> Callable[[W
         async def run(prompt: str) -> str:
             from langchain_mcp_adapters.tools import load_mcp_tools
 
-            from tests.frameworks.test_mcp import connected, make_server
+            from tests.frameworks.mcp_world import connected, make_server
 
             async with connected(make_server(world, "itself")) as session:
                 tools = await load_mcp_tools(
