@@ -99,6 +99,10 @@ ADAPTER = Adapter(
             "hosted shell)",
             "they run at the provider; take them out of the tools before the model call",
         ),
+        NotCovered(
+            "the function that a tool was made of",
+            "user code that calls it itself calls a plain function",
+        ),
         NotCovered("voice pipelines", "speech is no model call; the agents they run are covered"),
         NotCovered(
             "what the Codex tool does inside", "it is one tool call; Codex has hooks of its own"
