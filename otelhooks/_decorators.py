@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeVar, cast, get_type_hints, overload
 
 from otelhooks import types
@@ -79,7 +79,8 @@ def _wrap(function: F, open_operation: Open) -> F:
         def generator(*args: Any, **kwargs: Any) -> Any:
             rt = _runtime.active()
             if rt is None:
-                return (yield from function(*args, **kwargs))
+                inner: Generator[Any, Any, Any] = function(*args, **kwargs)
+                return (yield from inner)
             operation, body, holds_back = open_operation(rt, args, kwargs)
             yield from stream(operation, body, final=list, chunks=_as_items, holds_back=holds_back)
             return None
@@ -109,15 +110,18 @@ def _wrap(function: F, open_operation: Open) -> F:
 
 
 def _as_items(result: Any) -> list[Any]:
-    return result if isinstance(result, list) else [result]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(result, list):
+        return cast("list[Any]", result)
+    return [result]
 
 
 def _joined(raw: Any) -> Any:
     """Return the text of a generator's items, if they are texts."""
-    items = cast("list[Any]", raw) if isinstance(raw, list) else []
-    if items and all(isinstance(item, str) for item in items):
-        return "".join(items)
-    return raw
+    if not isinstance(raw, list):
+        return raw
+    items = cast("list[Any]", raw)
+    is_text = bool(items) and all(isinstance(item, str) for item in items)
+    return "".join(items) if is_text else items
 
 
 # -- tool -------------------------------------------------------------------------------------
@@ -346,9 +350,15 @@ class _FunctionModel(ModelSeat):
 _MODEL_SEAT = _FunctionModel()
 
 
+def _field(record: Any, name: str) -> Any:
+    if isinstance(record, Mapping):
+        return cast("Mapping[str, Any]", record).get(name)
+    return getattr(record, name, None)
+
+
 def _usage(raw: Any) -> dict[str, int] | None:
     """Read tokens from an answer's ``usage``, under the names of any of the common SDKs."""
-    usage: Any = raw.get("usage") if isinstance(raw, Mapping) else getattr(raw, "usage", None)
+    usage = _field(raw, "usage")
     if usage is None:
         return None
     found: dict[str, int] = {}
@@ -357,7 +367,7 @@ def _usage(raw: Any) -> dict[str, int] | None:
         ("output_tokens", ("output_tokens", "completion_tokens")),
     ):
         for name in names:
-            value = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+            value = _field(usage, name)
             if isinstance(value, int):
                 found[ours] = value
                 break
@@ -409,7 +419,7 @@ def model_call(
             given = bound.arguments.get(place) if place is not None else None
             request = ModelRequest(
                 str(bound.arguments.get("model") or model),
-                given if isinstance(given, list) else [given],
+                cast("list[Any]", given) if isinstance(given, list) else [given],
                 provider=provider,
                 stream=is_stream,
                 tools=bound.arguments.get("tools") or (),

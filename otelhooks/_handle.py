@@ -142,8 +142,9 @@ def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """Tell rules and lists of rules from hook objects."""
     rules: list[Any] = []
     hooks: list[Any] = []
-    for item in items:
-        is_list = isinstance(item, Sequence) and not isinstance(item, (str, bytes))
+    for given in items:
+        item: Any = given
+        is_list = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
         if isinstance(item, Hook):
             hooks.append(item)
         elif isinstance(item, Policy) or is_list:

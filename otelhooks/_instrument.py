@@ -1,5 +1,7 @@
 """`instrument()`: settings in, one runtime out, frameworks patched; `uninstrument()` undoes it."""
 
+# pyright: reportPrivateUsage=false
+# The handle and its making are one subject in two files: what is private to it is ours as well.
 from __future__ import annotations
 
 import atexit
@@ -229,7 +231,7 @@ def _channel(channels: tuple[Any, ...]) -> Callable[..., Any] | None:
         from otelhooks.approvals import first_of
 
         return first_of([bind_handler(channel) for channel in channels])
-    return bind_handler(channels[0])
+    return bind_handler(next(iter(channels)))
 
 
 def _audit(given: Any) -> Audit | None:

@@ -22,7 +22,7 @@ def copy_json(value: Any) -> Any:
     Raises:
         RecursionError: They are nested too deep, or in themselves.
     """
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # a cast costs on the hot path
     if kind in _SCALARS:
         return value
     if kind is dict:
@@ -47,7 +47,7 @@ def same_json(left: Any, right: Any) -> bool:
     """Say whether two values are equal; values that are no JSON count as equal if identical."""
     if left is right:
         return True
-    kind = type(left)
+    kind = type(left)  # pyright: ignore[reportUnknownVariableType]  # likewise
     if kind is not type(right):
         # 1, 1.0 and True are equal in Python but not to a tool that looks at the type.
         return False

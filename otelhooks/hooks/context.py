@@ -7,7 +7,7 @@ A `SessionContext` lasts for a conversation, a `TurnContext` for one user messag
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -225,7 +225,7 @@ def current_branch(located: str | None = None) -> str:
 
 
 @contextlib.contextmanager
-def agent_scope(name: str) -> Iterator[str]:
+def agent_scope(name: str) -> Generator[str, None, None]:
     """Run a block as an agent of that name, below the agents that it already runs in.
 
     Args:

@@ -129,17 +129,17 @@ def step(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
     Returns:
         True and what it returned, or False and what it yielded that is no `Run`.
     """
-    send: Callable[[Any], Any] = generator.send
+    stopped: BaseException | None = None
     try:
         while True:
-            effect = send(value)
+            effect: Any = generator.send(value) if stopped is None else generator.throw(stopped)
             if type(effect) is not Run:
                 return False, effect
-            send = generator.send
+            stopped = None
             try:
                 value = run(effect)
             except BaseException as error:  # raised again by the generator
-                send, value = generator.throw, error
+                stopped = error
     except StopIteration as stop:
         return True, stop.value
 
@@ -150,20 +150,20 @@ async def astep(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, 
     Once the caller is being cancelled, what is left to run is shielded for a few seconds.
     """
     is_stopping = type(value) is Raised and escapes(value.error)
-    send: Callable[[Any], Any] = generator.send
+    stopped: BaseException | None = None
     try:
         while True:
-            effect = send(value)
+            effect: Any = generator.send(value) if stopped is None else generator.throw(stopped)
             if type(effect) is not Run:
                 return False, effect
-            send = generator.send
+            stopped = None
             try:
                 value = await (_shielded(effect) if is_stopping else arun(effect))
             except GeneratorExit:  # this coroutine is being closed: nothing can be awaited any more
                 generator.close()
                 raise
             except BaseException as error:  # raised again by the generator
-                send, value, is_stopping = generator.throw, error, True
+                stopped, is_stopping = error, True
     except StopIteration as stop:
         return True, stop.value
 

@@ -1,7 +1,8 @@
 """Alias of `otelhooks.hooks.base` and its contexts, under google-antigravity's path."""
 
+from otelhooks import hooks as _hooks
 from otelhooks.hooks import *  # noqa: F403
-from otelhooks.hooks import __all__ as _names
 from otelhooks.types import AskQuestionInteractionSpec, QuestionHookResult
 
-__all__ = [*_names, "AskQuestionInteractionSpec", "QuestionHookResult"]
+__all__ = ["AskQuestionInteractionSpec", "QuestionHookResult"]
+__all__ += _hooks.__all__

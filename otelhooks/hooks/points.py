@@ -430,7 +430,8 @@ def pre_model_call(
 ) -> Generator[Run, Any, tuple[Verdict, Any]]:
     """Decide about a model call; return the verdict and the call that goes on."""
     chain = _Chain("pre_model_call", watch, context, monitor)
-    current, changes = call, {}
+    current: Any = call
+    changes: dict[str, Any] = {}
     for registration in hooks.deciders:
         before = copy_json(_contents(current))
         value = yield from run_hook(registration, context, current, watch)

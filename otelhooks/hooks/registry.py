@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from otelhooks.hooks.base import HOOK_CLASSES, FunctionHook, Hook, Kind
+from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.verdict import Judge
 
 __all__ = ["EMPTY", "HookSet", "PointHooks", "Registration", "registrations"]
@@ -43,12 +44,15 @@ class Registration:
     )
 
     def __init__(self, point: str, kind: Kind, hook: Hook) -> None:
+        function: Any
+        self.call: Callable[[HookContext, Any], Any]
         if isinstance(hook, FunctionHook):
             function, self.call = hook.f, hook.invoke
         else:
-            function = self.call = hook.run  # type: ignore[attr-defined]  # hook classes have it
-        owner = function if isinstance(hook, FunctionHook) else type(hook)
-        self.source: str = getattr(owner, "__qualname__", type(hook).__qualname__)
+            function = self.call = cast("Any", hook).run  # every hook class has it
+        self.source: str = type(hook).__qualname__
+        if isinstance(hook, FunctionHook):
+            self.source = getattr(function, "__qualname__", self.source)
         is_async = inspect.iscoroutinefunction(function)
         if hook.background and kind != "inspect":
             msg = f"`{self.source}` {kind}s: only a hook that inspects can run in the background"

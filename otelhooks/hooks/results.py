@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, cast
 
 from otelhooks import types
 from otelhooks.hooks import background
@@ -43,6 +43,7 @@ Steps = Generator[Run, Any, Any]
 def run_hook(registration: Registration, context: Any, data: Any, watch: Watch) -> Steps:
     """Run one hook; return what it returned, or a `Raised`."""
     started = time.perf_counter()
+    value: Any
     if registration.plain:
         try:
             value = registration.call(context, data)
@@ -192,22 +193,22 @@ def on_error(
     """
     message = ""
     for registration in hooks.transformers:
-        value = yield from run_hook(registration, context, error, watch)
+        value: Any = yield from run_hook(registration, context, error, watch)
         if type(value) is Raised:
             failed = f"Error recovery failed: {text_of(value.error, str)}"
             return types.HookResult(allow=False, message=failed), None
         result: types.HookResult | None = None
         if isinstance(value, types.HookResult):
             result, value = value, value.output
-        elif isinstance(value, tuple) and len(value) == 2:  # pyright: ignore[reportUnknownArgumentType]
-            first: Any = value[0]  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(first, types.HookResult):
-                result, value = first, value[1]  # pyright: ignore[reportUnknownVariableType]
+        elif isinstance(value, tuple):
+            pair = list(cast("tuple[Any, ...]", value))
+            if len(pair) == 2 and isinstance(pair[0], types.HookResult):
+                result, value = pair[0], pair[1]
         if result is not None and not result.allow:
             message = result.message or message
             continue
         if value is not None:
-            return result or types.HookResult(), value
+            return result or types.HookResult(), cast("Any", value)
     return types.HookResult(allow=False, message=message), None
 
 

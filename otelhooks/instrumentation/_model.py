@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -164,7 +164,7 @@ class _ModelCall:
     def _hide_tools(self) -> None:
         """Take definitions out that a rule hides; calls of them are denied anyway."""
         request, op = self.request, self.op
-        hiding = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
+        hiding: list[Any] = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
         if not hiding or not request.tools:
             return
         shown: list[Any] = []
@@ -345,7 +345,7 @@ class _ModelCall:
             record = types.ModelResponse(
                 text=reply.text,
                 tool_calls=[
-                    types.ToolCall(name=name, args=args if isinstance(args, dict) else {}, id=id)
+                    types.ToolCall(name=name, args=_arguments(args), id=id)
                     for id, name, args in reply.tool_calls
                 ],
                 usage=types.Usage(**reply.usage) if reply.usage else None,
@@ -468,6 +468,10 @@ class _ModelCall:
 
 
 _SUCCESSES = frozenset(("ok", "denied", "answered", "withheld"))
+
+
+def _arguments(args: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", args) if isinstance(args, dict) else {}
 
 
 def _output_message(reply: ModelReply) -> dict[str, Any]:

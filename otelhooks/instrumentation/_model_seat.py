@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from otelhooks import types
 from otelhooks.hooks.verdict import refusal
@@ -140,8 +140,9 @@ class ModelSeat:
     def tool_name(self, definition: Any) -> str:
         """Return the name in a tool definition, empty if there is none to be found."""
         if isinstance(definition, Mapping):
-            inner = definition.get("function")
-            found = definition.get("name") or (inner.get("name") if inner else None)
+            outer = cast("Mapping[str, Any]", definition)
+            inner: Mapping[str, Any] = outer.get("function") or {}
+            found = outer.get("name") or inner.get("name")
         else:
             found = getattr(definition, "name", None)
         return found if isinstance(found, str) else ""

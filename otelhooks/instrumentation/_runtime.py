@@ -134,7 +134,7 @@ class Runtime:
         self.outside: Session = Session()
         self.pending: int = 0
         self.watch = RuntimeWatch(self)
-        self.refresh: Callable[[], None] = _nothing
+        self.refresh: Callable[[], object] = _nothing
         self.tighten: Callable[[], None] = _nothing
         self._lock = threading.Lock()
         self._warned: set[str] = set()

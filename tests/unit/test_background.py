@@ -143,3 +143,8 @@ def test_a_child_process_has_a_queue_of_its_own() -> None:
         put(seen.append, 7)
         os._exit(0 if background.flush() and seen == [7] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_nothing_queued_is_flushed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_waiting", background._Queue())
+    assert background.flush()

@@ -104,3 +104,22 @@ def test_something_else_than_a_tool_call_goes_through_as_given() -> None:
     thing = object()
     assert Call.of(thing).record() is thing
     assert Call.of(thing).name == "object"
+
+
+def test_tuples_and_other_containers_of_the_standard_library_are_copied() -> None:
+    import collections
+
+    inner = [1]
+    ordered = collections.OrderedDict(a=inner)
+    value = {"t": (inner,), "o": ordered, "s": {1, 2}}
+    copy = copy_json(value)
+    inner.append(2)
+    assert copy["t"] == ([1],)
+    assert copy["o"] == collections.OrderedDict(a=[1])
+    assert type(copy["o"]) is collections.OrderedDict
+    assert copy["s"] is not value["s"]
+
+
+def test_no_number_is_the_same_value_as_itself() -> None:
+    assert same_json({"x": float("nan")}, {"x": float("nan")})
+    assert not same_json(float("nan"), 1.0)

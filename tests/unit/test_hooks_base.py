@@ -192,3 +192,28 @@ class TestDecorated:
             "r",
         )
         assert hooks.on_event(inspect.getdoc).priority == 100
+
+
+def test_the_aliases_have_upstreams_names() -> None:
+    from otelhooks.hooks import hooks as alias
+
+    for name in alias.__all__:
+        assert hasattr(alias, name)
+    assert alias.PreTurnHook is hooks.PreTurnHook
+
+
+@pytest.mark.anyio
+async def test_the_policy_alias_asks_a_rules_handler() -> None:
+    from otelhooks.hooks import policy as alias
+
+    seen: list[Any] = []
+
+    async def later(call: Any, reason: str) -> bool:
+        seen.append(reason)
+        return True
+
+    assert await alias._execute_ask_user(alias.ask_user("t", handler=later), CALL, "why")
+    assert not await alias._execute_ask_user(alias.ask_user("t", handler=lambda c: 1), CALL)
+    with pytest.raises(ValueError, match="no handler"):
+        await alias._execute_ask_user(alias.deny("t"), CALL)
+    assert seen == ["why"]

@@ -893,3 +893,26 @@ def test_a_recheck_without_a_context_is_told_to_nobody() -> None:
     )
     assert drive(chain).allowed
     assert calls == [1, 1]
+
+
+def test_arguments_that_contain_themselves_deny() -> None:
+    loop: dict[str, Any] = {}
+    loop["me"] = loop
+    verdict, call = tool_call(rules=[[policy.allow("t")]], args=loop)
+    assert not verdict.allowed
+    assert call.args == {}
+    assert isinstance(verdict.error, RecursionError)
+
+
+def test_a_result_of_another_class_that_is_equal_stays_the_same_result() -> None:
+    class Money:
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Money)
+
+        __hash__ = None  # type: ignore[assignment]
+
+    data = types.ToolResult(name="t", result=Money())
+    _, verdict = TestRule5Transforms().post(
+        hooks.post_tool_call_transform(lambda data: Money()), data=data
+    )
+    assert verdict is None

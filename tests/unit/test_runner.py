@@ -283,3 +283,52 @@ async def test_listeners_hear_of_every_point_once_after_its_chain_denies_include
     failed = heard[8]
     assert (failed.is_error, failed.error) == (True, "e")
     assert all(json.loads(event.model_dump_json())["timestamp"] > 0 for event in heard)
+
+
+class Silent:
+    """An observer that only notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def watch(self) -> Any:
+        from otelhooks.hooks.watch import Watch
+
+        return Watch()
+
+    def opened(self, context: Any, data: Any, verdict: Any) -> None:
+        self.told.append(f"opened {verdict.point}")
+
+    def closed(self, context: Any, data: Any, verdict: Any) -> None:
+        self.told.append("closed")
+
+    def failed(self, context: Any, error: Any, recovered: bool, data: Any) -> None:
+        self.told.append(f"failed {recovered}")
+
+    def happened(self, point: str, context: Any) -> None:
+        self.told.append(point)
+
+
+async def test_an_observer_is_told_of_every_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = Silent()
+    monkeypatch.setattr(runner, "observer", observer)
+    made = HookRunner()
+    await made.dispatch_session_start()
+    _, turn = await made.dispatch_pre_turn("x")
+    _, _, op = await made.dispatch_pre_tool_call(turn, CALL)
+    await made.dispatch_on_tool_error(op, ValueError("x"))
+    await made.dispatch_post_tool_call(op, types.ToolResult(name="t"))
+    await made.dispatch_interaction(turn, None)
+    await made.dispatch_stop(turn, types.StopArgs())
+    await made.dispatch_post_turn(turn, "x")
+    assert observer.told == [
+        "session_start",
+        "opened pre_turn",
+        "opened pre_tool_call",
+        "failed False",
+        "closed",
+        "on_interaction",
+        "stop",
+        "closed",
+        "post_turn",
+    ]
