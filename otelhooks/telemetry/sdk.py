@@ -21,8 +21,6 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
-from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.context import Context
+    from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
     from opentelemetry.sdk.metrics.export import MetricsData
     from opentelemetry.trace import Link, SpanKind, TraceState
     from opentelemetry.util.types import Attributes
@@ -170,6 +169,8 @@ def from_environment(otel: Mapping[str, str]) -> Built:
     if log_exporters := exporters("logs", otel, targets):
         loggers = _logger_provider(resource, otel, meters)
         for exporter in log_exporters:
+            from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
             processor = _make(BatchLogRecordProcessor, exporter, meter_provider=meters)
             loggers.add_log_record_processor(processor)
     return Built(tracers, meters, loggers, targets)
@@ -182,6 +183,8 @@ def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
         path: File of the store; None: the default place.
         otel: The variables that are set.
     """
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
     from otelhooks.store.schema import default_store_path
     from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
 
@@ -286,6 +289,9 @@ def _tracer_provider(
 def _logger_provider(
     resource: Resource, otel: Mapping[str, str], meters: MeterProvider
 ) -> SdkLoggerProvider:
+    # Imported here: an application without logs starts faster without it.
+    from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
+
     return _make(
         SdkLoggerProvider,
         resource=resource,
