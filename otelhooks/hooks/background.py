@@ -6,12 +6,12 @@ Inspecting fails open: what they raise is logged, what does not fit is counted.
 from __future__ import annotations
 
 import atexit
+import collections
 import contextvars
 import logging
 import os
-import queue
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.registry import Registration
@@ -42,26 +42,32 @@ class _Queue:
     """The queue and its thread, which is started with the first entry."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[_Entry | threading.Event] = queue.Queue(CAPACITY)
-        self._lock = threading.Lock()
+        self._waiting: collections.deque[_Entry | threading.Event] = collections.deque()
+        self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def put(self, entry: _Entry | threading.Event) -> None:
-        with self._lock:
+        with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._work, name="otelhooks-background", daemon=True
                 )
                 self._thread.start()
-            if self._queue.full():
-                self._drop(self._queue.get_nowait())
-            self._queue.put_nowait(entry)
+            is_full = len(self._waiting) >= CAPACITY and isinstance(entry, _Entry)
+            dropped = self._make_room() if is_full else None
+            self._waiting.append(entry)
+            self._changed.notify()
+        if dropped is not None:
+            dropped.watch.hook_dropped(dropped.registration)
 
-    def _drop(self, entry: _Entry | threading.Event) -> None:
-        if isinstance(entry, threading.Event):
-            entry.set()  # who waits for it waits for what came before it
-        else:
-            entry.watch.hook_dropped(entry.registration)
+    def _make_room(self) -> _Entry | None:
+        """Take the oldest hook out if too many wait; who waits for hooks is never taken out."""
+        hooks = [i for i, entry in enumerate(self._waiting) if isinstance(entry, _Entry)]
+        if len(hooks) < CAPACITY:
+            return None
+        dropped = cast("_Entry", self._waiting[hooks[0]])
+        del self._waiting[hooks[0]]
+        return dropped
 
     def flush(self, timeout_s: float) -> bool:
         if self._thread is None or self._thread is threading.current_thread():
@@ -75,7 +81,9 @@ class _Queue:
 
     def _work(self) -> None:
         while True:
-            entry = self._queue.get()
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                entry = self._waiting.popleft()
             if isinstance(entry, threading.Event):
                 entry.set()
                 continue
@@ -128,5 +136,5 @@ def _after_fork() -> None:
 
 
 atexit.register(flush)
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)

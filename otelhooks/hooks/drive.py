@@ -359,5 +359,5 @@ def _in_thread(effect: Run) -> concurrent.futures.Future[Any]:
     return future
 
 
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
     os.register_at_fork(after_in_child=_background.forget)

@@ -104,26 +104,31 @@ def test_a_full_queue_drops_the_oldest_and_says_so(monkeypatch: pytest.MonkeyPat
     assert seen == [0, 3, 4, 5]
 
 
-def test_who_waits_for_a_dropped_mark_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_is_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "CAPACITY", 1)
     monkeypatch.setattr(background, "_waiting", background._Queue())
     started, release = threading.Event(), threading.Event()
+    seen: list[Any] = []
 
     def hook(data: Any) -> None:
         started.set()
         release.wait(10)
+        seen.append(data)
 
     put(hook, 0)
     started.wait(10)
     done = threading.Event()
     waiter = threading.Thread(target=lambda: background.flush() and done.set())
     waiter.start()
-    while not background._waiting._queue.full():
+    while not background._waiting._waiting:
         pass
     put(hook, 1)
-    assert done.wait(10)
+    assert not done.wait(0.05)
     release.set()
     waiter.join(10)
+    assert done.is_set()
+    assert background.flush()
+    assert seen == [0, 1]
 
 
 def test_a_hook_may_end_what_waits_for_hooks() -> None:
@@ -148,3 +153,10 @@ def test_a_child_process_has_a_queue_of_its_own() -> None:
 def test_nothing_queued_is_flushed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_waiting", background._Queue())
     assert background.flush()
+
+
+def test_after_a_fork_the_queue_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = background._waiting
+    monkeypatch.setattr(background, "_waiting", before)
+    background._after_fork()
+    assert background._waiting is not before

@@ -344,3 +344,59 @@ class TestStopped:
 
         asyncio.run(main())
         assert log == ["closed"]
+
+
+class TestEdges:
+    def test_what_is_no_effect_is_handed_back(self) -> None:
+        def generator() -> Generator[Any, Any, Any]:
+            first = yield Run(lambda: 1)
+            second = yield "body"
+            return first + second
+
+        async def main() -> Any:
+            other = generator()
+            assert await drive.astep(other, None) == (False, "body")
+            return await drive.astep(other, 2)
+
+        running = generator()
+        assert drive.step(running, None) == (False, "body")
+        assert drive.step(running, 2) == (True, 3)
+        assert asyncio.run(main()) == (True, 3)
+
+    def test_a_coroutine_that_suspends_although_it_must_not_is_an_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        @module_types.coroutine
+        def pause() -> Generator[None, None, None]:
+            yield
+
+        async def suspends() -> None:
+            await pause()
+
+        monkeypatch.setattr(drive, "can_suspend", lambda awaitable: False)
+        assert "suspended" in str(run(Run(suspends)).error)
+
+    def test_without_trio_there_is_asyncio_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(sys.modules, "trio")
+        assert run(Run(suspending, 4)) == 4
+        assert not escapes(Escaped())
+
+    def test_a_loop_that_was_forgotten_is_started_anew(self) -> None:
+        loop = drive._BackgroundLoop()
+        assert loop.submit(suspending(1)).result(10) == 1
+        first = loop._loop
+        assert first is not None
+        self.stop(first)
+        loop.forget()
+        assert loop.submit(suspending(2)).result(10) == 2
+        second = loop._loop
+        assert second is not None
+        assert second is not first
+        self.stop(second)
+
+    @staticmethod
+    def stop(loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon_threadsafe(loop.stop)
+        while loop.is_running():
+            time.sleep(0.001)
+        loop.close()

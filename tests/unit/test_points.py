@@ -916,3 +916,59 @@ def test_a_result_of_another_class_that_is_equal_stays_the_same_result() -> None
         hooks.post_tool_call_transform(lambda data: Money()), data=data
     )
     assert verdict is None
+
+
+class TestOddities:
+    def test_a_rewrite_that_cannot_be_made_denies(self) -> None:
+        loop: dict[str, Any] = {}
+        loop["me"] = loop
+        rewrite = Result(modified_args={"x": 1})
+        rewrite.modified_args = loop
+        heard = Heard()
+        verdict, _ = tool_call(decide(lambda data: rewrite), watch=heard)
+        assert not verdict.allowed
+        assert len(heard.failed) == 1
+
+    def test_a_ruling_without_a_rule_in_monitor_mode_observes_nothing(self) -> None:
+        class Odd:
+            def evaluate(
+                self, call: Call, context: Any = None, *, asked: bool = False
+            ) -> Generator[Run, Any, Ruling]:
+                yield Run(lambda: None)
+                return Ruling("deny")
+
+        chain = points.pre_tool_call(
+            at("pre_tool_call"), None, Call("t", {}), Watch(), [Odd()], monitor=True
+        )
+        verdict = drive(chain)
+        assert verdict.allowed
+        assert list(verdict.observed) == []
+
+    def test_an_equal_text_of_another_class_of_data_is_no_rewrite(self) -> None:
+        data, verdict = TestRule5Transforms().post(
+            hooks.post_tool_call_transform(lambda data: "".join(["o", "dd"])), data="odd"
+        )
+        assert (data, verdict) == ("odd", None)
+
+    def test_an_exception_whose_text_raises_is_named_by_its_class(self) -> None:
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+            __repr__ = __str__
+
+        def fail(data: Any) -> Any:
+            raise Mute
+
+        verdict, _ = tool_call(decide(fail))
+        assert not verdict.allowed
+        assert "Mute" in verdict.reason
+
+    def test_an_edit_that_another_approver_was_not_shown_denies(self) -> None:
+        rules = [
+            [policy.ask_user("t", handler=lambda call: Approval("approved", edit={"x": 2}))],
+            [policy.ask_user("t", handler=lambda call: True)],
+        ]
+        verdict, call = tool_call(rules=rules)
+        assert not verdict.allowed
+        assert call.args == {"x": 1}
