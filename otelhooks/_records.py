@@ -108,7 +108,9 @@ class ToolResult(_NamedTool):
         partial: True when a generator tool was closed before its end.
     """
 
-    model_config = pydantic.ConfigDict(extra="ignore", arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
+        extra="ignore", arbitrary_types_allowed=True
+    )
 
     result: Any = None
     error: str | None = None
@@ -127,7 +129,7 @@ class Usage(pydantic.BaseModel):
     Source: OpenTelemetry GenAI conventions, ``gen_ai.usage.*``.
     """
 
-    model_config = pydantic.ConfigDict(extra="allow")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="allow")
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -137,7 +139,7 @@ class Usage(pydantic.BaseModel):
 
 
 class _ObjectRecord(Place):
-    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
 
 class ModelCall(_ObjectRecord):
@@ -162,7 +164,7 @@ class ModelResponse(_ObjectRecord):
 class AgentCall(Place):
     """A call of an agent: its name and what it is asked."""
 
-    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
     agent: str = ""
     input: Any = None
@@ -185,7 +187,7 @@ class RunInfo(_ObjectRecord):
 class SubagentInfo(Place):
     """A sub-agent that was started or has stopped; ``duration`` is seconds."""
 
-    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
     agent: str = ""
     parent: str = ""
@@ -213,7 +215,7 @@ class HookEvent(pydantic.BaseModel):
         span_id: 16 hexadecimal digits, empty without a span.
     """
 
-    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
     type: str
     timestamp: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, ClassVar
 
 import pydantic
 from typing_extensions import Self
@@ -72,7 +72,9 @@ class StepStatus(str, enum.Enum):
 class Step(Place):
     """One action in an agent's trajectory; ``str(step)`` is its summary."""
 
-    model_config = pydantic.ConfigDict(extra="allow", arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
+        extra="allow", arbitrary_types_allowed=True
+    )
 
     id: str = ""
     step_index: int = 0
@@ -106,7 +108,7 @@ class Step(Place):
 class QuestionResponse(pydantic.BaseModel):
     """The answer to one question."""
 
-    model_config = pydantic.ConfigDict(extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
     selected_option_ids: list[str] | None = None
     freeform_response: str = ""
@@ -116,7 +118,7 @@ class QuestionResponse(pydantic.BaseModel):
 class QuestionHookResult(pydantic.BaseModel):
     """The answers to an interaction, one a question."""
 
-    model_config = pydantic.ConfigDict(extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
     responses: list[QuestionResponse]
     cancelled: bool = False
@@ -125,7 +127,7 @@ class QuestionHookResult(pydantic.BaseModel):
 class AskQuestionOption(pydantic.BaseModel):
     """One option of a question."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(frozen=True, extra="ignore")
 
     id: str
     text: str
@@ -134,7 +136,7 @@ class AskQuestionOption(pydantic.BaseModel):
 class AskQuestionEntry(pydantic.BaseModel):
     """One question with its options."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(frozen=True, extra="ignore")
 
     question: str
     options: list[AskQuestionOption]
@@ -144,7 +146,7 @@ class AskQuestionEntry(pydantic.BaseModel):
 class AskQuestionInteractionSpec(pydantic.BaseModel):
     """Questions that an agent asks its user."""
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(frozen=True, extra="ignore")
 
     questions: list[AskQuestionEntry]
 
@@ -171,7 +173,7 @@ class StopDecision(str, enum.Enum):
 class StopHookResult(pydantic.BaseModel):
     """A stop hook's answer; ``reason`` is what the model is told when it goes on."""
 
-    model_config = pydantic.ConfigDict(extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
     decision: StopDecision = StopDecision.ALLOW_STOP
     reason: str = ""
@@ -187,7 +189,7 @@ class StopHookResult(pydantic.BaseModel):
 class StopArgs(Place):
     """What a stop hook learns about the turn that is about to end."""
 
-    model_config = pydantic.ConfigDict(extra="ignore")
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
     response_text: str = ""
     trajectory_id: str = ""

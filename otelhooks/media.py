@@ -20,7 +20,7 @@ def _kinds(family: str, names: str) -> frozenset[str]:
 
 
 class _Media(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(frozen=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(frozen=True)
 
     MIME_TYPES: ClassVar[frozenset[str]] = frozenset()
 
@@ -55,13 +55,13 @@ class _Media(pydantic.BaseModel):
 class Image(_Media):
     """A picture."""
 
-    MIME_TYPES = _kinds("image", "bmp jpeg png webp")
+    MIME_TYPES: ClassVar[frozenset[str]] = _kinds("image", "bmp jpeg png webp")
 
 
 class Document(_Media):
     """A text or PDF document."""
 
-    MIME_TYPES = _kinds("application", "pdf json") | _kinds(
+    MIME_TYPES: ClassVar[frozenset[str]] = _kinds("application", "pdf json") | _kinds(
         "text", "css csv html javascript plain rtf xml"
     )
 
@@ -69,7 +69,7 @@ class Document(_Media):
 class Audio(_Media):
     """A sound recording."""
 
-    MIME_TYPES = _kinds(
+    MIME_TYPES: ClassVar[frozenset[str]] = _kinds(
         "audio", "wav x-wav wave vnd.wave mp3 mp4 webm aac ogg flac opus mpeg m4a l16"
     )
 
@@ -77,7 +77,9 @@ class Audio(_Media):
 class Video(_Media):
     """A film."""
 
-    MIME_TYPES = _kinds("video", "3gpp avi mp4 mpeg mpg quicktime webm wmv x-flv")
+    MIME_TYPES: ClassVar[frozenset[str]] = _kinds(
+        "video", "3gpp avi mp4 mpeg mpg quicktime webm wmv x-flv"
+    )
 
 
 _KIND_OF = {mime: kind for kind in (Image, Document, Audio, Video) for mime in kind.MIME_TYPES}

@@ -138,7 +138,9 @@ class HookResult(pydantic.BaseModel):
         action: Derived from the other fields when it is not given.
     """
 
-    model_config = pydantic.ConfigDict(extra="ignore", arbitrary_types_allowed=True)
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
+        extra="ignore", arbitrary_types_allowed=True
+    )
 
     allow: bool = True
     message: str = ""

@@ -21,7 +21,7 @@ from mcp.client.stdio import stdio_client
 from otelhooks.demo import story
 
 
-class ScriptedModel(BaseChatModel):
+class _ScriptedModel(BaseChatModel):
     """Asks for one tool after the other, then answers; notes what it is told."""
 
     name_of_model: str
@@ -58,8 +58,8 @@ class ScriptedModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _scripted(name: str, steps: Sequence[Any]) -> ScriptedModel:
-    return ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
+def _scripted(name: str, steps: Sequence[Any]) -> _ScriptedModel:
+    return _ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
 
 
 @tool

@@ -23,7 +23,7 @@ from otelhooks.demo import story
 Step = tuple[str, dict[str, Any]] | str
 
 
-class ScriptedModel(agents.Model):
+class _ScriptedModel(agents.Model):
     """Asks for one tool after the other, then answers; notes what it is told."""
 
     def __init__(self, name: str, steps: Sequence[Step]) -> None:
@@ -73,13 +73,13 @@ async def _run() -> None:
     researcher = agents.Agent(
         name="researcher",
         instructions="Look things up.",
-        model=ScriptedModel(
+        model=_ScriptedModel(
             "scripted-small",
             [("search", {"query": "limits", "limit": 50}), "Limits are 10 a minute."],
         ),
         tools=[agents.function_tool(story.search)],
     )
-    model = ScriptedModel(
+    model = _ScriptedModel(
         "scripted",
         [
             *story.SCRIPT,

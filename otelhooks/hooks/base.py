@@ -43,7 +43,7 @@ class Hook(abc.ABC):
 class InspectHook(Hook, Generic[DataT]):
     """A hook that reads."""
 
-    KIND = "inspect"
+    KIND: ClassVar[Kind] = "inspect"
 
     @abc.abstractmethod
     async def run(self, context: HookContext, data: DataT) -> None:
@@ -58,7 +58,7 @@ class InspectHook(Hook, Generic[DataT]):
 class DecideHook(Hook, Generic[DataT]):
     """A hook that allows or denies, and may rewrite the input."""
 
-    KIND = "decide"
+    KIND: ClassVar[Kind] = "decide"
 
     @abc.abstractmethod
     async def run(self, context: HookContext, data: DataT) -> types.HookResult:
@@ -77,7 +77,7 @@ class DecideHook(Hook, Generic[DataT]):
 class TransformHook(Hook, Generic[DataT, ResultT]):
     """A hook that returns the data, rewritten or not."""
 
-    KIND = "transform"
+    KIND: ClassVar[Kind] = "transform"
 
     @abc.abstractmethod
     async def run(self, context: HookContext, data: DataT) -> ResultT:
@@ -96,133 +96,133 @@ class TransformHook(Hook, Generic[DataT, ResultT]):
 class OnSessionStartHook(InspectHook[None]):
     """Runs when a conversation starts."""
 
-    POINT = "session_start"
+    POINT: ClassVar[str] = "session_start"
 
 
 class OnSessionEndHook(InspectHook[None]):
     """Runs when a conversation ends."""
 
-    POINT = "session_end"
+    POINT: ClassVar[str] = "session_end"
 
 
 class OnRunStartHook(InspectHook[types.RunInfo]):
     """Runs when a framework's entry function is called."""
 
-    POINT = "run_start"
+    POINT: ClassVar[str] = "run_start"
 
 
 class OnRunEndHook(InspectHook[types.RunInfo]):
     """Runs when it returns or fails; always, if the start ran."""
 
-    POINT = "run_end"
+    POINT: ClassVar[str] = "run_end"
 
 
 class PreTurnHook(DecideHook[types.Content]):
     """Decides about a user's message; may return ``modified_prompt``."""
 
-    POINT = "pre_turn"
+    POINT: ClassVar[str] = "pre_turn"
 
 
 class PostTurnHook(InspectHook[str]):
     """Reads the answer's text."""
 
-    POINT = "post_turn"
+    POINT: ClassVar[str] = "post_turn"
 
 
 class PreAgentHook(DecideHook[types.AgentCall]):
     """Decides whether an agent starts; may return ``response``, a ready answer."""
 
-    POINT = "pre_agent"
+    POINT: ClassVar[str] = "pre_agent"
 
 
 class PostAgentTransformHook(TransformHook[Any, Any]):
     """Rewrites an agent's answer."""
 
-    POINT = "post_agent"
+    POINT: ClassVar[str] = "post_agent"
 
 
 class PreModelCallHook(DecideHook[types.ModelCall]):
     """Decides about a model call; may rewrite its messages and tools, or answer it."""
 
-    POINT = "pre_model_call"
+    POINT: ClassVar[str] = "pre_model_call"
 
 
 class PostModelCallTransformHook(TransformHook[types.ModelResponse, Any]):
     """Rewrites a model's answer."""
 
-    POINT = "post_model_call"
+    POINT: ClassVar[str] = "post_model_call"
 
 
 class PostModelCallHook(InspectHook[types.ModelResponse]):
     """Reads a model's answer."""
 
-    POINT = "post_model_call"
+    POINT: ClassVar[str] = "post_model_call"
 
 
 class OnModelErrorHook(TransformHook[Exception, Any]):
     """Returns an answer in place of a model's failure, or None."""
 
-    POINT = "on_model_error"
+    POINT: ClassVar[str] = "on_model_error"
 
 
 class PreToolCallDecideHook(DecideHook[types.ToolCall]):
     """Decides about a tool call; may return ``modified_args`` or ``replace_args``."""
 
-    POINT = "pre_tool_call"
+    POINT: ClassVar[str] = "pre_tool_call"
 
 
 class PostToolCallTransformHook(TransformHook[types.ToolResult, Any]):
     """Rewrites or withholds a tool's result."""
 
-    POINT = "post_tool_call"
+    POINT: ClassVar[str] = "post_tool_call"
 
 
 class PostToolCallHook(InspectHook[types.ToolResult]):
     """Reads a tool's result, or its failure."""
 
-    POINT = "post_tool_call"
+    POINT: ClassVar[str] = "post_tool_call"
 
 
 class OnToolErrorHook(TransformHook[Exception, Any]):
     """Returns a value in place of a tool's failure, or None."""
 
-    POINT = "on_tool_error"
+    POINT: ClassVar[str] = "on_tool_error"
 
 
 class OnInteractionHook(TransformHook[types.AskQuestionInteractionSpec, types.QuestionHookResult]):
     """Answers a question that an agent asks its user."""
 
-    POINT = "on_interaction"
+    POINT: ClassVar[str] = "on_interaction"
 
 
 class OnCompactionHook(InspectHook[types.Step]):
     """Reads what became of a history that was summarised."""
 
-    POINT = "on_compaction"
+    POINT: ClassVar[str] = "on_compaction"
 
 
 class StopHook(TransformHook[types.StopArgs, types.StopHookResult]):
     """Lets a turn end, or sends the agent on with a reason."""
 
-    POINT = "stop"
+    POINT: ClassVar[str] = "stop"
 
 
 class OnSubagentStartHook(InspectHook[types.SubagentInfo]):
     """Runs when an agent starts another."""
 
-    POINT = "subagent_start"
+    POINT: ClassVar[str] = "subagent_start"
 
 
 class OnSubagentStopHook(InspectHook[types.SubagentInfo]):
     """Runs when that one has ended."""
 
-    POINT = "subagent_stop"
+    POINT: ClassVar[str] = "subagent_stop"
 
 
 class OnEventHook(InspectHook[types.HookEvent]):
     """Hears of every point after its chain, denies included."""
 
-    POINT = "event"
+    POINT: ClassVar[str] = "event"
 
 
 HOOK_CLASSES: tuple[type[Hook], ...] = (

@@ -133,7 +133,7 @@ class Runtime:
         self.sessions: Sessions = Sessions(self.end_session)
         self.outside: Session = Session()
         self.pending: int = 0
-        self.watch = RuntimeWatch(self)
+        self.watch: RuntimeWatch = RuntimeWatch(self)
         self.refresh: Callable[[], object] = _nothing
         self.tighten: Callable[[], None] = _nothing
         self._lock = threading.Lock()

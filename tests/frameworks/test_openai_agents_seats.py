@@ -25,7 +25,7 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
 from otelhooks.instrumentation import _versions
-from otelhooks.instrumentation.prove_openai_agents import ScriptedModel, prove
+from otelhooks.instrumentation._prove_openai_agents import ScriptedModel, prove
 from otelhooks.telemetry import semconv
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("openai-agents").split(".")[:2])

@@ -50,7 +50,7 @@ def test_a_version_lies_in_its_range_as_pep_440_says(version, supported, inside)
 def test_versions_sort_from_dev_over_pre_releases_to_post():
     order = ["1.0.dev1", "1.0a1", "1.0a2", "1.0b1", "1.0rc1", "1.0", "1.0.post1", "1.0.1", "1.10"]
 
-    assert sorted(order[::-1], key=_versions.parse) == order
+    assert sorted(order[::2] + order[1::2], key=_versions.parse) == order
 
 
 def test_our_order_is_that_of_packaging():
