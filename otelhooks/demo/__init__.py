@@ -1,1 +1,23 @@
 """The demonstration behind ``otelhooks demo``: real agents under a policy, with scripted models."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["scripted_model"]
+
+
+def scripted_model(framework: str, steps: Sequence[Any], name: str = "scripted") -> Any:
+    """Return a model of a framework that says what it is told to say, instead of a paid one.
+
+    Args:
+        framework: ``openai_agents`` or ``langchain``; it must be installed.
+        steps: What the model says, one step a call: a text, or a tool's name and arguments.
+        name: Name of the model.
+
+    Raises:
+        ImportError: The framework is not installed, or has no models.
+    """
+    return importlib.import_module(f"otelhooks.demo.with_{framework}").scripted(name, steps)

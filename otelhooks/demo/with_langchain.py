@@ -58,7 +58,8 @@ class _ScriptedModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def _scripted(name: str, steps: Sequence[Any]) -> _ScriptedModel:
+def scripted(name: str, steps: Sequence[Any]) -> Any:
+    """Return a model that says these steps."""
     return _ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
 
 
@@ -76,7 +77,7 @@ async def ask_docs(query: str) -> str:
 
 
 async def _run() -> None:
-    small = _scripted(
+    small = scripted(
         "scripted-small", [("search", {"query": "limits", "limit": 50}), "Limits are 10 a minute."]
     )
     researching = create_agent(small, [tool(story.search)], name="researcher")
@@ -87,7 +88,7 @@ async def _run() -> None:
         answer = await researching.ainvoke({"messages": [("user", task)]})
         return str(answer["messages"][-1].content)
 
-    model = _scripted(
+    model = scripted(
         "scripted",
         [
             *story.SCRIPT,

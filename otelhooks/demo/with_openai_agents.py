@@ -68,18 +68,23 @@ class _ScriptedModel(agents.Model):
         raise RuntimeError("the demonstration does not stream")
 
 
+def scripted(name: str, steps: Sequence[Step]) -> Any:
+    """Return a model that says these steps."""
+    return _ScriptedModel(name, steps)
+
+
 async def _run() -> None:
     agents.set_tracing_disabled(True)
     researcher = agents.Agent(
         name="researcher",
         instructions="Look things up.",
-        model=_ScriptedModel(
+        model=scripted(
             "scripted-small",
             [("search", {"query": "limits", "limit": 50}), "Limits are 10 a minute."],
         ),
         tools=[agents.function_tool(story.search)],
     )
-    model = _ScriptedModel(
+    model = scripted(
         "scripted",
         [
             *story.SCRIPT,
