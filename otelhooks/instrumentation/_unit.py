@@ -188,7 +188,10 @@ class Unit:
         effect = "it refuses to run" if self._handles else "it runs unguarded"
         if self.is_in_use and not self._may_refuse_later and effect != self._logged:
             self._logged = effect
-            _logger.error("%s\n%s", self._error(), effect)
+            if self._why:  # a known part of a framework that is guarded otherwise: no alarm
+                _logger.warning("%s %s: %s; %s", self.distribution, self.version, self._why, effect)
+            else:
+                _logger.error("%s\n%s", self._error(), effect)
 
     @property
     def _may_refuse_later(self) -> bool:
