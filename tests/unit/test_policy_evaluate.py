@@ -234,6 +234,7 @@ class TestPredicates:
         effect = next(steps)
         steps.close()
         effect.fn().close()  # the coroutine that nobody awaited
+        assert steps.gi_frame is None  # ended, without a ruling
 
 
 class TestArguments:
