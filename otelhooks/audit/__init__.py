@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from otelhooks.audit.checking import check, verify
-from otelhooks.audit.report import Finding, Head, Report
-from otelhooks.audit.ticket import Ticket
-from otelhooks.audit.trail import Audit
+from otelhooks._late import late_names
 
 if TYPE_CHECKING:
+    from otelhooks.audit.checking import check, verify
+    from otelhooks.audit.hcs import HcsAuditTrailHook
     from otelhooks.audit.hook import AuditTrailHook
+    from otelhooks.audit.report import Finding, Head, Report
+    from otelhooks.audit.ticket import Ticket
+    from otelhooks.audit.trail import Audit
 
-__all__ = ["Audit", "AuditTrailHook", "Finding", "Head", "Report", "Ticket", "check", "verify"]
+__all__ = [
+    "Audit",
+    "AuditTrailHook",
+    "Finding",
+    "HcsAuditTrailHook",
+    "Head",
+    "Report",
+    "Ticket",
+    "check",
+    "verify",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "AuditTrailHook":  # the hook classes are loaded only by those who want the hook
-        from otelhooks.audit.hook import AuditTrailHook
-
-        return AuditTrailHook
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "otelhooks.audit.checking": "check verify",
+            "otelhooks.audit.hcs": "HcsAuditTrailHook",
+            "otelhooks.audit.hook": "AuditTrailHook",
+            "otelhooks.audit.report": "Finding Head Report",
+            "otelhooks.audit.ticket": "Ticket",
+            "otelhooks.audit.trail": "Audit",
+        },
+    )

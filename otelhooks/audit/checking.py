@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from otelhooks.audit.chain import SCHEMA, FileName, parse, parse_file_name, segment_name
 from otelhooks.audit.filecheck import State, check_file, numbers
+from otelhooks.audit.hcs_check import check_export, is_export
 from otelhooks.audit.report import Finding, Head, Report
 from otelhooks.audit.segment import cause, is_locked, place, read_schema
 from otelhooks.errors import ConfigError
@@ -22,7 +23,8 @@ def verify(
     """Check every record of a trail.
 
     Args:
-        path: A folder, a file stem, one segment file, or None for the user's data folder.
+        path: A folder, a file stem, one segment file, a file with messages of a topic, or None for
+            the user's data folder.
         expect: Head hashes that were noted elsewhere; each must still be in the trail.
 
     Returns:
@@ -36,6 +38,9 @@ def verify(
 
 def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] = ()) -> Report:
     """Check every record of a trail; as `verify`, with the head of each chain and counts."""
+    given = None if path is None else Path(path).expanduser().absolute()
+    if given is not None and given.is_file() and is_export(given):
+        return check_export(given, expect, check)
     report = Report()
     missing = {wanted.strip().lower() for wanted in expect}
     where, chains, is_single = _find(path)

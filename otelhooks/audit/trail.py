@@ -131,6 +131,11 @@ class Audit:
         return self._started[1].path(self._started[0].segment) if self._started else None
 
     @property
+    def chain(self) -> str:
+        """Id of the chain that this process writes; empty before its first record."""
+        return self._started[0].id if self._started else ""
+
+    @property
     def head(self) -> str:
         """Hash of the last record, empty before the first.
 
@@ -159,15 +164,24 @@ class Audit:
             if self._is_closed:
                 refused = "the trail is closed"
             refused = refused or self._put(fields, ticket)
-            is_told = not refused or refused in self._told
             if refused:
-                self._dropped += 1
-                self._unsaid += 1
-                self._told.add(refused)
+                self.drop(refused)
                 ticket.settle(False)
-        if not is_told:
-            logger.error("audit record not stored: %s", refused)
         return ticket
+
+    def drop(self, reason: str) -> None:
+        """Count a record that is not stored, and say so in the trail as soon as it goes on.
+
+        Args:
+            reason: Why not, lower-case; logged once.
+        """
+        with self._lock:
+            self._dropped += 1
+            self._unsaid += 1
+            is_told = reason in self._told
+            self._told.add(reason)
+        if not is_told:
+            logger.error("audit record not stored: %s", reason)
 
     def append(self, record: Mapping[str, Any]) -> bool:
         """Put a record into the trail and wait until it is on disk. Never raises.

@@ -1,0 +1,90 @@
+"""Which client records are sent with: the one given, the tool call's own, or the environment's."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+from otelhooks.audit.hcs_topic import Unsent
+from otelhooks.config import HEDERA_VARIABLES, hedera_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HINT = f"give `logging_client`, or set {', '.join(HEDERA_VARIABLES[:2])} and {HEDERA_VARIABLES[2]}"
+
+
+class Clients:
+    """Finds the client, and makes it where it has to be made. Thread-safe.
+
+    Args:
+        given: An SDK `Client`, a function that returns one, or None.
+    """
+
+    def __init__(self, given: Any) -> None:
+        is_function = callable(given) and not hasattr(given, "operator_account_id")
+        self._make = cast("Callable[[], Any] | None", given if is_function else None)
+        self._given = None if is_function else given
+        self._offered: Any = None
+        self._made: Any = None
+        self._lock = threading.Lock()
+
+    def offer(self, client: Any) -> None:
+        """Take the client of a tool call, for as long as none was given."""
+        if client is not None and self._offered is None:
+            self._offered = client
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is one, or can be."""
+        found = (self._given, self._offered, self._make, hedera_operator())
+        return any(one is not None for one in found)
+
+    def get(self) -> Any:
+        """Return the client.
+
+        Raises:
+            Unsent: There is none, or it has nobody to pay and sign.
+        """
+        with self._lock:
+            client = self._given or self._made or self._offered
+            if client is None:
+                client = self._made = _made(self._make) if self._make else _from_variables()
+        if getattr(client, "operator_account_id", None) is None:
+            raise Unsent("the client has no operator", hint=_HINT, is_passing=False)
+        return client
+
+    def start_anew_in_child(self) -> None:
+        """Forget clients that a forked child inherited: their connections are its parent's."""
+        self._lock = threading.Lock()
+        self._given = self._offered = self._made = None
+
+
+def _made(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except Exception as error:  # its text may hold a key
+        raise Unsent(
+            f"the function given as `logging_client` raised {type(error).__name__}",
+            hint="it has to return an SDK client with an operator",
+            is_passing=isinstance(error, OSError),
+        ) from None
+
+
+def _from_variables() -> Any:
+    found = hedera_operator()
+    if found is None:
+        raise Unsent("there is no client to send audit records with", hint=_HINT, is_passing=False)
+    account, key, network = found
+    sdk: Any = importlib.import_module("hiero_sdk_python")
+    client = sdk.Client(sdk.Network(network.lower()))
+    try:
+        client.set_operator(sdk.AccountId.from_string(account), sdk.PrivateKey.from_string(key))
+    except ValueError:  # its text may hold the key
+        raise Unsent(
+            "OPERATOR_ID or OPERATOR_KEY cannot be read",
+            hint="an account is `0.0.12345`, a key its DER text in hex",
+            is_passing=False,
+        ) from None
+    return client
