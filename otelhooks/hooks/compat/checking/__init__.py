@@ -1,0 +1,1 @@
+"""Parts of `otelhooks.hooks.compat.check`: tables, names in a file, findings, new imports."""
