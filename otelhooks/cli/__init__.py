@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("otelhooks.cli.run", "run", "Run a program with otelhooks switched on."),
     "demo": ("otelhooks.cli.demo", "demo", "Watch scripted agents being governed."),
     "doctor": ("otelhooks.cli.doctor", "doctor", "Show which frameworks are guarded."),
+    "policy": ("otelhooks.cli.policy", "policy", "Write, check, test and change policies."),
     "trace": ("otelhooks.cli.trace", "trace", "Read traces and verdicts from the local store."),
     "audit": ("otelhooks.cli.audit", "audit", "Check the audit trail."),
     "version": ("otelhooks.cli", "version", "Print the version."),

@@ -49,6 +49,8 @@ def verify_command(
 ) -> None:
     """Find every edit, gap, cut, reorder, duplicate and foreign line, and say where it is.
 
+    PATH may also be a file with messages of a Hedera topic, saved from a mirror node.
+
     Exit code 0: nothing found; 1: something found; 2: nothing to read at PATH.
     """
     from otelhooks.audit import check

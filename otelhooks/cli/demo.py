@@ -29,6 +29,7 @@ STORIES = {
 
 @click.command()
 @click.option("--framework", "only", type=click.Choice(list(STORIES)), help="Only this one.")
+@click.option("--styles", is_flag=True, help="One hook in the five ways to write it, instead.")
 @click.option(
     "--store",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -36,12 +37,13 @@ STORIES = {
     metavar="PATH",
     help="The local store; default: `store.db` in the user's data folder.",
 )
-def demo(only: str | None, store: Path | None) -> None:
+def demo(only: str | None, styles: bool, store: Path | None) -> None:
     """Watch scripted agents being governed.
 
     Each installed framework runs a real agent with a scripted model: tool calls are allowed,
     denied, asked about, rewritten, redacted and recovered. Nothing leaves this machine, and no
-    tool does anything. Exits with 1 if a denied call ran after all.
+    tool does anything. Exits with 1 if a denied call ran after all, or with --styles if one way to
+    write a hook tells another story than the others.
     """
     chosen = [name for name in STORIES if only in (None, name)]
     installed = [name for name in chosen if importlib.util.find_spec(STORIES[name][0])]
@@ -51,12 +53,25 @@ def demo(only: str | None, store: Path | None) -> None:
     if not installed:
         click.echo("error: none of the frameworks is installed", err=True)
         raise click.exceptions.Exit(ExitCode.NO)
-    with tempfile.TemporaryDirectory(prefix="otelhooks-demo-") as folder:
-        findings = _run_all(installed, store, Path(folder))
+    if styles:
+        findings = _show_styles(installed)
+    else:
+        with tempfile.TemporaryDirectory(prefix="otelhooks-demo-") as folder:
+            findings = _run_all(installed, store, Path(folder))
     if findings:
         for finding in findings:
             click.echo(f"error: {finding}", err=True)
         raise click.exceptions.Exit(ExitCode.NO)
+
+
+def _show_styles(names: list[str]) -> list[str]:
+    from otelhooks.cli.demo_styles import show
+
+    logging.disable(logging.CRITICAL)
+    try:
+        return [finding for name in names for finding in show(name)]
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:

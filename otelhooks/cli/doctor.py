@@ -12,7 +12,7 @@ import click
 
 from otelhooks import __version__, instrumentation
 from otelhooks.cli import ExitCode
-from otelhooks.instrumentation import _patch
+from otelhooks.cli.policy import policy_option
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -36,15 +36,46 @@ class Proof(Protocol):
 @click.option(
     "--prove", is_flag=True, help="Run a scripted agent of each framework against a deny."
 )
-def doctor(as_json: bool, prove: bool) -> None:
+@click.option(
+    "--telemetry", is_flag=True, help="Only send a test verdict, and say how far it came."
+)
+@click.option(
+    "--trace-store",
+    envvar="OTELHOOKS_TRACE_STORE",
+    metavar="URL",
+    help="Jaeger's or Tempo's HTTP API, for --telemetry; default: $OTELHOOKS_TRACE_STORE.",
+)
+@click.option(
+    "--collector-metrics",
+    envvar="OTELHOOKS_COLLECTOR_METRICS",
+    metavar="URL",
+    help="The collector's own metrics, for --telemetry; default: $OTELHOOKS_COLLECTOR_METRICS.",
+)
+@policy_option
+def doctor(
+    as_json: bool,
+    prove: bool,
+    telemetry: bool,
+    trace_store: str | None,
+    collector_metrics: str | None,
+    policies: tuple[str, ...],
+) -> None:
     """Show which frameworks are guarded.
 
     Imports every supported framework that is installed here, patches it as `instrument()` with a
     deny rule would, and shows version, supported range, state and seats; then the tools that
-    have a canonical name, and what no seat covers.
+    have a canonical name, and what no seat covers or only in part. With policies, hook files
+    whose event nothing here fires are listed as well.
 
-    Exit code 1: an installed framework is not guarded in full, or one could not be proved.
+    With --telemetry a deny in monitor mode, which no alert counts, is sent the way real verdicts
+    go: to the collector that OTEL_ variables name, and from there to the trace store.
+
+    Exit code 1: an installed framework is not guarded in full, one could not be proved, or the
+    test verdict did not arrive.
     """
+    if telemetry:
+        _follow_verdict(as_json, trace_store, collector_metrics)
+        return
     rows, failures = examine()
     proofs: Sequence[Proof] = ()
     if prove:
@@ -53,21 +84,60 @@ def doctor(as_json: bool, prove: bool) -> None:
         name: dict(instrumentation.adapter(name).canonical_tools)
         for name in instrumentation.ADAPTERS
     }
+    parts = [
+        (name, what, how)
+        for name in instrumentation.ADAPTERS
+        for what, how in instrumentation.adapter(name).in_part
+    ]
+    unfired = _unfired(policies)
     if as_json:
         report = _report(rows, failures, tools)
+        report["in_part"] = [
+            {"framework": name, "what": what, "how_far": how} for name, what, how in parts
+        ]
+        report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         if prove:
             report["proofs"] = [
                 {key: getattr(proof, key) for key in Proof.__annotations__} for proof in proofs
             ]
         click.echo(json.dumps(report, indent=2))
     else:
-        for line in [*_coverage(rows, failures), *_tools(tools), *_not_covered(rows)]:
+        for line in [
+            *_coverage(rows, failures),
+            *_tools(tools),
+            *_not_covered(rows),
+            *_in_part(parts),
+            *_not_fired(unfired),
+        ]:
             click.echo(line)
         if prove:
             for line in _proofs(proofs):
                 click.echo(line)
     is_guarded = all(_is_fine(row) for row in rows) and all(proof.proved for proof in proofs)
     if not is_guarded:
+        raise SystemExit(ExitCode.NO)
+
+
+def _follow_verdict(as_json: bool, trace_store: str | None, collector_metrics: str | None) -> None:
+    """Send a test verdict and show each hop, as soon as it is known."""
+    from otelhooks.config import load
+    from otelhooks.telemetry.probe import Hop, follow
+
+    hops: list[Hop] = []
+    for hop in follow(load(), trace_store, collector_metrics):
+        hops.append(hop)
+        if not as_json:
+            state = "ok" if hop.is_reached else "NOT REACHED"
+            first, *others = hop.detail.splitlines()
+            click.echo(f"{hop.name:<20}  {state:<11}  {first}")
+            for line in others:
+                click.echo(f"  {line}")
+    is_whole = all(hop.is_reached for hop in hops)
+    if as_json:
+        click.echo(json.dumps({"telemetry": [hop._asdict() for hop in hops]}, indent=2))
+    elif is_whole and trace_store is None:
+        click.echo("trace store           not asked    give its address with --trace-store")
+    if not is_whole:
         raise SystemExit(ExitCode.NO)
 
 
@@ -81,7 +151,7 @@ def examine() -> tuple[tuple[Coverage, ...], dict[str, str]]:
     with _quiet():
         try:
             instrumentation.install(strict=True)
-            for name in _patch.modules():
+            for name in instrumentation.modules():
                 try:
                     importlib.import_module(name)
                 except Exception as error:
@@ -155,6 +225,28 @@ def _not_covered(rows: tuple[Coverage, ...]) -> Iterator[str]:
     yield "\nNot covered"
     table = [(f"  {row.framework}", what, why) for row in rows for what, why in row.not_covered]
     yield from _columns(table) if table else ["  nothing known"]
+
+
+def _in_part(parts: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    yield "\nIn part (events of hook files, and rules)"
+    table = [(f"  {name}", what, how) for name, what, how in parts]
+    yield from _columns(table) if table else ["  nothing known"]
+
+
+def _unfired(policies: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return hook files of policies whose event nothing here fires: name and event."""
+    if not policies:
+        return ()
+    from otelhooks.policy.tools.subject import Subject
+
+    files = Subject.open(policies).policies.files
+    return () if files is None else files.unfired
+
+
+def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if unfired:
+        yield "\nHook files that never run (nothing here fires their event)"
+        yield from _columns([(f"  {name}", event) for name, event in unfired])
 
 
 def _proofs(proofs: Sequence[Proof]) -> Iterator[str]:

@@ -1,9 +1,14 @@
 """Policies: rules about tool calls, and the engine that evaluates them.
 
 Rules are built with `allow`, `deny`, `ask_user`, `veto` and `hide`, or come as presets. They are
-given to ``otelhooks.instrument(policies=[...])``, or made a hook of with `enforce`.
+given to ``otelhooks.instrument(policies=[...])``, or made a hook of with `enforce`. `RateLimit`,
+`Budget` and `label` stand beside rules: they remember what has happened before. So does
+`AbstractPolicy`, for policies that are code.
 """
 
+from typing import TYPE_CHECKING
+
+from otelhooks._late import late_names
 from otelhooks.policy.builders import (
     allow,
     allow_mcp,
@@ -18,31 +23,42 @@ from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.hook import PolicyHook, enforce
 from otelhooks.policy.presets import (
     allow_all,
-    auto,
     confirm_run_command,
     deny_all,
     safe_defaults,
 )
 from otelhooks.policy.rules import (
     AskUserHandler,
-    AutoPolicy,
     Decision,
     Policy,
     Predicate,
     Rule,
     flatten_policies,
 )
-from otelhooks.policy.workspace import PATH_ARGUMENTS, workspace_only
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.compat.tool_bound import AbstractPolicy
+    from otelhooks.hooks.compat.tool_policies import MaxRecipientsPolicy, RejectToolPolicy
+    from otelhooks.policy.auto_policy import AutoPolicy, auto
+    from otelhooks.policy.labels import Label, label
+    from otelhooks.policy.quotas import Budget, RateLimit
+    from otelhooks.policy.workspace import PATH_ARGUMENTS, workspace_only
 
 __all__ = [
     "PATH_ARGUMENTS",
+    "AbstractPolicy",
     "AskUserHandler",
     "AutoPolicy",
+    "Budget",
     "Decision",
+    "Label",
+    "MaxRecipientsPolicy",
     "Policy",
     "PolicyHook",
     "PolicySet",
     "Predicate",
+    "RateLimit",
+    "RejectToolPolicy",
     "Rule",
     "allow",
     "allow_all",
@@ -57,7 +73,21 @@ __all__ = [
     "enforce",
     "flatten_policies",
     "hide",
+    "label",
     "safe_defaults",
     "veto",
     "workspace_only",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "otelhooks.hooks.compat.tool_bound": "AbstractPolicy",
+            "otelhooks.hooks.compat.tool_policies": "MaxRecipientsPolicy RejectToolPolicy",
+            "otelhooks.policy.auto_policy": "AutoPolicy auto",
+            "otelhooks.policy.labels": "Label label",
+            "otelhooks.policy.quotas": "Budget RateLimit",
+            "otelhooks.policy.workspace": "PATH_ARGUMENTS workspace_only",
+        },
+    )

@@ -14,7 +14,7 @@ from otelhooks.errors import ConfigError
 
 __all__ = ["BoundHandler", "bind_handler"]
 
-BoundHandler = Callable[[types.ToolCall, str], Any]
+BoundHandler = Callable[["types.ToolCall", str], Any]
 """A handler as a function of call and reason; its answer may be awaitable."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast, overload
 
 from otelhooks import types
@@ -28,11 +28,9 @@ __all__ = [
 ]
 
 
-def _build(
-    decision: Decision, tool: str | types.BaseMcpServerConfig, mcp_tools: Any, **fields: Any
-) -> Any:
+def _build(decision: Decision, tool: Any, mcp_tools: Any, **fields: Any) -> Any:
     """Return one rule for a tool name, a list of rules for a server."""
-    if not isinstance(tool, types.BaseMcpServerConfig):
+    if isinstance(tool, str) or not isinstance(tool, types.BaseMcpServerConfig):
         if mcp_tools is not None:
             raise ConfigError("mcp_tools cannot be specified when tool is a string.")
         return Policy(tool, decision, **fields)
@@ -68,6 +66,7 @@ def allow(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy: ...
 
 
@@ -83,6 +82,7 @@ def allow(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> list[Policy]: ...
 
 
@@ -97,6 +97,7 @@ def allow(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy | list[Policy]:
     """Let calls run.
 
@@ -110,6 +111,8 @@ def allow(
         severity: For alerts.
         mode: ``monitor`` records and does not enforce; None takes the mode of the set.
         agent: Glob on the branch of agents that the rule is for; None for every agent.
+        when_labels: One of these labels must be in force, see `label`; None for any. Rules that do
+            not allow hold as well where nobody has seen the conversation's history.
 
     Returns:
         One rule, or for a server a list of them.
@@ -132,6 +135,7 @@ def allow(
         severity=severity,
         mode=mode,
         agent=agent,
+        when_labels=when_labels,
     )
 
 
@@ -147,6 +151,7 @@ def deny(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy: ...
 
 
@@ -162,6 +167,7 @@ def deny(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> list[Policy]: ...
 
 
@@ -176,6 +182,7 @@ def deny(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls; parameters, return value and errors as for `allow`.
 
@@ -189,6 +196,7 @@ def deny(
         severity: As for `allow`.
         mode: As for `allow`.
         agent: As for `allow`.
+        when_labels: As for `allow`.
 
     Example:
         >>> deny("run_command", when=lambda args: "rm -rf" in args["CommandLine"]).label
@@ -205,6 +213,7 @@ def deny(
         severity=severity,
         mode=mode,
         agent=agent,
+        when_labels=when_labels,
     )
 
 
@@ -221,6 +230,7 @@ def ask_user(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy: ...
 
 
@@ -237,6 +247,7 @@ def ask_user(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> list[Policy]: ...
 
 
@@ -252,6 +263,7 @@ def ask_user(
     severity: Severity | None = None,
     mode: Mode | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy | list[Policy]:
     """Ask a human before calls run; parameters, return value and errors as for `allow`.
 
@@ -267,6 +279,7 @@ def ask_user(
         severity: As for `allow`.
         mode: As for `allow`.
         agent: As for `allow`.
+        when_labels: As for `allow`.
 
     Example:
         >>> ask_user("run_command", lambda call: call.args["CommandLine"] == "ls").decision
@@ -288,6 +301,7 @@ def ask_user(
         severity=severity,
         mode=mode,
         agent=agent,
+        when_labels=when_labels,
     )
 
 
@@ -307,6 +321,7 @@ def veto(
     id: str | None = None,
     severity: Severity | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy: ...
 
 
@@ -321,6 +336,7 @@ def veto(
     id: str | None = None,
     severity: Severity | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> list[Policy]: ...
 
 
@@ -334,6 +350,7 @@ def veto(
     id: str | None = None,
     severity: Severity | None = None,
     agent: str | None = None,
+    when_labels: str | Collection[str] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls before any other rule is looked at, in any mode, whoever approves.
 
@@ -346,6 +363,7 @@ def veto(
         id: As for `allow`.
         severity: As for `allow`.
         agent: As for `allow`.
+        when_labels: As for `allow`.
     """
     return _build(
         Decision.DENY,
@@ -357,6 +375,7 @@ def veto(
         id=id,
         severity=severity,
         agent=agent,
+        when_labels=when_labels,
         veto=True,
     )
 

@@ -19,10 +19,20 @@ from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
 from otelhooks.policy import fingerprints
 from otelhooks.policy.index import Index, ServerList
-from otelhooks.policy.rules import Decision, Mode, Policy, Rule, content, flatten_policies, rule_id
+from otelhooks.policy.rules import (
+    Decision,
+    Mode,
+    Policy,
+    Rule,
+    RuleSource,
+    content,
+    flatten_policies,
+    rule_id,
+)
 
 __all__ = ["PolicySet", "failure"]
 
@@ -95,6 +105,8 @@ class PolicySet:
         default: What holds where no rule matches.
         mode: For rules that have none of their own; ``monitor`` records and does not enforce.
         source: Policy id of these rules: a file's stem, or ``code``.
+        sources: More rules, loaded after these, each with the id and version of its source.
+        default_source: Policy id of the one of them that says the default; `source` if None.
         channel: Whether an approval channel answers for ask rules without a handler.
 
     Attributes:
@@ -102,7 +114,7 @@ class PolicySet:
         version: Content hash, 12 hexadecimal digits.
         can_deny: Whether some call can be denied or held up.
         can_hide: Whether some tool's definition is kept from the model.
-        needs_context: Whether rules read the operation's context. None does so far.
+        needs_context: Whether rules read the operation's context: its labels.
 
     Raises:
         ConfigError: A rule cannot be understood, or has nobody to ask.
@@ -116,8 +128,6 @@ class PolicySet:
         "Denied by policy 'run_command'."
     """
 
-    needs_context = False
-
     def __init__(
         self,
         rules: Sequence[Policy | Sequence[Policy]] = (),
@@ -126,6 +136,8 @@ class PolicySet:
         default: Default = "allow",
         mode: Mode = "enforce",
         source: str = "code",
+        sources: Sequence[RuleSource] = (),
+        default_source: str | None = None,
         channel: bool = False,
     ) -> None:
         if default not in get_args(Default):
@@ -136,9 +148,12 @@ class PolicySet:
         self.mode: Mode = mode
         self.mcp_servers: tuple[types.BaseMcpServerConfig, ...] = tuple(mcp_servers or ())
         self._channel = channel
-        self._source = source
+        self._source = default_source or source
         self._said: set[tuple[str, ...]] = set()
-        self._load([(policy, source) for policy in flatten_policies(rules)])
+        self._versions = {each.policy_id: each.version for each in sources}
+        entries = [(policy, source) for policy in flatten_policies(rules)]
+        entries += [(policy, each.policy_id) for each in sources for policy in each.rules]
+        self._load(entries)
 
     def _load(self, entries: list[tuple[Policy, str]]) -> None:
         for policy, _ in entries:
@@ -154,8 +169,10 @@ class PolicySet:
         self._entries = entries
         contents: dict[str, list[str]] = {}
         for policy, source in entries:
-            contents.setdefault(source, []).append(content(policy))
+            if source not in self._versions:
+                contents.setdefault(source, []).append(content(policy))
         versions = {s: fingerprints.digest(*texts, length=12) for s, texts in contents.items()}
+        versions |= self._versions
         ids: dict[tuple[str, str], int] = {}
         rules: list[Rule] = []
         for order, (policy, source) in enumerate(entries):
@@ -174,11 +191,13 @@ class PolicySet:
         self.version: str = fingerprints.digest(*settings, *pairs, length=12)
         self._fallback: tuple[Rule, ...] = ()
         if self.default == "deny":
-            self._fallback = (_default_deny(self._source, self.mode, len(rules)),)
+            version = self._versions.get(self._source, "")
+            self._fallback = (_default_deny(self._source, version, self.mode, len(rules)),)
         self._index = Index(self.rules, servers)
         everything = (*self.rules, *self._fallback, *(s.rule for s in servers if s.is_limiting))
         self.can_deny: bool = any(rule.can_deny for rule in everything)
         self.can_hide: bool = any(rule.hide for rule in everything)
+        self.needs_context: bool = any(rule.labels is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
         for config in self.mcp_servers:
@@ -221,9 +240,22 @@ class PolicySet:
         new = PolicySet.__new__(PolicySet)
         new.default, new.mode = self.default, self.mode
         new.mcp_servers, new._channel, new._source = self.mcp_servers, self._channel, self._source
-        new._said = self._said
+        new._said, new._versions = self._said, self._versions
         new._load(entries)
         return new
+
+    def settled(self, call: Call) -> Ruling | None:
+        """Return the ruling about a call where it depends on nothing but the tool; None else."""
+        key = (
+            call.name,
+            call.server,
+            call.claimed_server,
+            call.server_says,
+            call.canonical,
+            call.kind,
+        )
+        plan = self._plans.get(key)
+        return plan.settled if plan is not None else None
 
     def evaluate(
         self, call: Call, context: Any = None, *, asked: bool = False
@@ -235,7 +267,7 @@ class PolicySet:
 
         Args:
             call: With its final arguments; predicates see a copy of them.
-            context: The operation's; no rule reads it.
+            context: The operation's; rules read its labels. Without one they are unknown.
             asked: A human has approved: ask rules that match allow, denies still deny.
 
         Returns:
@@ -258,6 +290,8 @@ class PolicySet:
         view: Any = None
         for rule in plan.rules:
             if rule.fits_branch is not None and not rule.fits_branch(call.branch):
+                continue
+            if rule.labels is not None and rule.labels.isdisjoint(_labels(context)):
                 continue
             test = rule.test
             if test is not None:
@@ -304,12 +338,12 @@ class PolicySet:
         Args:
             tool: A call of it; the arguments do not matter.
         """
-        for rule in self._candidates(tool):
+        for rule in self.candidates(tool):
             if rule.fits_branch is not None and not rule.fits_branch(tool.branch):
                 continue
             if rule.monitored and rule.decision != ALLOW:
                 continue
-            if rule.test is None:
+            if rule.test is None and rule.labels is None:
                 return rule if rule.hide else None
             if rule.decision != DENY:
                 return None
@@ -342,7 +376,12 @@ class PolicySet:
                 )
         return found
 
-    def _candidates(self, call: Call) -> tuple[Rule, ...]:
+    def candidates(self, call: Call) -> tuple[Rule, ...]:
+        """Return the rules that can match a tool, in the order in which they are tried.
+
+        Args:
+            call: Of the tool; the arguments and the agent do not matter.
+        """
         return (*self._index.candidates(call), *self._fallback)
 
     def _plan(self, key: tuple[Any, ...]) -> _Plan:
@@ -360,7 +399,7 @@ class PolicySet:
         if not local and name not in canonical:
             self.check_tool(name, server or says or "(unnamed)")
         todays_name = types.normalize_builtin_tool_name(name) if local else name
-        plan = _Plan(self._candidates(call), str(todays_name))
+        plan = _Plan(self.candidates(call), str(todays_name))
         with self._lock:
             while len(self._plans) >= _TOOLS_KEPT:
                 del self._plans[next(iter(self._plans))]
@@ -379,10 +418,18 @@ class PolicySet:
             )
 
 
-def _default_deny(source: str, mode: Mode, order: int) -> Rule:
+def _default_deny(source: str, version: str, mode: Mode, order: int) -> Rule:
     """Return the rule that stands for ``default="deny"``."""
     policy = Policy("*", Decision.DENY, name="default", id="default")
-    return Rule(policy, order=order, source=source, version="", mode=mode, id="default")
+    return Rule(policy, order=order, source=source, version=version, mode=mode, id="default")
+
+
+def _labels(context: Any) -> frozenset[str]:
+    """Return the labels in force; where there is no context, nobody knows them."""
+    return _NO_CONTEXT if context is None else context.labels
+
+
+_NO_CONTEXT = frozenset((UNKNOWN,))
 
 
 def _wait(awaitable: Any) -> Run:

@@ -11,12 +11,13 @@ import inspect
 import types as python_types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-
-import pydantic
+from typing import TYPE_CHECKING, Any
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pydantic
 
 __all__ = ["AllOf", "Test", "read"]
 
@@ -92,11 +93,17 @@ def read(when: Callable[..., Any], label: str) -> Test:
             hint="let it take one parameter, or none",
         ) from error
     annotation = _annotation(when, parameters[0], label)
+    if not _is_model(annotation):
+        return Test(when, False)
     if issubclass(annotation, types.ToolCall):
         return Test(when, True)
-    if issubclass(annotation, pydantic.BaseModel):
-        return Test(_of_model(when, annotation), False)
-    return Test(when, False)
+    return Test(_of_model(when, annotation), False)
+
+
+def _is_model(annotation: type[Any]) -> bool:
+    import pydantic  # imported here: most programs have no predicate that asks for a model
+
+    return issubclass(annotation, pydantic.BaseModel)
 
 
 def _of_nothing(when: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -145,7 +152,7 @@ def _annotation(when: Callable[..., Any], parameter: inspect.Parameter, label: s
     classes = _classes(parameter.annotation, resolve) - {type(None)}
     if len(classes) == 1:
         return classes.pop()
-    if any(issubclass(each, pydantic.BaseModel) for each in classes):
+    if any(_is_model(each) for each in classes):
         raise ConfigError(
             f"rule `{label}`: `when` takes one of several: {parameter.annotation}",
             hint="annotate it with one model, `ToolCall` or a dict",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from otelhooks import types
 from otelhooks.policy.builders import allow, ask_user, deny
-from otelhooks.policy.rules import AskUserHandler, AutoPolicy, Policy
+from otelhooks.policy.rules import AskUserHandler, Policy
 
-__all__ = ["allow_all", "auto", "confirm_run_command", "deny_all", "safe_defaults"]
+__all__ = ["allow_all", "confirm_run_command", "deny_all", "safe_defaults"]
 
 _ALL = "*"
 
@@ -40,16 +40,3 @@ def safe_defaults(handler: AskUserHandler | None) -> list[Policy]:
     """
     reading = [*types.BuiltinTools.read_only(), *types.BuiltinTools.deprecated()]
     return [*(allow(tool.value) for tool in reading), ask_user(_ALL, handler=handler)]
-
-
-def auto(
-    *, name: str = "auto", handler: AskUserHandler | None = None, model: str | None = None
-) -> AutoPolicy:
-    """Refuse what no safety assessor has cleared, or ask for it; see `AutoPolicy`.
-
-    Args:
-        name: What messages call the rule.
-        handler: As for `ask_user`.
-        model: Kept for google-antigravity's harness.
-    """
-    return AutoPolicy(name=name, ask_user=handler, model=model)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, cast, get_args
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from typing_extensions import Self
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
+from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy import fingerprints, predicates
 from otelhooks.policy.asking import BoundHandler, bind_handler
@@ -18,12 +20,12 @@ from otelhooks.policy.selectors import Selector, glob_matcher
 
 __all__ = [
     "AskUserHandler",
-    "AutoPolicy",
     "Decision",
     "Mode",
     "Policy",
     "Predicate",
     "Rule",
+    "RuleSource",
     "Severity",
     "flatten_policies",
 ]
@@ -44,6 +46,7 @@ class Decision(enum.Enum):
     ASK_USER = "ASK_USER"
 
 
+_LABEL = re.compile(r"[\w.:/-]{1,64}", re.ASCII)
 _WORDS = {Decision.APPROVE: ALLOW, Decision.DENY: DENY, Decision.ASK_USER: ASK}
 _RANK = {DENY: 0, ASK: 1, ALLOW: 2}
 
@@ -65,6 +68,9 @@ class Policy:
         agent: Glob on the branch of agents, such as ``orchestrator/*``; None for every agent.
         veto: A deny that comes before every other rule, in any mode.
         hide: A deny that also takes the tool's definition out of model calls.
+        when_labels: One of these labels must be in force; None for any; see
+            `otelhooks.policy.label`.
+        place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:
         ConfigError: Something it says is not understood.
@@ -82,6 +88,8 @@ class Policy:
     agent: str | None = None
     veto: bool = False
     hide: bool = False
+    when_labels: Collection[str] | None = None
+    place: str = dataclasses.field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         tool: Any = self.tool
@@ -111,6 +119,9 @@ class Policy:
             )
         if self.agent is not None:
             glob_matcher(self.agent)
+        if self.when_labels is not None:
+            labels = read_labels(f"rule `{self.label}`: when_labels", self.when_labels)
+            object.__setattr__(self, "when_labels", labels)
 
     def _check(self, field: str, value: object, known: Sequence[object]) -> None:
         if value not in known:
@@ -144,34 +155,18 @@ class Policy:
         return dataclasses.replace(self, when=when)
 
 
-@dataclasses.dataclass(frozen=True)
-class AutoPolicy(Policy):
-    """A rule for every tool that a safety assessor would have to clear.
-
-    No assessor runs in this process, and what nobody assessed is not allowed: the rule denies every
-    call that no more specific rule allows, or asks, with a handler.
+class RuleSource(NamedTuple):
+    """Rules that are one policy in telemetry, such as those of a file.
 
     Attributes:
-        model: Model that google-antigravity's harness assesses with; not used here.
+        policy_id: A file's stem.
+        version: Content hash of it.
+        rules: In order; may be none, so that a set's version tells of the source.
     """
 
-    tool: str = dataclasses.field(default="*", init=False, repr=False)
-    decision: Decision = dataclasses.field(default=Decision.DENY, init=False, repr=False)
-    when: Predicate | None = dataclasses.field(default=None, init=False, repr=False)
-    reason: str = dataclasses.field(default="", init=False, repr=False)
-    name: str = "auto"
-    ask_user: AskUserHandler | None = None
-    model: str | None = None
-
-    def __post_init__(self) -> None:
-        asks = self.ask_user is not None
-        object.__setattr__(self, "decision", Decision.ASK_USER if asks else Decision.DENY)
-        super().__post_init__()
-
-    @property
-    def auto(self) -> bool:
-        """Whether a safety assessor is meant to decide: yes."""
-        return True
+    policy_id: str
+    version: str
+    rules: tuple[Policy, ...] = ()
 
 
 class Rule:
@@ -188,9 +183,11 @@ class Rule:
     Attributes:
         decision: ``allow``, ``deny`` or ``ask``.
         level: 0 to 8: exact deny, ask, allow; pattern deny, ...; a veto is -1.
+        enforced: Denies in any mode of the set and of the process.
         monitored: Recorded, not enforced.
         test: The predicate as a function of the argument dict, or of the call.
         wants_call: Which of the two.
+        labels: One of which must be in force; None for any.
         fits_branch: Whether the rule is for an agent; None for every one.
         handler: Who is asked, as the user gave it.
         ask: The handler as a function of call and reason.
@@ -202,11 +199,13 @@ class Rule:
     __slots__ = (
         "ask",
         "decision",
+        "enforced",
         "fits_branch",
         "handler",
         "hide",
         "id",
         "label",
+        "labels",
         "level",
         "monitored",
         "order",
@@ -217,7 +216,6 @@ class Rule:
         "selector",
         "severity",
         "test",
-        "veto",
         "wants_call",
     )
 
@@ -233,7 +231,7 @@ class Rule:
         self.reason: str = policy.reason
         self.severity: str | None = policy.severity
         self.selector: Selector = policy.selector
-        self.veto: bool = policy.veto
+        self.enforced: bool = policy.veto or policy.mode == "enforce"
         self.hide: bool = policy.hide
         self.decision: str = _WORDS[policy.decision]
         self.level: int = (
@@ -243,6 +241,11 @@ class Rule:
         self.fits_branch: Callable[[str], object] | None = (
             None if policy.agent is None else glob_matcher(policy.agent)
         )
+        self.labels: frozenset[str] | None = None
+        if policy.when_labels is not None:
+            # A rule that allows must not find in a history that nobody saw what it wants to see.
+            strict = () if self.decision == ALLOW else (UNKNOWN,)
+            self.labels = frozenset((*policy.when_labels, *strict))
         self.test: Callable[[Any], Any] | None = None
         self.wants_call: bool = False
         if policy.when is not None:
@@ -260,7 +263,7 @@ class Rule:
     @property
     def is_conditional(self) -> bool:
         """Whether it depends on the call if the rule applies to a tool that it names."""
-        return self.test is not None or self.fits_branch is not None
+        return self.test is not None or self.fits_branch is not None or self.labels is not None
 
     def __repr__(self) -> str:
         return f"Rule({self.policy_id}/{self.id}: {self.decision} {self.policy.tool})"
@@ -274,18 +277,45 @@ def rule_id(policy: Policy) -> str:
     when = fingerprints.describe(policy.when, code=False)
     agent = policy.agent or ""
     kind = f"{policy.veto}{policy.hide}"
-    digest = fingerprints.digest(policy.tool, word, policy.name, agent, kind, when, length=8)
+    labels = () if policy.when_labels is None else (repr(policy.when_labels),)
+    digest = fingerprints.digest(
+        policy.tool, word, policy.name, agent, kind, when, *labels, length=8
+    )
     return f"{'veto' if policy.veto else word}_{policy.label}_{digest}"
 
 
 def content(policy: Policy) -> str:
     """Return all that a policy says, as one text for the version of its source."""
     plain = {**policy.__dict__, "decision": policy.decision.value, "_selector": None}
-    plain.pop("when", None)
-    plain.pop("ask_user", None)
+    for field in ("when", "ask_user", "place"):
+        plain.pop(field, None)
     functions = (policy.when, policy.ask_user)
     described = (fingerprints.describe(each, code=True) for each in functions)
     return " ".join((repr(plain), *described))
+
+
+def read_labels(what: str, given: Any) -> tuple[str, ...]:
+    """Return labels in order, each once.
+
+    Args:
+        what: Where they stand, for the error message.
+        given: One, or a collection of them.
+
+    Raises:
+        ConfigError: There is none, or one is no label.
+    """
+    labels: tuple[Any, ...] = (given,)
+    if not isinstance(given, str):
+        labels = tuple(cast("Collection[Any]", given)) if isinstance(given, Collection) else ()
+    if not labels:
+        raise ConfigError(f"{what}: no label is given: {given!r}", hint="name one or several")
+    for label in labels:
+        if not isinstance(label, str) or not _LABEL.fullmatch(label):
+            raise ConfigError(
+                f"{what}: `{label!r}` is no label",
+                hint="use letters, digits and `_ . : / -`, at most 64 of them",
+            )
+    return tuple(sorted(set(labels)))
 
 
 def flatten_policies(policies: Sequence[Policy | Sequence[Policy]]) -> list[Policy]:

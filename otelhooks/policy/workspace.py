@@ -1,7 +1,6 @@
 """`workspace_only`: file tools stay inside the directories of the workspace.
 
-A path is inside if every way in which a tool may read it leads there: as it stands, without blanks
-around it, with variables expanded, with percent signs decoded, with backslashes as separators.
+A path is inside if every way in which a tool may read it leads there (`otelhooks.policy.paths`).
 Symbolic links and ``..`` are resolved first; what cannot be resolved is outside.
 
 What this cannot stop: a link that is made between the decision and the tool's own access, hard
@@ -13,84 +12,28 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import unicodedata
-import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
-
-import pydantic
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.policy.builders import deny
+from otelhooks.policy.paths import (
+    BASES,
+    PATH_ARGUMENTS,
+    PATHS,
+    Folder,
+    leaves,
+    path_values,
+    places,
+    real_path,
+)
 from otelhooks.policy.rules import Policy
 
 __all__ = ["PATH_ARGUMENTS", "WORKSPACE_ONLY_POLICY_NAME", "workspace_only"]
 
 WORKSPACE_ONLY_POLICY_NAME = "workspace_only"
 
-BASE_ARGUMENTS = (
-    "base_dir",
-    "base_directory",
-    "base_path",
-    "cwd",
-    "dir",
-    "directory",
-    "directory_path",
-    "folder",
-    "root",
-    "root_dir",
-    "root_path",
-    "search_directory",
-    "search_path",
-    "work_dir",
-    "working_dir",
-    "working_directory",
-)
-"""Arguments that other, relative paths of the same call may be relative to."""
-
-PATH_ARGUMENTS = (
-    *BASE_ARGUMENTS,
-    "absolute_path",
-    "dest",
-    "destination",
-    "destination_path",
-    "dst",
-    "file",
-    "file_name",
-    "file_path",
-    "files",
-    "from_path",
-    "input_file",
-    "input_path",
-    "new_path",
-    "notebook_path",
-    "old_path",
-    "output_file",
-    "output_path",
-    "path",
-    "path_name",
-    "paths",
-    "source",
-    "source_path",
-    "src",
-    "target",
-    "target_file",
-    "target_path",
-    "to_path",
-)
-"""Arguments that are paths, at any depth; ``AbsolutePath`` and ``absolute-path`` are the same."""
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
-
-
-_PATHS = frozenset(map(_plain, PATH_ARGUMENTS))
-_BASES = frozenset(map(_plain, BASE_ARGUMENTS))
-_URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]+://")
-_FILE_URL = re.compile(r"\s*file:(?://(?P<host>[^/?#]*))?(?P<path>.*)", re.IGNORECASE | re.DOTALL)
-_DRIVE = re.compile(r"\s*[A-Za-z]:(?:[\\/]|$)")
 _MAY_LEAD_ELSEWHERE = re.compile(r"^\s*(?:[~/\\]|[A-Za-z][A-Za-z0-9+.-]*:)|[$%]|(?:^|[\\/])\s*\.\.")
 
 
@@ -120,7 +63,7 @@ def workspace_only(
     """
     if isinstance(dirs, (str, bytes, os.PathLike)):
         raise ConfigError("workspace_only takes a list of directories", hint=f"write [{dirs!r}]")
-    workspaces = tuple(_Workspace.of(directory) for directory in dirs)
+    workspaces = tuple(Folder.of(directory) for directory in dirs)
     canonical = [tool.value for tool in types.BuiltinTools.file_tools()]
     arguments = {tool: _names(tool, given) for tool, given in (tools or {}).items()}
     return [
@@ -144,46 +87,6 @@ def _names(tool: str, given: Any) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Workspace:
-    """One directory.
-
-    Attributes:
-        path: Without links.
-        folds_case: Whether its file system takes ``A`` and ``a`` for the same.
-    """
-
-    path: str
-    folds_case: bool
-
-    @classmethod
-    def of(cls, directory: str | os.PathLike[str]) -> _Workspace:
-        text: Any = os.fspath(directory)
-        if not isinstance(text, str) or not text.strip() or "\0" in text:
-            raise ConfigError(f"`{directory!r}` is no directory", hint="give a path as text")
-        path = os.path.realpath(os.path.expanduser(text))
-        return cls(path, _folds_case(path))
-
-    def contains(self, path: str) -> bool:
-        """Say whether a path without links lies in the directory, or is it."""
-        mine = self.path.rstrip(os.sep)
-        if self.folds_case:
-            mine, path = _fold(mine), _fold(path)
-        return path == mine or path.startswith(mine + os.sep) or path == self.path
-
-
-def _fold(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
-
-
-def _folds_case(path: str) -> bool:
-    other = path.swapcase()
-    try:
-        return other != path and os.path.samefile(path, other)
-    except OSError:  # one of the two does not exist
-        return os.path.normcase("A") == "a"
-
-
-@dataclasses.dataclass(frozen=True)
 class Outside:
     """Predicate: some path of the call leads out of the workspace.
 
@@ -193,24 +96,24 @@ class Outside:
         published: Whether `PATH_ARGUMENTS` are looked at.
     """
 
-    workspaces: tuple[_Workspace, ...]
+    workspaces: tuple[Folder, ...]
     arguments: tuple[str, ...] = ()
     published: bool = True
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Say whether a path of the call is outside; whatever cannot be resolved is."""
-        bases = list(_values(call.args, _BASES))
+        bases = list(path_values(call.args, BASES))
         checked = bases if self.published else []
-        paths = [v for name in self.arguments for v in _leaves(call.args.get(name))]
+        paths = [v for name in self.arguments for v in leaves(call.args.get(name))]
         if self.published:
-            paths += _values(call.args, _PATHS - _BASES)
+            paths += path_values(call.args, PATHS - BASES)
         if call.canonical_path is not None:
             checked = list(filter(_may_lead_elsewhere, checked))
             paths = [call.canonical_path, *filter(_may_lead_elsewhere, paths)]
         if not paths and not checked:
             return False
         try:
-            real = [_real(place) for place in _places(paths, checked, bases)]
+            real = [real_path(place) for place in places(paths, checked, bases)]
         except (OSError, ValueError, TypeError):  # cannot be resolved
             return True
         return not all(any(w.contains(path) for w in self.workspaces) for path in real)
@@ -219,110 +122,3 @@ class Outside:
 def _may_lead_elsewhere(value: Any) -> bool:
     """Say whether an argument can name something else than the canonical path beside it."""
     return not isinstance(value, str) or _MAY_LEAD_ELSEWHERE.search(value) is not None
-
-
-def _items(value: Any) -> Iterable[tuple[str, Any]] | None:
-    """Return what a container of named values holds; None for anything else."""
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[Any, Any]", value)
-        return [(str(key), item) for key, item in mapping.items()]
-    if isinstance(value, pydantic.BaseModel):
-        return {**value.__dict__, **(value.__pydantic_extra__ or {})}.items()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]
-    return None
-
-
-def _values(container: Any, names: frozenset[str]) -> Iterator[Any]:
-    """Yield the values of arguments with one of the names, at any depth."""
-    items = _items(container)
-    if items is not None:
-        for name, value in items:
-            yield from _leaves(value) if _plain(name) in names else _values(value, names)
-    elif isinstance(container, (list, tuple, set, frozenset)):
-        for value in cast("Iterable[Any]", container):
-            yield from _values(value, names)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what a path argument holds: one value, or those of lists and records."""
-    items = _items(value)
-    if items is not None:
-        for _, item in items:
-            yield from _leaves(item)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for item in cast("Iterable[Any]", value):
-            yield from _leaves(item)
-    elif value is not None:
-        yield value
-
-
-def _spellings(value: Any) -> set[str]:
-    """Return a path in each form in which a tool may read it.
-
-    Raises:
-        TypeError: It is no path, such as the number of an open file.
-        ValueError: It leads to no place of the local file system.
-    """
-    text = os.fsdecode(value)
-    url = _FILE_URL.fullmatch(text)
-    if url is not None:
-        if (url["host"] or "localhost").lower() != "localhost":
-            raise ValueError("a file of another host")
-        whole = url["path"]
-        if ".." in urllib.parse.unquote(whole):
-            raise ValueError("a URL that climbs")  # where to depends on who reads it
-        found = {urllib.parse.unquote(p) for p in (whole, re.split("[?#]", whole, maxsplit=1)[0])}
-    elif _URL.match(text) or (os.name != "nt" and _DRIVE.match(text)):
-        raise ValueError("a place of another kind")
-    else:
-        found = {text, urllib.parse.unquote(text)}
-    found |= {path.strip() for path in found}
-    found |= {os.path.expandvars(path) for path in found}
-    found |= {path.replace("\\", "/") for path in found}
-    return {_home(path) for path in found}
-
-
-def _home(path: str) -> str:
-    expanded = os.path.expanduser(path)
-    if expanded.startswith("~"):
-        raise ValueError("the directory of a user who is not known")
-    return expanded
-
-
-def _places(paths: Iterable[Any], checked: Iterable[Any], bases: Iterable[Any]) -> Iterator[str]:
-    """Yield the places that paths can stand for.
-
-    A relative path is meant relative to a directory of the same call, if it has one; the working
-    directory of the process then counts only if there is something, since a tool may not know the
-    argument that the model gave it.
-
-    Args:
-        paths: Relative to `bases`, which may be relative to one another.
-        checked: Those of `bases` that are to be looked at themselves.
-        bases: Directories of the call.
-    """
-    here = os.getcwd()
-    directories = [text for base in bases for text in _spellings(base)]
-    anchors = [text for text in directories if os.path.isabs(text)] or [here]
-    starts = [os.path.join(a, text) for a in anchors for text in directories] or anchors
-    for values, own in ((checked, anchors), (paths, starts)):
-        for text in (text for value in values for text in _spellings(value)):
-            yield from (os.path.join(start, text) for start in own)
-            if os.path.lexists(os.path.join(here, text)):
-                yield os.path.join(here, text)
-
-
-def _real(path: str) -> str:
-    """Return a path without links and ``..``.
-
-    Raises:
-        OSError: It cannot be resolved: a loop, or no access.
-        ValueError: It has a NUL byte.
-    """
-    real = os.path.realpath(path)
-    try:
-        os.stat(real)
-    except (FileNotFoundError, NotADirectoryError):
-        pass  # a file that is to be created
-    return real

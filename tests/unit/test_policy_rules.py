@@ -51,6 +51,8 @@ class TestBuilders:
             "mode": "monitor",
             "agent": "a/*",
             "veto": False,
+            "when_labels": None,
+            "place": "",
             "hide": False,
         }
 

@@ -1,0 +1,439 @@
+"""``otelhooks policy``: write, check, test, understand and change policies."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from otelhooks.cli import ExitCode
+from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from otelhooks.policy.tools.sources import Source
+    from otelhooks.policy.tools.subject import Subject
+
+
+class _Policy(click.types.StringParamType):
+    """A policy's name; a variable has several, with commas between them."""
+
+    envvar_list_splitter = ","
+
+
+_VARIABLE = "OTELHOOKS_POLICIES"
+
+_policies = click.argument(
+    "policies", nargs=-1, type=_Policy(), envvar=_VARIABLE, metavar="[POLICY]..."
+)
+policy_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=_Policy(),
+    envvar=_VARIABLE,
+    metavar="POLICY",
+    help="A file, a folder, a pack or module:attribute; may be repeated."
+    " Default: $OTELHOOKS_POLICIES.",
+)
+_servers = click.option(
+    "--mcp-servers",
+    "servers",
+    envvar="OTELHOOKS_MCP_SERVERS",
+    default="",
+    metavar="MODULE:ATTRIBUTE",
+    help="Configurations of MCP servers, whose lists of tools count. Default:"
+    " $OTELHOOKS_MCP_SERVERS.",
+)
+_traces = click.argument("traces", default="", metavar="[TRACES]")
+_since = click.option(
+    "--since",
+    metavar="DURATION",
+    help="Only calls of the last 90m, 24h or 7d; of a server 24h, else all.",
+)
+_limit = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1_000,
+    show_default=True,
+    help="Of a server, at most so many traces.",
+)
+_headers = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Sent to a server with every request, such as a token; may be repeated.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group()
+def policy() -> None:
+    """Write, check, test, understand and change policies.
+
+    POLICY is a file, a folder, a pack such as `governed`, or module:attribute; where none is
+    named, those of $OTELHOOKS_POLICIES. No command puts a policy in force, asks anybody, runs a
+    tool or counts for a limit.
+    """
+
+
+@policy.command("check")
+@_policies
+@click.option(
+    "--require",
+    metavar="KEYS",
+    default="",
+    help="What every hook file and rule must say, such as priority,description,severity; `audit`:"
+    " every tool call and result is audited.",
+)
+@click.option(
+    "--store",
+    "with_store",
+    is_flag=True,
+    help="Take the tools of MCP servers from the calls in the local store.",
+)
+@_servers
+@_json
+def check_command(
+    policies: tuple[str, ...], require: str, with_store: bool, servers: str, as_json: bool
+) -> None:
+    """Find rules and hooks that never decide or never match.
+
+    Also those that contradict one another, and files that do not load. Exit code 0: nothing
+    found, or warnings only; 1: something is wrong; 2: a file cannot be loaded.
+    """
+    from otelhooks.policy.tools import check, hook_lint
+
+    subject = _open(policies)
+    calls = _source("", None, 1).calls() if with_store else ()
+    keys = tuple(word.strip() for word in require.split(",") if word.strip())
+    findings = [
+        *check.lint_rules(subject.table(), check.KnownTools(_configured(servers), calls)),
+        *hook_lint.lint_hooks(subject),
+        *hook_lint.missing(subject, keys),
+    ]
+    if as_json:
+        _print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            click.echo(_clean(str(finding)))
+    errors = sum(finding.severity == "error" for finding in findings)
+    counts = f"{len(subject.table().rules)} rules, {len(subject.hooks)} hooks"
+    said = f"{errors} errors, {len(findings) - errors} warnings"
+    click.echo(f"{counts}: {said}", err=True)
+    sys.exit(ExitCode.NO if errors else ExitCode.OK)
+
+
+@policy.command("test")
+@_policies
+@click.option(
+    "--cases",
+    "files",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A file of cases; default: those in `cases` beside each policy. May be repeated.",
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the results to this file, as JUnit XML.",
+)
+@click.option("--verbose", "-v", is_flag=True, help="Name the green cases as well.")
+def test_command(
+    policies: tuple[str, ...], files: tuple[Path, ...], junit: Path | None, verbose: bool
+) -> None:
+    """Run the cases of policies.
+
+    A case is a call or an event, the verdict it must get, and who must decide. Exit code 0: all
+    green; 1: some are red; 2: a file cannot be used, or there are no cases.
+    """
+    from otelhooks.cli import policy_words
+    from otelhooks.policy.tools import trials
+
+    results = list(trials.run(_named(policies), files))
+    for result in results:
+        if result.is_red or verbose:
+            for line in policy_words.of_result(result):
+                click.echo(_clean(line))
+    if junit is not None:
+        try:
+            junit.write_text(trials.junit(results), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"`{junit}` cannot be written: {error.strerror or error}") from error
+    red = sum(result.is_red for result in results)
+    click.echo(f"{len(results)} cases: {len(results) - red} green, {red} red", err=True)
+    sys.exit(ExitCode.NO if red else ExitCode.OK)
+
+
+@policy.command("explain")
+@click.argument("call", nargs=-1, required=True, metavar="CALL")
+@policy_option
+@click.option("--server", help="Name the application gave to the tool's MCP server.")
+@click.option("--agent", help="Agent that calls, or the path of agents: lead/researcher.")
+@click.option("--labels", metavar="LABELS", help="Labels in force, with commas.")
+@_servers
+@_json
+def explain_command(
+    call: tuple[str, ...],
+    policies: tuple[str, ...],
+    servers: str,
+    server: str | None,
+    agent: str | None,
+    labels: str | None,
+    as_json: bool,
+) -> None:
+    """Say what policies say about one call, and why.
+
+    CALL is a tool and its arguments, `run_command CommandLine="rm -rf /"`, or one JSON object
+    with `tool` and `args`.
+
+    Exit code 0: it may run, or is asked about; 1: it is denied.
+    """
+    from otelhooks.cli import policy_words
+    from otelhooks.policy.tools.explain import explain, read_call_text
+
+    given = [word for word in (labels or "").split(",") if word]
+    found, in_force = read_call_text(
+        call,
+        server=server,
+        agent=None if agent is None else agent.rpartition("/")[2],
+        branch=agent,
+        labels=given or None,
+    )
+    policy = _open(policies).dry_run(_configured(servers), guarded=True)
+    explanation = explain(policy, found, in_force)
+    if as_json:
+        _print_json(policy_words.explanation_as_data(explanation))
+    else:
+        for line in policy_words.of_explanation(explanation):
+            click.echo(_clean(line))
+    sys.exit(ExitCode.NO if explanation.judgement.decision == "deny" else ExitCode.OK)
+
+
+@policy.command("replay")
+@_traces
+@policy_option
+@_since
+@_limit
+@_headers
+@_servers
+@click.option("--all", "show_all", is_flag=True, help="List every changed call, not ten a tool.")
+@_json
+def replay_command(
+    traces: str,
+    policies: tuple[str, ...],
+    since: str | None,
+    limit: int,
+    headers: tuple[str, ...],
+    servers: str,
+    show_all: bool,
+    as_json: bool,
+) -> None:
+    """Judge recorded tool calls by other policies: what would change?
+
+    TRACES is a store, a file of OTLP JSON, jaeger+http://HOST:16686 or tempo+http://HOST:3200;
+    default: the local store.
+
+    Exit code 0: nothing would change; 1: something would; 2: a source or policy cannot be used.
+    """
+    from otelhooks.cli import policy_words
+    from otelhooks.policy.tools.replay import replay
+
+    subject = _open(policies)
+    source = _source(traces, since, limit, headers)
+    result = replay(source.calls(), subject.dry_run(_configured(servers)))
+    if not result.calls:
+        raise ConfigError("no tool calls there", hint="run the program under otelhooks first")
+    if as_json:
+        _print_json(policy_words.replay_as_data(result, source))
+    else:
+        for line in policy_words.of_replay(result, source, show_all=show_all):
+            click.echo(_clean(line))
+    sys.exit(ExitCode.NO if result.changes else ExitCode.OK)
+
+
+@policy.command("diff")
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@_json
+def diff_command(old: str, new: str, as_json: bool) -> None:
+    """Show rules and hooks that were added, removed or changed.
+
+    Exit code 0: nothing differs; 1: something does.
+    """
+    from otelhooks.cli import policy_words
+    from otelhooks.policy.tools.diff import diff
+
+    notes = diff(_open((old,)), _open((new,)))
+    if as_json:
+        _print_json(policy_words.diff_as_data(notes))
+    else:
+        for line in policy_words.of_diff(notes):
+            click.echo(_clean(line))
+        if not notes:
+            click.echo("nothing differs", err=True)
+    sys.exit(ExitCode.NO if notes else ExitCode.OK)
+
+
+@policy.command("learn")
+@_traces
+@_since
+@_limit
+@_headers
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the draft to this new file, and its cases to the folder `cases` beside it.",
+)
+def learn_command(
+    traces: str, since: str | None, limit: int, headers: tuple[str, ...], output: Path | None
+) -> None:
+    """Draft a policy from recorded tool calls.
+
+    What worked is allowed, the rest denied. TRACES as for `replay`. Tools that were asked about
+    are asked about again; those that were denied, or never worked, are left out.
+    """
+    from otelhooks.policy.tools.learn import learn
+    from otelhooks.policy.tools.scaffold import write_new
+
+    draft = learn(_source(traces, since, limit, headers).calls())
+    if output is None:
+        click.echo(draft.policy(), nl=False)
+        return
+    cases = output.parent / "cases" / f"{output.stem}.yaml"
+    for path in write_new({output: draft.policy(), cases: draft.suite()}):
+        click.echo(f"wrote {path}", err=True)
+    click.echo(f"hint: read it, then run `otelhooks policy test {output}`", err=True)
+
+
+@policy.command("new")
+@click.argument("name")
+@click.option("--yaml", "is_yaml", is_flag=True, help="Rules in YAML instead of a hook file.")
+@click.option("--event", default="tool.pre", show_default=True, help="Event of the hook file.")
+@click.option(
+    "--dir",
+    "folder",
+    default=".",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write to.",
+)
+def new_command(name: str, is_yaml: bool, event: str, folder: Path) -> None:
+    """Write a new policy and its first case.
+
+    A hook file, or rules in YAML, to be filled in. Exit code 2: there is such a file already,
+    or the event is not known.
+    """
+    from otelhooks.policy.tools.scaffold import new_policy, write_new
+
+    for path in write_new(new_policy(name, folder, is_yaml=is_yaml, event=event)):
+        click.echo(f"wrote {path}", err=True)
+
+
+@policy.command("schema")
+@click.option("--markdown", is_flag=True, help="The reference of the file formats, for people.")
+def schema_command(markdown: bool) -> None:
+    """Print the JSON Schema of YAML policies.
+
+    For editors, and for continuous integration.
+    """
+    from otelhooks.policy.files import schema
+
+    if markdown:
+        click.echo(schema.markdown(), nl=False)
+    else:
+        click.echo(json.dumps(schema.json_schema(), indent=2))
+
+
+@policy.command("export")
+@_policies
+@click.option(
+    "--leave-out",
+    is_flag=True,
+    help="Name rules that YAML cannot say in a comment, instead of stopping.",
+)
+def export_command(policies: tuple[str, ...], leave_out: bool) -> None:
+    """Print the rules that are loaded as one YAML policy.
+
+    Hook files stay files of their own. Exit code 2: there are rules that YAML cannot say, such
+    as conditions in Python.
+    """
+    from otelhooks.policy.files.export import export
+
+    subject = _open(policies)
+    click.echo(export(subject.table(), subject.gates, leave_out=leave_out), nl=False)
+
+
+# -- what commands share ------------------------------------------------------------------------
+
+
+def _named(policies: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the policies that are meant.
+
+    Raises: ConfigError: None are named.
+    """
+    named = tuple(name.strip() for name in policies if name.strip())
+    if not named:
+        raise ConfigError(
+            "no policy is named",
+            hint="name a file, a folder, a pack such as `governed` or module:attribute, or set"
+            f" {_VARIABLE}",
+        )
+    return named
+
+
+def _open(policies: tuple[str, ...]) -> Subject:
+    from otelhooks.policy.tools.subject import Subject
+
+    return Subject.open(_named(policies))
+
+
+def _configured(servers: str) -> tuple[Any, ...]:
+    """Return the configurations of MCP servers that a text names."""
+    from otelhooks.config_values import objects
+
+    return objects(servers, "--mcp-servers")
+
+
+def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] = ()) -> Source:
+    from otelhooks.policy.tools.sources import open_source
+
+    pairs = [header.partition("=") for header in headers]
+    if not all(name and sign for name, sign, _ in pairs):
+        raise ConfigError("a header is no NAME=VALUE", hint="write --header X-Scope-OrgID=team")
+    return open_source(
+        traces or os.environ.get("OTELHOOKS_STORE", ""),
+        since_ns=None if since is None else time.time_ns() - _nanoseconds(since),
+        limit=limit,
+        headers={name: value for name, _, value in pairs},
+    )
+
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def _nanoseconds(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if found is None:
+        raise ConfigError(f"`{text}` is no duration", hint="write 90m, 24h or 7d")
+    return int(found[1]) * _UNITS_S[found[2]] * 10**9
+
+
+def _clean(line: str) -> str:
+    """Return a line as a terminal may have it; files below this folder as they lie in it."""
+    from otelhooks.store.terminal import clean
+
+    here = f"{Path.cwd()}{os.sep}"
+    return "\n".join(map(clean, line.replace(here, "").split("\n")))
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, default=str))

@@ -1,0 +1,269 @@
+"""What ``otelhooks policy`` prints, line by line; nothing here decides or prints."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.policy.tools.explain import Explanation, level_name
+from otelhooks.policy.tools.trials import Result, shown
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.registry import Registration
+    from otelhooks.policy.tools.diff import Note
+    from otelhooks.policy.tools.replay import Change, Replay
+    from otelhooks.policy.tools.sources import Source
+
+_LISTED = 10
+"""Calls that are listed of each tool."""
+
+_CAPTURE = (
+    "hint: capture arguments with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, or"
+    ' instrument(capture_content="SPAN_ONLY")'
+)
+
+
+def columns(table: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]:
+    """Yield rows with their cells below one another."""
+    if table:
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            yield (indent + "  ".join(cells)).rstrip()
+
+
+# -- test ---------------------------------------------------------------------------------------
+
+
+def of_result(result: Result) -> Iterator[str]:
+    """Yield a case in one line, and below it what differs."""
+    case = result.case
+    yield f"{'RED  ' if result.is_red else 'green'}  {case.path}:{case.line}  {case.name}"
+    if not result.is_red:
+        return
+    rows = [
+        (
+            difference.what,
+            f"expected {shown(difference.expected)}",
+            f"seen {shown(difference.seen)}",
+        )
+        for difference in result.differences
+    ]
+    yield from columns(rows, "       ")
+    if case.call is not None:
+        yield f"       call  {case.call.name} {json.dumps(case.call.args, default=str)}"
+    else:
+        yield f"       event  {case.event} {json.dumps(case.payload, default=str)}"
+
+
+# -- explain --------------------------------------------------------------------------------------
+
+
+def of_explanation(explanation: Explanation) -> Iterator[str]:
+    """Yield the verdict, who decided, and every rule that was tried."""
+    judged = explanation.judgement
+    verdict, call = judged.verdict, judged.call
+    name = f"{call.server}/{call.name}" if call.server else call.name
+    yield f"{judged.decision}  {name}"
+    deciding = next((t for t in explanation.tried if t.outcome == "decides"), None)
+    rows: list[tuple[str, str]] = []
+    if verdict.rule_id:
+        rows.append(("rule", f"{verdict.policy_id}/{verdict.rule_id}"))
+    else:
+        rows.append(("rule", "none: nothing objects"))
+    if deciding is not None:
+        rows.append(("level", level_name(deciding.rule)))
+        if deciding.rule.policy.place:
+            rows.append(("place", deciding.rule.policy.place))
+    if verdict.told:
+        rows.append(("told", verdict.told))
+    elif verdict.reason:
+        rows.append(("why", verdict.reason))
+    if verdict.error is not None:
+        rows.append(("error", repr(verdict.error)))
+    rows += [("observed", f"{s.decision} by {s.policy_id}/{s.rule_id}") for s in verdict.observed]
+    rows.append(("args", json.dumps(judged.given, default=str)))
+    if call.args != judged.given:
+        rows.append(("become", json.dumps(call.args, default=str)))
+    if call.branch:
+        rows.append(("agent", call.branch))
+    if explanation.labels:
+        rows.append(("labels", ", ".join(explanation.labels)))
+    yield from columns(rows)
+    if judged.hooks:
+        yield ""
+        yield "hooks that ran, in order"
+        yield from columns([(str(h.priority), h.rule_id, _when(h)) for h in judged.hooks])
+    if explanation.tried:
+        yield ""
+        yield "rules for this tool, in the order in which they are tried"
+        yield from columns(
+            [
+                (
+                    level_name(tried.rule),
+                    f"{tried.rule.policy_id}/{tried.rule.id}",
+                    tried.outcome,
+                    f"when {tried.when} -> {tried.value or 'not tested'}" if tried.when else "",
+                )
+                for tried in explanation.tried
+            ]
+        )
+
+
+def _when(hook: Registration) -> str:
+    guard = getattr(hook.hook, "guard", None)
+    when = None if guard is None else guard.said.when
+    return "" if when is None else f"if {when.value.strip()}"
+
+
+def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
+    """Return the same for JSON."""
+    judged = explanation.judgement
+    verdict, call = judged.verdict, judged.call
+    return {
+        "decision": judged.decision,
+        "policy": verdict.policy_id or None,
+        "rule": verdict.rule_id or None,
+        "message": verdict.told or None,
+        "error": repr(verdict.error) if verdict.error is not None else None,
+        "tool": call.name,
+        "server": call.server,
+        "branch": call.branch,
+        "labels": list(explanation.labels),
+        "args": judged.given,
+        "args_after": call.args,
+        "hooks": [hook.rule_id for hook in judged.hooks],
+        "observed": [
+            {"decision": s.decision, "policy": s.policy_id, "rule": s.rule_id}
+            for s in verdict.observed
+        ],
+        "tried": [
+            {
+                "policy": tried.rule.policy_id,
+                "rule": tried.rule.id,
+                "level": level_name(tried.rule),
+                "outcome": tried.outcome,
+                "when": tried.when or None,
+                "value": tried.value or None,
+            }
+            for tried in explanation.tried
+        ],
+    }
+
+
+# -- replay ---------------------------------------------------------------------------------------
+
+
+def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str]:
+    """Yield what would change by rule, by tool and by call, and what cannot be said."""
+    many = len(result.changes)
+    yield f"{many} of {result.judged} judged calls would come out otherwise"
+    if many:
+        yield ""
+        yield "by rule"
+        yield from columns(_counted(result.by_rule()))
+        yield ""
+        yield "by tool"
+        yield from columns(_counted(result.by_tool()))
+        yield ""
+        yield "calls"
+        yield from _calls(result.changes, source, show_all)
+    if result.gaps:
+        yield ""
+        yield f"{sum(result.gaps.values())} of {result.calls} calls cannot be judged"
+        yield from columns([(str(count), gap) for gap, count in result.gaps.most_common()])
+        tools = [f"{tool} ({count})" for tool, count in result.gap_tools.most_common(_LISTED)]
+        yield f"  tools: {', '.join(tools)}"
+        yield _CAPTURE
+    if result.unnamed:
+        yield ""
+        yield (
+            f"{result.unnamed} calls are of MCP servers whose name is not on the span: denies and"
+            " asks of every server apply to them, allows of none"
+        )
+
+
+def _counted(counts: Counter[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    return [(str(count), name, words) for (name, words), count in counts.most_common()]
+
+
+def _calls(changes: Sequence[Change], source: Source, show_all: bool) -> Iterator[str]:
+    listed: Counter[str] = Counter()
+    for change in changes:
+        recorded = change.recorded
+        listed[recorded.name] += 1
+        if not show_all and listed[recorded.name] > _LISTED:
+            continue
+        args = "" if recorded.args is None else f" {json.dumps(recorded.args, default=str)}"
+        yield f"  {change.words}  {recorded.name}{args[:200]}"
+        yield f"    {change.rule}; span {recorded.span_id}; {source.link(recorded.trace_id)}"
+    for name, count in listed.items():
+        if not show_all and count > _LISTED:
+            yield f"  ... and {count - _LISTED} more calls of {name}: see --all"
+
+
+def replay_as_data(result: Replay, source: Source) -> dict[str, Any]:
+    """Return the same for JSON, with every call."""
+    return {
+        "calls": result.calls,
+        "judged": result.judged,
+        "changes": [
+            {
+                "tool": change.recorded.name,
+                "args": change.recorded.args,
+                "before": change.before,
+                "after": change.after,
+                "rule": change.rule,
+                "trace_id": change.recorded.trace_id,
+                "span_id": change.recorded.span_id,
+                "link": source.link(change.recorded.trace_id),
+            }
+            for change in result.changes
+        ],
+        "not_judged": dict(result.gaps),
+        "unnamed_servers": result.unnamed,
+    }
+
+
+# -- diff -----------------------------------------------------------------------------------------
+
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def of_diff(notes: Sequence[Note]) -> Iterator[str]:
+    """Yield each rule and hook that differs, and how."""
+    for note in notes:
+        entry = note.entry
+        yield f"{_SIGNS[note.change]} {entry.kind} {entry.name}"
+        fields = note.fields or {key: ("", value) for key, value in entry.fields.items()}
+        for key, (before, after) in fields.items():
+            if note.change == "changed":
+                yield from _block(f"    {key}: ", "- ", before)
+                yield from _block(f"    {key}: ", "+ ", after)
+            elif after:
+                yield from _block(f"    {key}: ", "", after)
+
+
+def _block(head: str, sign: str, text: str) -> Iterator[str]:
+    """Yield a text, the lines after the first below its beginning."""
+    lines = text.splitlines() or ["(none)"]
+    yield f"{head}{sign}{lines[0]}"
+    yield from (f"{' ' * len(head)}{sign}{line}" for line in lines[1:])
+
+
+def diff_as_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
+    """Return the same for JSON."""
+    return [
+        {
+            "change": note.change,
+            "kind": note.entry.kind,
+            "name": note.entry.name,
+            "fields": {key: list(pair) for key, pair in note.fields.items()}
+            if note.fields
+            else note.entry.fields,
+        }
+        for note in notes
+    ]

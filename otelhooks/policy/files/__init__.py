@@ -1,0 +1,148 @@
+"""Policy as files: YAML rules, and hooks in Markdown and Starlark.
+
+All or nothing: any error in any file is an `otelhooks.errors.PolicyFileError` with its place, and
+nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from otelhooks.hooks.base import Hook
+from otelhooks.hooks.gates import Gate
+from otelhooks.policy.files import front_matter
+from otelhooks.policy.files.chain import CustomHook, Dispatched, HookChain
+from otelhooks.policy.files.guard import Guard
+from otelhooks.policy.files.point_hooks import hook_objects
+from otelhooks.policy.files.rules import read_rules, strictest
+from otelhooks.policy.files.script_functions import functions
+from otelhooks.policy.files.source import Source, read_all, refuse_namesakes
+from otelhooks.policy.rules import Policy
+from otelhooks.policy.starlark import TIME_LIMIT_S
+
+__all__ = ["Dispatched", "HookChain", "Loaded", "Source", "load", "load_hooks"]
+
+Paths = Iterable[str | os.PathLike[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """What policy files say.
+
+    Attributes:
+        sources: The files, those that they include among them.
+        rules: Each rule with its file, in load order.
+        hooks: Limits, budgets and labels, then hook files as hook objects, low priority first.
+        default: ``allow`` or ``deny``; None where no file says.
+        default_source: The file that says so, where that is ``deny``.
+        mode: ``enforce`` or ``monitor``; None where no file says.
+        unfired: Hook files whose event nothing in this process fires by itself: their names, each
+            with its event.
+    """
+
+    sources: tuple[Source, ...]
+    rules: tuple[tuple[Policy, Source], ...]
+    hooks: tuple[Hook, ...]
+    default: str | None
+    mode: str | None
+    unfired: tuple[tuple[str, str], ...]
+    default_source: Source | None = None
+
+
+def load(
+    paths: Paths,
+    *,
+    http_allow: Collection[str] = (),
+    hook_tools: Collection[str] = (),
+    time_limit_s: float = TIME_LIMIT_S,
+    trusted: bool = False,
+) -> Loaded:
+    """Load policy files and the policy files of folders.
+
+    Args:
+        paths: Files and folders.
+        http_allow: Hosts that scripts may call.
+        hook_tools: Tools that scripts may call.
+        time_limit_s: Longest run of a script or expression, in seconds, without host functions.
+        trusted: Whether they came with the code, so that who may write them does not matter.
+
+    Raises:
+        PolicyFileError: One cannot be used.
+    """
+    given = read_all(paths, trusted=trusted)
+    rule_files = read_rules(given, trusted=trusted)
+    sources = tuple(dict.fromkeys((*given, *(file.source for file in rule_files))))
+    refuse_namesakes(sources)
+    default, mode = strictest(rule_files)
+    guards = _guards(given, http_allow, hook_tools, time_limit_s)
+    gates: list[Gate] = [gate for file in rule_files for gate in file.gates]
+    hooks = [hook for guard in guards for hook in _objects(guard)]
+    return Loaded(
+        sources=sources,
+        rules=tuple((rule, file.source) for file in rule_files for rule in file.rules),
+        hooks=(*gates, *hooks),
+        default=default,
+        mode=mode,
+        default_source=next((f.source for f in rule_files if f.default == "deny"), None),
+        unfired=tuple((g.name, g.said.event) for g in guards if not _objects(g)),
+    )
+
+
+def load_hooks(
+    paths: str | os.PathLike[str] | Paths,
+    *,
+    http_allow: Collection[str] = (),
+    hook_tools: Collection[str] = (),
+    time_limit_s: float = TIME_LIMIT_S,
+    trusted: bool = False,
+) -> HookChain:
+    """Load the hook files among policy files, to ask them by hand.
+
+    Args:
+        paths: One file or folder, or several.
+        http_allow: Hosts that scripts may call.
+        hook_tools: Tools that scripts may call.
+        time_limit_s: Longest run of a script or expression, in seconds, without host functions.
+        trusted: As for `load`.
+
+    Raises:
+        PolicyFileError: One cannot be used.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    sources = read_all(given, trusted=trusted)
+    return HookChain(_guards(sources, http_allow, hook_tools, time_limit_s))
+
+
+def _guards(
+    sources: Iterable[Source],
+    http_allow: Collection[str],
+    hook_tools: Collection[str],
+    time_limit_s: float,
+) -> list[Guard]:
+    """Compile hook files; low priority first, then by name."""
+    said = [front_matter.read(source) for source in sources if source.is_markdown]
+    said.sort(key=lambda each: (each.priority, each.name))
+    listed = [_listed(each) for each in said]
+    known = functions(lambda: listed, http_allow=http_allow, hook_tools=hook_tools)
+    return [Guard(each, known, time_limit_s) for each in said]
+
+
+def _listed(said: front_matter.FrontMatter) -> Mapping[str, Any]:
+    return {
+        "name": said.name,
+        "event": said.event,
+        "priority": said.priority,
+        "id": said.id or said.name,
+        "severity": said.severity,
+        "mode": said.mode,
+        "description": said.description,
+    }
+
+
+def _objects(guard: Guard) -> tuple[Hook, ...]:
+    if guard.said.event.startswith("custom."):
+        return (CustomHook(guard),)
+    return hook_objects(guard)

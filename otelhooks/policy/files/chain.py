@@ -1,0 +1,190 @@
+"""Hook files asked by hand: an event and its payload go in, what the hooks made of it comes out.
+
+The hooks are composed by the generators that the pipeline drives: where it asks again after a
+rewrite, so does this, and elsewhere each hook sees what the one before left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from otelhooks import types
+from otelhooks.hooks import base, points, results
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
+from otelhooks.hooks.drive import drive
+from otelhooks.hooks.registry import PointHooks, Registration
+from otelhooks.hooks.run_cache import run_state
+from otelhooks.hooks.verdict import Verdict
+from otelhooks.hooks.watch import Watch
+from otelhooks.policy.files import payloads
+from otelhooks.policy.files.events import check_event
+from otelhooks.policy.files.guard import Decision, Guard, HookFailed
+from otelhooks.policy.files.point_hooks import ScriptHook
+from otelhooks.policy.files.script_functions import ALLOW, BLOCK, MODIFY
+from otelhooks.policy.plain_values import plain
+
+__all__ = ["CustomHook", "Dispatched", "HookChain"]
+
+log: logging.Logger = logging.getLogger("otelhooks.policy")
+
+_ASKED_AGAIN = ("tool.pre", "delegation.pre", "custom.", "meta.")
+"""Events, or what they start with, whose hooks are asked again after a rewrite."""
+
+_GOES_ON = frozenset(("session.end", "agent.stop", "error"))
+"""Events that no effect follows: a hook that fails there is logged."""
+
+
+class Dispatched(NamedTuple):
+    """What hooks made of an event.
+
+    Attributes:
+        action: ``allow``, ``block`` or ``modify``.
+        payload: What was given, and what `modify` set.
+        reason: Of a block; names hook and cause.
+    """
+
+    action: str
+    payload: dict[str, Any]
+    reason: str
+
+
+class CustomHook(ScriptHook, base.CustomEventHook):
+    """A hook file for events of the application: it decides about the arguments of a `Call`."""
+
+    def run(self, context: HookContext, data: types.ToolCall) -> types.HookResult:  # type: ignore[override]
+        """Decide about the payload of an event; the call's name is the event's."""
+        event = str(data.name)
+        if not self.guard.subscribes_to(event):
+            return types.HookResult()
+        decision = _ask(self.guard, context, event, data.args)
+        if decision.action == BLOCK:
+            return types.HookResult(
+                allow=False, message=decision.reason, severity=decision.severity
+            )
+        return types.HookResult(modified_args=decision.changes or None)
+
+
+class _PassingHook(ScriptHook, base.TransformHook[Any, Any]):
+    """The same, where each hook gets what the one before left."""
+
+    POINT = "custom"
+
+    def __init__(self, guard: Guard, event: str) -> None:
+        super().__init__(guard)
+        self._event = event
+
+    def run(self, context: HookContext, data: Any) -> Any:  # type: ignore[override]
+        try:
+            decision = _ask(self.guard, context, self._event, data)
+        except HookFailed:
+            if self._event not in _GOES_ON:
+                raise
+            log.exception("hook `%s` failed", self.name)
+            return None
+        if decision.action == BLOCK:
+            return types.HookResult(allow=False, message=decision.reason)
+        return {**data, **decision.changes} if decision.changes else None
+
+
+def _ask(guard: Guard, context: HookContext, event: str, payload: dict[str, Any]) -> Decision:
+    """Ask a hook file about a payload; its changes hold what was given, where they keep it.
+
+    Raises:
+        HookFailed: It came to no decision.
+    """
+    try:
+        given = payloads.with_aliases(payload)
+        if event == "turn.end":
+            given.setdefault("logs", list(run_state(context).logs))
+        seen: dict[str, Any] = plain(given)
+        decision = guard.ask(context, event, seen)
+        changes = payloads.without_aliases(seen, decision.changes)
+    except (TypeError, ValueError) as error:
+        failed = HookFailed(guard.name, str(error))
+        failed.__cause__ = error
+    except HookFailed as error:
+        failed = error
+    else:
+        if decision.action != BLOCK or guard.said.mode != "monitor":
+            put = {
+                key: payloads.put_back(payload[key], seen[key], value) if key in payload else value
+                for key, value in changes.items()
+            }
+            return decision._replace(changes=put)
+        failed = HookFailed(guard.name, decision.reason)
+    if guard.said.mode != "monitor":
+        raise failed
+    log.info("observed: %s", failed)
+    return Decision(ALLOW, {})
+
+
+class HookChain:
+    """The hook files of some paths.
+
+    Args:
+        guards: In the order in which they run.
+
+    Attributes:
+        guards: The files, compiled.
+    """
+
+    def __init__(self, guards: Iterable[Guard]) -> None:
+        self.guards: tuple[Guard, ...] = tuple(guards)
+        self._session = SessionContext()
+        self._turn = TurnContext(self._session)
+
+    def dispatch(self, event: str, payload: Mapping[str, Any] | None = None) -> Dispatched:
+        """Ask the hooks about an event; a ``turn.start`` begins a run with a cache of its own.
+
+        Args:
+            event: Such as ``tool.pre``.
+            payload: Not changed.
+
+        Raises:
+            ConfigError: There is no such event.
+        """
+        name = check_event(event)
+        if name == "turn.start":
+            self._turn = TurnContext(self._session)
+        guards = [guard for guard in self.guards if guard.subscribes_to(name)]
+        context = OperationContext(self._turn)
+        given = dict(payload or {})
+        if name.startswith(_ASKED_AGAIN):
+            found = (Registration("custom", "decide", CustomHook(guard)) for guard in guards)
+            return decide(PointHooks(found), context, name, given, Watch())[1]
+        passing = (Registration("custom", "transform", _PassingHook(g, name)) for g in guards)
+        after, verdict = drive(
+            results.post_point(
+                "custom", PointHooks(passing), context, given, Watch(), lambda _, new: new
+            )
+        )
+        if verdict is not None and verdict.withheld:
+            return Dispatched(BLOCK, given, _reason(verdict))
+        return Dispatched(MODIFY if verdict is not None else ALLOW, after, "")
+
+
+def decide(
+    hooks: PointHooks,
+    context: HookContext,
+    event: str,
+    payload: dict[str, Any],
+    watch: Watch,
+    monitor: bool = False,
+) -> tuple[Verdict, Dispatched]:
+    """Ask the hooks of an event whose effect follows, as the pipeline asks those of a tool call."""
+    call = Call(event, payload)
+    verdict = drive(points.pre_tool_call(hooks, context, call, watch, (), monitor))
+    if not verdict.allowed:
+        return verdict, Dispatched(BLOCK, call.args, _reason(verdict))
+    return verdict, Dispatched(MODIFY if call.version else ALLOW, call.args, "")
+
+
+def _reason(verdict: Verdict) -> str:
+    if isinstance(verdict.error, HookFailed):
+        return str(verdict.error)
+    if verdict.reason.startswith("blocked by hook"):
+        return verdict.reason
+    return f'blocked by hook "{verdict.rule_id}": {verdict.reason}'

@@ -1,0 +1,195 @@
+"""The built-in guard: agents do not write the policy files that govern them.
+
+File tools that write are judged by the paths in their arguments. Of shell tools only the text of
+the command is known: one that names a policy file or a loaded folder is refused, whatever it would
+do there. A command that builds the name as it runs is not recognised; who lets agents run
+commands keeps policy files where the agent's user cannot write. The setting
+``allow_policy_writes`` switches the guard off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterable
+from typing import Any
+
+from otelhooks import types
+from otelhooks.policy import fingerprints
+from otelhooks.policy.builders import deny, veto
+from otelhooks.policy.files.source import SUFFIXES
+from otelhooks.policy.paths import BASES, PATHS, Folder, leaves, path_values, spellings
+from otelhooks.policy.rules import RuleSource
+
+__all__ = ["NAME", "POLICY_ID", "protect"]
+
+NAME = "policy_files_guard"
+POLICY_ID = "policy_files"
+"""What telemetry calls the source of the guard's rules."""
+
+REASON = "Policy files cannot be changed from here."
+
+_WRITERS = ("create_file", "edit_file", "kind:file_write")
+_SHELLS = ("run_command", "code_execution", "kind:shell")
+_WORDS = re.compile(r"[\s;|&<>()=\"'`,{}]+")
+_GLOB = re.compile(r"[*?\[]")
+_PLAIN = re.compile(r"[\w+@,.:=-]+", re.ASCII)
+
+
+def protect(paths: Iterable[str], *, monitor: bool) -> RuleSource:
+    """Return the rules that keep tools from writing policy files.
+
+    Vetoes, since an ``allow`` for a tool is not meant to reach its own rules; in monitor mode,
+    where nothing is enforced that files say, denies.
+
+    Args:
+        paths: Files and folders that were loaded.
+        monitor: Whether the set is in monitor mode.
+    """
+    protected = tuple(Folder.of(path) for path in dict.fromkeys(map(os.path.realpath, paths)))
+    build = deny if monitor else veto
+    rules = {
+        **dict.fromkeys(_WRITERS, WritesInto(protected)),
+        **dict.fromkeys(_SHELLS, Names(protected)),
+    }
+    built = tuple(
+        build(tool, when=when, name=NAME, id=f"{NAME}:{tool}", reason=REASON, severity="critical")
+        for tool, when in rules.items()
+    )
+    version = fingerprints.digest(*(folder.path for folder in protected), length=12)
+    return RuleSource(POLICY_ID, version, built)
+
+
+@dataclasses.dataclass(frozen=True)
+class WritesInto:
+    """Predicate: some path of the call leads to something protected, or to a folder around it.
+
+    Args:
+        protected: Files and folders.
+    """
+
+    protected: tuple[Folder, ...]
+
+    def __call__(self, call: types.ToolCall) -> bool:
+        """Say whether a path of the call leads there."""
+        look = _Look(path_values(call.args, BASES))
+        paths = list(path_values(call.args, PATHS - BASES))
+        if call.canonical_path is not None:
+            paths.append(call.canonical_path)
+        leads = [place for path in paths for place in look.places(path)]
+        return any(
+            folder.contains(lead) or Folder(lead, folder.folds_case).contains(folder.path)
+            for folder in self.protected
+            for lead in leads
+        ) or any(folder.contains(base) for folder in self.protected for base in look.bases)
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Predicate: a text of the call names something protected.
+
+    Args:
+        protected: Files and folders.
+    """
+
+    protected: tuple[Folder, ...]
+
+    def __call__(self, call: types.ToolCall) -> bool:
+        """Say whether a word of an argument leads there, or its text has the whole path."""
+        look = _Look(path_values(call.args, BASES))
+        if any(folder.contains(base) for folder in self.protected for base in look.bases):
+            return True
+        texts = (leaf for leaf in leaves(call.args) if isinstance(leaf, str))
+        return any(self._is_named(text, look) for text in texts)
+
+    def _is_named(self, text: str, look: _Look) -> bool:
+        if any(folder.path in text for folder in self.protected):
+            return True
+        for word in dict.fromkeys(_WORDS.split(text)):
+            is_glob = _GLOB.search(word) is not None
+            for place in look.places(word):
+                for folder in self.protected:
+                    if folder.contains(place) and _is_path(word, place):
+                        return True
+                    if is_glob and _fits(place, folder.path):
+                        return True
+        return False
+
+
+def _is_path(word: str, place: str) -> bool:
+    """Say whether a word in a protected working directory is a path, and not just any word."""
+    is_plain = _PLAIN.fullmatch(word) is not None
+    return not is_plain or place.lower().endswith(SUFFIXES) or os.path.lexists(place)
+
+
+class _Look:
+    """Where the paths of one call lead.
+
+    Attributes:
+        bases: Folders that the call names as what its other paths are relative to.
+    """
+
+    def __init__(self, bases: Iterable[Any]) -> None:
+        self._here = os.path.realpath(os.curdir)
+        self._real: dict[str, tuple[str, bool]] = {os.sep: (os.sep, True)}
+        self.bases: list[str] = []
+        self.bases = [place for base in bases for place in self.places(base)]
+
+    def places(self, value: Any) -> list[str]:
+        """Return where a path can lead, without links; nowhere if it is no path of this machine."""
+        if not value:
+            return []
+        texts: Iterable[str] = (value,)
+        if not isinstance(value, str) or not _PLAIN.fullmatch(value):
+            try:
+                texts = spellings(value)
+            except TypeError:  # such as the number of an open file
+                return []
+            except ValueError:
+                if isinstance(value, str) and value.lstrip().lower().startswith("file:"):
+                    raise
+                return []
+        starts = (self._here, *self.bases)
+        return [self._resolve(os.path.join(s, text))[0] for s in starts for text in texts]
+
+    def _resolve(self, path: str) -> tuple[str, bool]:
+        """Return a path without links and ``..``, and whether something is there.
+
+        Each folder is looked at once a call: commands may have thousands of words.
+        """
+        known = self._real.get(path)
+        if known is not None:
+            return known
+        parent, name = os.path.split(path)
+        if parent == path:  # two slashes are the root as well, as Linux and macOS read them
+            return (os.sep if path == os.sep * 2 else path), True
+        real, is_there = self._resolve(parent)
+        if name == os.pardir:
+            found = os.path.dirname(real), is_there
+        elif name in {"", os.curdir}:
+            found = real, is_there
+        else:
+            found = (
+                _entry(os.path.join(real, name)) if is_there else (os.path.join(real, name), False)
+            )
+        self._real[path] = found
+        return found
+
+
+def _entry(path: str) -> tuple[str, bool]:
+    """Return where an entry of a folder without links leads, and whether something is there."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return path, False
+    return (os.path.realpath(path), True) if stat.S_ISLNK(mode) else (path, True)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    """Say whether a shell's pattern can stand for a path, or for something in it."""
+    wanted = os.path.normpath(pattern).split(os.sep)
+    has = path.split(os.sep)
+    return len(wanted) >= len(has) and all(map(fnmatch.fnmatchcase, has, wanted))

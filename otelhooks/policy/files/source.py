@@ -1,0 +1,267 @@
+"""Policy files as they lie on disk: which ones, whether they may be trusted, and their text.
+
+Decision code: a file that cannot be read, or that somebody else could have written, is an error and
+never left out. What is left out of a folder is what no loader knows by its suffix, names that start
+with a dot, and folders in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from otelhooks import config
+from otelhooks.errors import PolicyFileError
+from otelhooks.policy import packs
+
+__all__ = [
+    "HIDDEN",
+    "MAX_BYTES",
+    "RESERVED",
+    "SUFFIXES",
+    "YAML",
+    "Source",
+    "find",
+    "read",
+    "read_all",
+    "refuse_namesakes",
+]
+
+log: logging.Logger = logging.getLogger("otelhooks.policy")
+
+MAX_BYTES = 1_048_576
+"""Size of the largest policy file that is read."""
+
+MARKDOWN = ".md"
+YAML = (".yaml", ".yml")
+SUFFIXES = (MARKDOWN, *YAML)
+"""What policy files end in; upper case counts as well."""
+
+RESERVED = ("code", "hook", "mcp_servers", "policy_files")
+"""What telemetry calls sources that are no files; no file may have such a name."""
+
+_SHIPPED = os.path.dirname(os.path.realpath(packs.__file__))
+HIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Line ends that reviewers do not see as such, marks that turn the direction of text around, and
+control characters: with them a file could say something else than it shows."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One policy file.
+
+    Attributes:
+        path: As the user named it, or folder and name.
+        text: Content, without byte order mark, lines ended by a line feed.
+        policy_id: File name without suffix; what telemetry calls the policy.
+        version: Content hash, 12 hexadecimal digits.
+    """
+
+    path: str
+    text: str
+    policy_id: str
+    version: str
+
+    @property
+    def is_markdown(self) -> bool:
+        """Whether it is a hook file; else it is YAML."""
+        return self.path.lower().endswith(MARKDOWN)
+
+
+def read_all(
+    paths: Iterable[str | os.PathLike[str]], *, trusted: bool = False
+) -> tuple[Source, ...]:
+    """Read files, and the policy files of folders in the order of their names.
+
+    A file that is named twice is read once.
+
+    Args:
+        paths: Files and folders.
+        trusted: Whether it does not matter who may write them; packs are trusted anyway.
+
+    Raises:
+        PolicyFileError: One cannot be used, or two have the same policy id.
+    """
+    sources: dict[str, Source] = {}
+    for path in find(paths, trusted=trusted):
+        real = os.path.realpath(path)
+        if real not in sources:
+            sources[real] = read(path, trusted=trusted)
+    refuse_namesakes(sources.values())
+    return tuple(sources.values())
+
+
+def refuse_namesakes(sources: Iterable[Source]) -> None:
+    """Refuse files that telemetry could not tell apart, from one another or from other sources.
+
+    Raises:
+        PolicyFileError: Two have the same policy id, or one has a reserved one.
+    """
+    places: dict[str, str] = {}
+    for source in sources:
+        if source.policy_id in RESERVED:
+            raise PolicyFileError(
+                source.path,
+                1,
+                1,
+                f"`{source.policy_id}` is what telemetry calls rules that are in no file",
+                hint="rename the file",
+            )
+        other = places.setdefault(source.policy_id, source.path)
+        if other != source.path:
+            raise PolicyFileError(
+                source.path,
+                1,
+                1,
+                f"`{other}` is called `{source.policy_id}` as well",
+                hint="rename one of them: the name is the policy's id in telemetry",
+            )
+
+
+def find(paths: Iterable[str | os.PathLike[str]], *, trusted: bool = False) -> list[str]:
+    """Return the policy files that files and folders stand for; see `read_all`."""
+    found: list[str] = []
+    for path in paths:
+        place: str = os.path.expanduser(os.fspath(path))
+        try:
+            is_folder = stat.S_ISDIR(os.stat(place).st_mode)
+            names = sorted(os.listdir(place)) if is_folder else []
+        except (OSError, ValueError) as error:
+            raise _unreadable(place, error) from error
+        if not is_folder:
+            if not place.lower().endswith(SUFFIXES):
+                raise PolicyFileError(
+                    place, 1, 1, "no policy file", hint=f"its name must end in {_words(SUFFIXES)}"
+                )
+            found.append(place)
+            continue
+        _refuse_foreign(place, place, os.stat(place), trusted)
+        files = [os.path.join(place, name) for name in names if _is_policy_file(place, name)]
+        if not files:
+            raise PolicyFileError(
+                place,
+                1,
+                1,
+                "the folder has no policy files",
+                hint=f"put files in it that end in {_words(SUFFIXES)}; folders in it are not read",
+            )
+        found += files
+    return found
+
+
+def _is_policy_file(folder: str, name: str) -> bool:
+    """Say whether a name in a folder is a policy file; a file that has gone meanwhile is one."""
+    known = name.lower().endswith(SUFFIXES) and not name.startswith(".")
+    if not known or os.path.isdir(os.path.join(folder, name)):
+        log.debug("%s: `%s` is no policy file", folder, name)
+        return False
+    return True
+
+
+def read(path: str, *, trusted: bool = False) -> Source:
+    """Read one file.
+
+    Args:
+        path: Of the file.
+        trusted: As for `read_all`.
+
+    Raises:
+        PolicyFileError: It cannot be read, is no ordinary file, is too large or no UTF-8, or could
+            have been written by somebody else.
+    """
+    data = _bytes(path, trusted)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        raise PolicyFileError(
+            path,
+            *_place(before, len(before)),
+            f"byte {error.start} (0x{data[error.start]:02x}) is no UTF-8",
+            hint="save the file as UTF-8",
+        ) from error
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    hidden = HIDDEN.search(text)
+    if hidden is not None:
+        raise PolicyFileError(
+            path,
+            *_place(text, hidden.start()),
+            f"a character that cannot be seen: U+{ord(hidden[0]):04X}",
+            hint="take it out: a policy must say what it shows",
+        )
+    version = hashlib.sha256(data).hexdigest()[:12]
+    return Source(path, text, Path(path).stem, version)
+
+
+def _place(text: str, index: int) -> tuple[int, int]:
+    return text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index)
+
+
+def _bytes(path: str, trusted: bool) -> bytes:
+    try:
+        # A pipe would block for ever without O_NONBLOCK.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        with open(descriptor, "rb") as file:
+            # What was opened is what is checked and read, whatever the name means by now.
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise PolicyFileError(path, 1, 1, "no ordinary file", hint="give a file or folder")
+            _refuse_foreign(path, path, status, trusted)
+            for folder in dict.fromkeys((os.path.dirname(path), _real_folder(path))):
+                _refuse_foreign(path, folder, os.stat(folder or os.curdir), trusted)
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, PolicyFileError):
+            raise
+        raise _unreadable(path, error) from error
+    if len(data) > MAX_BYTES:
+        raise PolicyFileError(
+            path,
+            1,
+            1,
+            f"the file is larger than {MAX_BYTES} bytes",
+            hint="split it into several files",
+        )
+    return data
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def _real_folder(path: str) -> str:
+    return os.path.dirname(os.path.realpath(path))
+
+
+def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool) -> None:
+    """Refuse a file or folder that somebody else than this user and root could have written."""
+    if trusted or not hasattr(os, "geteuid") or config.allows_unsafe_files():
+        return
+    if os.path.realpath(path).startswith(_SHIPPED + os.sep):
+        return  # who can write it can write this code as well
+    place = place or os.curdir
+    sticky_folder = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if status.st_mode & stat.S_IWOTH and not sticky_folder:
+        problem, remedy = f"every user may write `{place}`", f"run `chmod o-w {place}`"
+    elif status.st_uid not in {0, os.geteuid()}:
+        problem = f"`{place}` belongs to another user (uid {status.st_uid})"
+        remedy = "let root or the user that runs the agent own it"
+    else:
+        return
+    raise PolicyFileError(path, 1, 1, problem, hint=f"{remedy}, or set {config.UNSAFE_FILES}=1")
+
+
+def _unreadable(path: str, error: Exception) -> PolicyFileError:
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return PolicyFileError(
+        path, 1, 1, f"cannot be read: {why}", hint="give an existing policy file or folder"
+    )
+
+
+def _words(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)

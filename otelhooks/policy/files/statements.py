@@ -1,0 +1,228 @@
+"""What an entry of ``policies:`` may say: one table for the loader, the schema and the export."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.labels import Lasting
+from otelhooks.policy import builders, presets
+from otelhooks.policy.files.document import Node
+from otelhooks.policy.files.kinds import (
+    AMOUNT,
+    COUNT,
+    GLOB,
+    LINE,
+    PRICE,
+    TEXT,
+    TOOL,
+    Key,
+    Kind,
+    choice,
+    list_of,
+    map_of,
+    record,
+)
+from otelhooks.policy.files.when import WHEN
+from otelhooks.policy.labels import label
+from otelhooks.policy.quotas import Budget, OnError, Per, RateLimit, Unknown
+from otelhooks.policy.rules import Mode, Policy, Severity
+from otelhooks.policy.workspace import workspace_only
+
+__all__ = ["PRESETS", "STATEMENTS", "Statement"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """A word that an entry may start with, what stands after it, and which keys go with it.
+
+    Attributes:
+        word: Such as ``deny``.
+        kind: Of what stands after it.
+        about: One sentence, for the schema and for documentation.
+        options: Other keys of the entry.
+        build: Returns what the word's value and the options that are given stand for.
+    """
+
+    word: str
+    kind: Kind
+    about: str
+    options: tuple[Key, ...]
+    build: Callable[[Any, Mapping[str, Any]], Sequence[Policy | Gate]]
+
+    @functools.cached_property
+    def entry(self) -> Kind:
+        """The kind of an entry that starts with the word."""
+        return record(Key(self.word, self.kind, self.about, required=True), *self.options)
+
+    def read(self, node: Node) -> Sequence[Policy | Gate]:
+        """Return what an entry stands for.
+
+        Raises:
+            ConfigError: It cannot be understood.
+        """
+        options = self.entry.read(node, f"`{self.word}`")
+        return self.build(options.pop(self.word), options)
+
+
+_WHEN = Key("when", WHEN, "Starlark expression that must hold; `args` is the call's arguments.")
+_WHEN_LABELS = Key("when_labels", list_of(LINE), "One of these labels must be in force.")
+_AGENT = Key("agent", GLOB, "Glob on the branch of agents that the rule is for.")
+_ID = Key("id", LINE, "Stable name in telemetry; without it a hash of the rule.")
+_NAME = Key("name", LINE, "What messages call the rule.")
+_REASON = Key("reason", TEXT, "What the model is told, and people are asked with.")
+_SEVERITY = Key("severity", choice(*get_args(Severity)), "For alerts.")
+_MODE = Key("mode", choice(*get_args(Mode)), "`monitor` records what the rule says and goes on.")
+_RULE = (_WHEN, _WHEN_LABELS, _AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
+
+
+def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], list[Policy]]:
+    """Return what builds one rule for each tool of a list.
+
+    Where there are several, each one's id and name end in its tool, as those of the builders do.
+    """
+
+    def build(tools: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
+        own = ("id", "name") if len(tools) > 1 else ()
+        rules: list[Policy] = []
+        for tool in tools:
+            named = {key: f"{options[key]}_{tool}" for key in own if key in options}
+            rules.append(builder(tool, **{**options, **named}))
+        return rules
+
+    return build
+
+
+def _labels(tools: Sequence[str], options: Mapping[str, Any]) -> list[Gate]:
+    return [label(tool, **options) for tool in tools]
+
+
+def _limit(value: Mapping[str, Any], options: Mapping[str, Any]) -> list[Gate]:
+    return [RateLimit(**value, **options)]
+
+
+def _budget(value: Mapping[str, Any], options: Mapping[str, Any]) -> list[Gate]:
+    return [Budget(**value, **options)]
+
+
+def _workspace(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
+    return workspace_only(dirs, options.get("tools"))
+
+
+_TOOLS = list_of(TOOL)
+_PER = Key("per", choice(*get_args(Per)), "What is counted together; `session` if not given.")
+_STORAGE = Key("storage", LINE, "`memory`, or the address of a Redis for several processes.")
+_ON_ERROR = Key(
+    "on_error", choice(*get_args(OnError)), "What holds where the count cannot be reached."
+)
+_LIMIT = (_ID, _NAME, _REASON, _SEVERITY, _MODE)
+_PRICES = map_of(
+    record(
+        Key("input", PRICE, "US dollars per million input tokens.", required=True),
+        Key("output", PRICE, "US dollars per million output tokens.", required=True),
+        Key("cache_read", PRICE, "The same for tokens read from a cache."),
+        Key("cache_write", PRICE, "The same for tokens written to a cache."),
+    ),
+    GLOB,
+)
+STATEMENTS = {
+    statement.word: statement
+    for statement in (
+        Statement("allow", _TOOLS, "Let calls run.", _RULE, _rules(builders.allow)),
+        Statement("deny", _TOOLS, "Refuse calls.", _RULE, _rules(builders.deny)),
+        Statement("block", _TOOLS, "The same as `deny`.", _RULE, _rules(builders.deny)),
+        Statement(
+            "ask",
+            _TOOLS,
+            "Ask the approval channel before calls run.",
+            _RULE,
+            _rules(builders.ask_user),
+        ),
+        Statement(
+            "veto",
+            _TOOLS,
+            "Refuse calls before any other rule is looked at, in any mode.",
+            tuple(key for key in _RULE if key is not _MODE),
+            _rules(builders.veto),
+        ),
+        Statement(
+            "hide",
+            _TOOLS,
+            "Keep a tool's definition from the model where that is possible, and refuse its calls.",
+            tuple(key for key in _RULE if key not in (_WHEN, _WHEN_LABELS)),
+            _rules(builders.hide),
+        ),
+        Statement(
+            "workspace_only",
+            list_of(LINE),
+            "Keep file tools inside directories, relative to the working directory.",
+            (
+                Key(
+                    "tools",
+                    map_of(list_of(LINE), TOOL),
+                    "More file tools: name to the arguments that are its paths.",
+                ),
+            ),
+            _workspace,
+        ),
+        Statement(
+            "label",
+            _TOOLS,
+            "Mark the conversation when the tool runs; `when_labels` reads it.",
+            (
+                Key("adds", list_of(LINE), "The labels.", required=True),
+                Key("per", choice(*get_args(Lasting)), "How long they last."),
+                _ID,
+                _NAME,
+            ),
+            _labels,
+        ),
+        Statement(
+            "limit",
+            record(
+                Key("turns", COUNT, "User messages that may be answered."),
+                Key("tool_calls", COUNT, "Tool calls that may run."),
+                _PER,
+                _STORAGE,
+                _ON_ERROR,
+            ),
+            "Deny turns or tool calls once there have been enough of them.",
+            _LIMIT,
+            _limit,
+        ),
+        Statement(
+            "budget",
+            record(
+                Key("tokens", COUNT, "Tokens, input and output."),
+                Key("cost_usd", AMOUNT, "US dollars; needs `prices`."),
+                Key("prices", _PRICES, "Name or glob of a model to its prices."),
+                Key(
+                    "unknown",
+                    choice(*get_args(Unknown)),
+                    "What holds where a price or the usage is not known.",
+                ),
+                _PER,
+                _STORAGE,
+                _ON_ERROR,
+            ),
+            "Deny model calls once others have used enough.",
+            _LIMIT,
+            _budget,
+        ),
+    )
+}
+"""Words that an entry may start with."""
+
+PRESETS: dict[str, tuple[str, Callable[[], Policy | list[Policy]]]] = {
+    "allow_all": ("Let every call run that no other rule holds up.", presets.allow_all),
+    "deny_all": ("Refuse every call that no more specific rule lets run.", presets.deny_all),
+    "confirm_run_command": ("Refuse `run_command`, let the rest run.", presets.confirm_run_command),
+    "safe_defaults": (
+        "Let tools run that only read, ask for the rest.",
+        lambda: presets.safe_defaults(None),
+    ),
+}
+"""Entries that are one word: what it says, and its rules."""

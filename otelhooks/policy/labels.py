@@ -1,0 +1,124 @@
+"""Labels by rule: a tool that has run marks the conversation; rules with ``when_labels`` read it.
+
+A mark is set when nothing holds the call up any more, before the tool's body runs: so a tool that
+fails, is cancelled or hands out its result piece by piece has marked it as well, and one that is
+denied has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator
+from typing import Any, get_args
+
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Run
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.labels import UNKNOWN, Lasting
+from otelhooks.hooks.verdict import ALLOW, Ruling
+from otelhooks.policy.index import Index
+from otelhooks.policy.rules import Decision, Policy, Rule, read_labels
+
+__all__ = ["Label", "label"]
+
+_TOOLS_KEPT = 4_096
+
+
+class Label(Gate):
+    """Marks the conversation with labels when a tool runs; see `label`.
+
+    Attributes:
+        tool: Which tools it is about.
+        adds: The labels.
+        per: ``session`` or ``turn``.
+    """
+
+    points: tuple[str, ...] = ("pre_tool_call",)
+    priority: int = 200  # limits go first: what they refuse does not run
+    can_deny: bool = False
+
+    def __init__(
+        self, tool: str, adds: str | Collection[str], *, per: Lasting, name: str, id: str | None
+    ) -> None:
+        labels = read_labels("adds", adds)
+        if UNKNOWN in labels:
+            raise ConfigError(
+                f"label `{UNKNOWN}` is kept for histories that nobody has seen", hint="take another"
+            )
+        if per not in get_args(Lasting):
+            raise ConfigError(f"unknown per `{per}`", hint="one of session, turn is meant")
+        policy = Policy(tool, Decision.DENY, name=name)
+        self.tool: str = policy.tool
+        self.adds: tuple[str, ...] = labels
+        self.per: Lasting = per
+        self.label: str = policy.label
+        self.id: str = id if id is not None else f"label_{policy.label}_{'_'.join(labels)}"
+        # Matched as a deny is: where a server's name is in doubt, it applies.
+        rule = Rule(policy, order=0, source="code", version="", mode="enforce", id=self.id)
+        self._index = Index([rule], ())
+        self._known: dict[tuple[Any, ...], bool] = {}
+
+    def __repr__(self) -> str:
+        return f"label({self.tool!r}, adds={self.adds!r})"
+
+    def matches(self, call: Call) -> bool:
+        """Say whether it is about a call's tool."""
+        key = (
+            call.name,
+            call.server,
+            call.claimed_server,
+            call.server_says,
+            call.canonical,
+            call.kind,
+        )
+        known = self._known.get(key)
+        if known is None:
+            known = bool(self._index.candidates(call))
+            if len(self._known) < _TOOLS_KEPT:
+                self._known[key] = known
+        return known
+
+    def admit(
+        self, point: str, subject: Any, context: HookContext | None, *, take: bool
+    ) -> Generator[Run, Any, Ruling]:
+        """Let every call pass; mark the conversation if the call runs now."""
+        if take and context is not None and self.matches(subject):
+            for name in self.adds:
+                context.add_label(name, self.per)
+        yield from ()
+        return Ruling(ALLOW)
+
+
+def label(
+    tool: str,
+    *,
+    adds: str | Collection[str],
+    per: Lasting = "session",
+    name: str = "",
+    id: str | None = None,
+) -> Label:
+    """Mark the conversation when a tool runs; nothing takes a mark away.
+
+    Rules with ``when_labels`` read it, in the agent that called the tool, in those that it starts
+    and in those that started it. A tool that fails has marked, one that is denied has not.
+
+    Args:
+        tool: As for `allow`.
+        adds: One label or several: letters, digits and ``_ . : / -``.
+        per: ``session`` for the rest of the conversation; ``turn`` for this user message, where
+            what the tool gave is not in the history of the next one.
+        name: What messages call it; the tool if empty.
+        id: Stable name; made of tool and labels if None.
+
+    Raises:
+        ConfigError: Something it says is not understood.
+
+    Example:
+        >>> from otelhooks import policy
+        >>> rules = [
+        ...     policy.label("web_fetch", adds="untrusted"),
+        ...     policy.deny("send_email", when_labels={"untrusted"}),
+        ... ]
+    """
+    return Label(tool, adds, per=per, name=name, id=id)

@@ -1,0 +1,420 @@
+"""Rate limits and budgets: how many turns and tool calls there may be, what models may cost.
+
+Both are gates (`otelhooks.hooks.gates`): they count what nothing else holds up, and a call once.
+Decision code: where a count cannot be read, they deny, or allow with ``on_error="allow"``; the span
+says so in either case.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import logging
+import math
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
+
+from otelhooks import types
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.verdict import ALLOW, DENY, Ruling
+from otelhooks.policy.prices import Prices
+from otelhooks.policy.rules import Mode, Severity
+
+if TYPE_CHECKING:
+    from otelhooks.policy.counters import Counter
+
+__all__ = ["Budget", "OnError", "Per", "RateLimit", "Unknown"]
+
+T = TypeVar("T")
+_Debt: TypeAlias = tuple["Counter", int, tuple[str, str]]
+"""Units that are used and not counted yet: of which count, how many, whose."""
+
+_log = logging.getLogger("otelhooks.policy")
+
+Per = Literal["session", "turn", "minute", "hour", "day"]
+"""What a count is kept for: a conversation, a turn with its sub-agents, or a stretch of time."""
+OnError = Literal["deny", "allow"]
+Unknown = Literal["deny", "tokens"]
+
+_DAY_S = 86_400
+_WINDOWS_S = {"minute": 60, "hour": 3_600, "day": _DAY_S}
+_KEPT_S = {"session": 366 * _DAY_S, "turn": 7 * _DAY_S}
+"""How long the count of a conversation or turn is kept, from its first unit."""
+
+_NANO = 1_000_000_000
+
+
+class _Limit(Gate):
+    """What rate limits and budgets share: where they count, and what happens where they cannot."""
+
+    unreadable: str = ""
+
+    def __init__(
+        self,
+        words: str,
+        *,
+        per: Per,
+        storage: Any,
+        on_error: OnError,
+        name: str,
+        id: str | None,
+        reason: str,
+        severity: Severity | None,
+        mode: Mode | None,
+    ) -> None:
+        for field, value, known in (
+            ("per", per, get_args(Per)),
+            ("on_error", on_error, get_args(OnError)),
+            ("severity", severity, (None, *get_args(Severity))),
+            ("mode", mode, (None, *get_args(Mode))),
+        ):
+            if value not in known:
+                listed = ", ".join(str(word) for word in known if word is not None)
+                raise ConfigError(
+                    f"`{words}`: unknown {field} `{value}`", hint=f"one of {listed} is meant"
+                )
+        self.per: Per = per
+        self.on_error: OnError = on_error
+        self.id: str = id if id is not None else words.replace(" ", "_")
+        self.label: str = name or words
+        self.reason: str = reason
+        self.severity: str | None = severity
+        self.mode: str | None = mode
+        self.monitored: bool = mode == "monitor"
+        self._storage: Any = storage
+        self._said: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    def _counter(self, max: int, *, is_sum: bool = False) -> Counter:
+        from otelhooks.policy.counters import Counter, open_storage
+
+        self._storage = open_storage(self._storage)
+        window_s = _WINDOWS_S.get(self.per) or _KEPT_S[self.per]
+        is_moving = self.per in _WINDOWS_S and not is_sum
+        return Counter(max, window_s, self._storage, is_moving=is_moving)
+
+    def _key(self, context: HookContext | None) -> str:
+        """Return whose count it is, as a hash: what a server keeps says nothing of users."""
+        if self.per in _WINDOWS_S or context is None:
+            name = ""
+        else:
+            name = context.turn_key() if self.per == "turn" else context.session_key()
+        return hashlib.sha256(f"{self.id}\0{name}".encode()).hexdigest()[:32]
+
+    def _do(self, counter: Counter, fn: Callable[..., T], *args: Any) -> Generator[Run, Any, T]:
+        """Take one step with a counter; in a worker thread where it waits for a network.
+
+        Raises:
+            Exception: The count could not be reached.
+        """
+        if not counter.waits:
+            return fn(*args)
+        value: Any = yield Run(fn, *args, blocking=True)
+        if type(value) is Raised:
+            raise value.error
+        return value
+
+    def _refuse(self, message: str) -> Ruling:
+        if self.monitored:
+            return Ruling(ALLOW, observed=((DENY, _Said(self, message)),))
+        return Ruling(DENY, self, self.reason or message)
+
+    def _failed(self, error: BaseException) -> Ruling:
+        """Return what holds where a count could not be reached."""
+        cause = type(error).__qualname__  # its text may hold addresses
+        if cause not in self._said:
+            self._said.add(cause)
+            _log.error("limit `%s` could not be checked (%s): %s", self.id, self.on_error, cause)
+        if self.monitored or self.on_error == "allow":
+            said = _Said(self, f"{self.unreadable} ({cause})")
+            return Ruling(ALLOW, observed=((DENY, said),))
+        return Ruling(DENY, self, self.unreadable, error)
+
+
+class _Said:
+    """A limit as the rule behind something that it has said and not enforced."""
+
+    handler = None
+    ask = None
+
+    def __init__(self, limit: _Limit, reason: str) -> None:
+        self.id: str = limit.id
+        self.policy_id: str = limit.policy_id
+        self.policy_version: str = limit.policy_version
+        self.label: str = limit.label
+        self.reason: str = limit.reason or reason
+        self.severity: str | None = limit.severity
+
+
+class RateLimit(_Limit):
+    """Deny turns or tool calls once there have been enough of them.
+
+    Call N+1 is denied: ``Rate limit exceeded: N of N tool calls used``. Only what would run is
+    counted: what a hook, a rule or a person refuses is not. Give one object one id: limits of the
+    same id in the same storage share their counts.
+
+    Args:
+        turns: User messages that may be answered, 1 or more; None for any number.
+        tool_calls: Tool calls that may run, those of sub-agents included; None for any number.
+        per: ``session`` or ``turn`` (tool calls only); ``minute``, ``hour`` and ``day`` are counted
+            over all that the limit governs, in any stretch of that length.
+        storage: ``memory``; ``redis://host:6379/0`` for several processes (extra
+            ``otelhooks[redis]``); any other address or storage of the library ``limits``.
+        on_error: ``deny`` or ``allow`` where the count cannot be reached.
+        name: What logs call it.
+        id: Stable name in telemetry and storage; made of numbers and words if None.
+        reason: What the model is told, in place of the standard message.
+        severity: For alerts.
+        mode: ``monitor`` counts and records, and denies nothing; None takes the set's.
+
+    Raises:
+        ConfigError: A value cannot be used.
+
+    Example:
+        >>> RateLimit(tool_calls=100, per="session").id
+        'rate_limit_100_tool_calls_per_session'
+    """
+
+    unreadable: str = "Rate limit could not be checked."
+
+    def __init__(
+        self,
+        *,
+        turns: int | None = None,
+        tool_calls: int | None = None,
+        per: Per = "session",
+        storage: Any = "memory",
+        on_error: OnError = "deny",
+        name: str = "",
+        id: str | None = None,
+        reason: str = "",
+        severity: Severity | None = None,
+        mode: Mode | None = None,
+    ) -> None:
+        caps = {"turns": turns, "tool calls": tool_calls}
+        numbers = [f"{cap} {unit}" for unit, cap in caps.items() if cap is not None]
+        super().__init__(
+            f"rate limit {' '.join(numbers)} per {per}",
+            per=per,
+            storage=storage,
+            on_error=on_error,
+            name=name,
+            id=id,
+            reason=reason,
+            severity=severity,
+            mode=mode,
+        )
+        if not numbers:
+            raise ConfigError("a rate limit of nothing", hint="give `turns` or `tool_calls`")
+        if turns is not None and per == "turn":
+            raise ConfigError("a turn has one turn", hint="use `tool_calls`, or per='session'")
+        self._counters: dict[str, tuple[str, Counter]] = {}
+        for point, (unit, cap) in zip(("pre_turn", "pre_tool_call"), caps.items(), strict=True):
+            if cap is not None:
+                self._counters[point] = (unit, self._counter(_whole(unit, cap)))
+        self.points: tuple[str, ...] = tuple(self._counters)
+
+    def admit(
+        self, point: str, subject: Any, context: HookContext | None, *, take: bool
+    ) -> Generator[Run, Any, Ruling]:
+        """Let pass what the limit has room for."""
+        if isinstance(subject, Call) and subject.is_counted:
+            return Ruling(ALLOW)
+        unit, counter = self._counters[point]
+        key = (unit, self._key(context))
+        try:
+            if take:
+                has_room = yield from self._do(counter, counter.take, *key)
+            else:
+                has_room = (yield from self._do(counter, counter.read, *key)) < counter.max
+        except BaseException as error:
+            if escapes(error):
+                raise
+            return self._failed(error)
+        if has_room:
+            return Ruling(ALLOW)
+        return self._refuse(f"Rate limit exceeded: {counter.max} of {counter.max} {unit} used")
+
+
+class Budget(_Limit):
+    """Deny model calls once others have used enough tokens or money.
+
+    What a call uses is known when it has answered: the call that passes the border is let through,
+    and with several in flight at once each of them may pass it. Afterwards every model call is
+    denied: ``Budget exceeded: 1200 of 1000 tokens used``.
+
+    Args:
+        tokens: Tokens, input and output, 1 or more; None for any number.
+        cost_usd: US dollars, above 0; needs `prices`. None for any amount.
+        prices: Name or glob of a model to US dollars per million tokens: ``{"input": 1.25,
+            "output": 10}``, also ``cache_read`` and ``cache_write``, or a pair of input and output;
+            or a function of the model's name and its `Usage`, giving US dollars, None for a model
+            that it does not know.
+        per: ``session`` or ``turn``; ``minute``, ``hour`` and ``day`` start with their first call,
+            over all that the budget governs.
+        unknown: Where a model has no price, or an answer says nothing of its usage: ``deny`` denies
+            model calls; ``tokens`` goes on, and counts only the tokens that are known.
+        storage: As for `RateLimit`.
+        on_error: As for `RateLimit`.
+        name: As for `RateLimit`.
+        id: As for `RateLimit`.
+        reason: As for `RateLimit`.
+        severity: As for `RateLimit`.
+        mode: As for `RateLimit`.
+
+    Raises:
+        ConfigError: A value cannot be used.
+
+    Example:
+        >>> Budget(cost_usd=0.5, prices={"gpt-5*": (1.25, 10)}, per="day").id
+        'budget_0.5_USD_per_day'
+    """
+
+    unreadable: str = "Budget could not be checked."
+    points: tuple[str, ...] = ("pre_model_call",)
+
+    def __init__(
+        self,
+        *,
+        tokens: int | None = None,
+        cost_usd: float | None = None,
+        prices: Mapping[str, Any] | Callable[[str, types.Usage], float | None] | None = None,
+        per: Per = "session",
+        unknown: Unknown = "deny",
+        storage: Any = "memory",
+        on_error: OnError = "deny",
+        name: str = "",
+        id: str | None = None,
+        reason: str = "",
+        severity: Severity | None = None,
+        mode: Mode | None = None,
+    ) -> None:
+        caps = ((tokens, "tokens"), (cost_usd, "USD"))
+        numbers = [f"{cap} {unit}" for cap, unit in caps if cap is not None]
+        super().__init__(
+            f"budget {' '.join(numbers)} per {per}",
+            per=per,
+            storage=storage,
+            on_error=on_error,
+            name=name,
+            id=id,
+            reason=reason,
+            severity=severity,
+            mode=mode,
+        )
+        if not numbers:
+            raise ConfigError("a budget of nothing", hint="give `tokens` or `cost_usd`")
+        if unknown not in get_args(Unknown):
+            raise ConfigError(
+                f"unknown `unknown`: `{unknown}`", hint="one of deny, tokens is meant"
+            )
+        if (cost_usd is None) != (prices is None):
+            raise ConfigError("`cost_usd` and `prices` belong together", hint="give both or none")
+        self.unknown: Unknown = unknown
+        self._prices = Prices(prices) if prices is not None else None
+        self._tokens = (
+            None if tokens is None else self._counter(_whole("tokens", tokens), is_sum=True)
+        )
+        self._cost = None if cost_usd is None else self._counter(_nano(cost_usd), is_sum=True)
+        self._unmeasured = self._counter(1, is_sum=True)
+        self._owed: collections.deque[_Debt] = collections.deque()
+
+    def admit(
+        self, point: str, subject: Any, context: HookContext | None, *, take: bool
+    ) -> Generator[Run, Any, Ruling]:
+        """Let pass while something is left; what a call uses is counted afterwards."""
+        try:
+            message = yield from self._spent(subject, self._key(context))
+        except BaseException as error:
+            if escapes(error):
+                raise
+            return self._failed(error)
+        return self._refuse(message) if message else Ruling(ALLOW)
+
+    def _spent(self, call: Any, key: str) -> Generator[Run, Any, str]:
+        """Return why nothing is left, an empty text where something is."""
+        yield from self._settle()
+        if self.unknown == "deny":
+            model = getattr(call, "model", "")
+            if self._prices is not None and not self._prices.knows(model):
+                return "Budget cannot be kept: the model has no price"
+            if (yield from self._do(self._unmeasured, self._unmeasured.read, "unmeasured", key)):
+                return "Budget cannot be kept: what a model call has used is not known"
+        for counter, unit in ((self._tokens, "tokens"), (self._cost, "USD")):
+            if counter is None:
+                continue
+            used = yield from self._do(counter, counter.read, unit, key)
+            if used >= counter.max:
+                spent = _amount(used, unit)
+                return f"Budget exceeded: {spent} of {_amount(counter.max, unit)} {unit} used"
+        return ""
+
+    def used(
+        self, context: HookContext, models: tuple[str, ...], usage: types.Usage | None
+    ) -> Generator[Run, Any, None]:
+        """Count what a model call has used. What cannot be counted now is owed until it can."""
+        key = self._key(context)
+        cost: float | None = None
+        if usage is not None and self._prices is not None:
+            cost = self._prices.cost(models, usage)
+        owed: list[_Debt] = []
+        if usage is not None and self._tokens is not None:
+            number = usage.input_tokens + usage.output_tokens
+            owed.append((self._tokens, number, ("tokens", key)))
+        if cost is not None and self._cost is not None:
+            owed.append((self._cost, math.ceil(cost * _NANO), ("USD", key)))
+        if usage is None or (self._cost is not None and cost is None):
+            if self.unknown == "deny":
+                owed.append((self._unmeasured, 1, ("unmeasured", key)))
+            if "unmeasured" not in self._said:
+                self._said.add("unmeasured")
+                what = "an answer without usage" if usage is None else "a model without a price"
+                _log.warning("budget `%s` has met %s (unknown: %s)", self.id, what, self.unknown)
+        self._owed.extend(debt for debt in owed if debt[1] > 0)
+        try:
+            yield from self._settle()
+        except BaseException as error:
+            if escapes(error):
+                raise
+            self._failed(error)  # the next call finds the count out of reach as well, or pays
+
+    def _settle(self) -> Generator[Run, Any, None]:
+        """Count what is owed.
+
+        Raises:
+            Exception: A count could not be reached; the rest stays owed.
+        """
+        while True:
+            try:
+                debt = self._owed.popleft()
+            except IndexError:  # there is none, or others pay it at this moment
+                return
+            counter, amount, key = debt
+            try:
+                yield from self._do(counter, counter.add, amount, *key)
+            except BaseException:
+                self._owed.append(debt)
+                raise
+
+
+def _whole(unit: str, cap: Any) -> int:
+    if not isinstance(cap, int) or isinstance(cap, bool) or cap < 1:
+        raise ConfigError(f"{unit}: `{cap!r}` is no number of them", hint="give 1 or more")
+    return cap
+
+
+def _nano(cost_usd: Any) -> int:
+    is_number = isinstance(cost_usd, (int, float)) and not isinstance(cost_usd, bool)
+    if not is_number or not math.isfinite(cost_usd) or cost_usd < 1 / _NANO:
+        raise ConfigError(f"cost_usd: `{cost_usd!r}` is no amount", hint="give more than 0")
+    return round(cast("float", cost_usd) * _NANO)
+
+
+def _amount(used: int, unit: str) -> str:
+    return str(used) if unit == "tokens" else f"{used / _NANO:.4f}"

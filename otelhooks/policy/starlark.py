@@ -1,0 +1,435 @@
+"""Starlark: expressions and scripts, compiled once and called within limits.
+
+The only module that knows the interpreter. A call that takes too long, goes too deep, fails, or is
+given what no script can hold is a `ScriptError`; who decides by a script denies then. What a script
+does in one native operation (a text multiplied by a large number that it was given) cannot be
+stopped in this process: scripts are the operator's own, checked for such constants when they are
+loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from otelhooks.errors import PolicyFileError
+from otelhooks.hooks.drive import escapes
+from otelhooks.policy.plain_values import plain
+from otelhooks.policy.starlark_source import (
+    Place,
+    error_at,
+    keys_read,
+    parse_expression,
+    parse_script,
+)
+
+__all__ = [
+    "TIME_LIMIT_S",
+    "Expression",
+    "Place",
+    "Script",
+    "ScriptError",
+    "compile_expression",
+    "compile_script",
+    "counting_time",
+]
+
+starlark: Any = importlib.import_module("starlark")  # a type checker takes `import` for this file
+
+TIME_LIMIT_S = 0.05
+"""Longest run of one call, in seconds of its thread, without the host functions that it calls.
+
+A thread's own seconds: a busy machine must not make a script deny.
+"""
+
+_LOAD_LIMIT_S = 1.0
+_STACK_LIMIT = 200  # the interpreter overflows its own stack at some tens of thousands
+
+F = TypeVar("F", bound=Callable[..., Any])
+HostFunctions = Mapping[str, Callable[..., Any]]
+"""What a script may call, by name; ``a.b`` is a member of ``a``, which may be a function itself."""
+
+
+class ScriptError(Exception):
+    """A call of a script that came to no result.
+
+    Args:
+        problem: What went wrong.
+        line: In the file, 0 where it is not known.
+        column: In the file.
+    """
+
+    def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(f"line {line}:{column}: {problem}" if line else problem)
+        self.problem = problem
+        self.line = line
+        self.column = column
+
+
+class _Clock:
+    """The time that one call has left; what the interpreter asks while it runs.
+
+    Attributes:
+        end: On the thread's clock, in seconds; moved by the time that host functions take.
+        stopped: Whether the interpreter was told to stop.
+        raised: What a host function raised, which the interpreter knows as a text only.
+    """
+
+    __slots__ = ("end", "raised", "stopped")
+
+    def __init__(self, limit_s: float) -> None:
+        self.end: float = time.thread_time() + limit_s
+        self.stopped: bool = False
+        self.raised: BaseException | None = None
+
+    def __call__(self) -> bool:
+        self.stopped = self.stopped or time.thread_time() > self.end
+        return self.stopped
+
+
+class _Running(threading.local):
+    clock: _Clock | None = None
+
+
+_running = _Running()
+
+
+def _host(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a host function as scripts call it: its time is its own, its errors are kept."""
+    counts = getattr(function, "counts_time", False)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        clock = _running.clock or _Clock(_LOAD_LIMIT_S)
+        if clock():  # the interpreter asks too seldom for a loop of slow calls
+            msg = "no time left"
+            raise TimeoutError(msg)
+        started = time.thread_time()
+        try:
+            return plain(function(*args, **kwargs))
+        except BaseException as error:
+            clock.raised = error
+            raise
+        finally:
+            if not counts:
+                clock.end += time.thread_time() - started
+
+    return call
+
+
+def counting_time(function: F) -> F:
+    """Let the time of a host function count as the time of the script that calls it."""
+    vars(function)["counts_time"] = True
+    return function
+
+
+class _Compiled:
+    """A frozen module, and how places in it are places in the user's file."""
+
+    __slots__ = ("_limit_s", "_module", "_spot")
+
+    def __init__(self, module: Any, spot: _Spot, limit_s: float) -> None:
+        self._module = module
+        self._spot = spot
+        self._limit_s = limit_s
+
+    def call(self, function: str, values: tuple[Any, ...], *, are_plain: bool = False) -> Any:
+        """Call a function of the module.
+
+        Raises:
+            ScriptError: It fails, is stopped, or the values cannot be handed to it.
+        """
+        clock = _Clock(self._limit_s)
+        outer, _running.clock = _running.clock, clock
+        try:
+            given = values if are_plain else [plain(value) for value in values]
+            return self._module.call_with(_options(clock), function, *given).value
+        except BaseException as error:  # a panic of the interpreter is no Exception
+            _raise_if_escaping(error, clock)
+            raise self._failure(error, clock) from clock.raised
+        finally:
+            _running.clock = outer
+
+    def _failure(self, error: BaseException, clock: _Clock) -> ScriptError:
+        text = str(error)
+        if clock.stopped:
+            return ScriptError(f"stopped after {self._limit_s:g} s", *self._spot.of(text))
+        if isinstance(error, starlark.StarlarkError):
+            return ScriptError(_problem(text), *self._spot.of(text))
+        return ScriptError(text if isinstance(error, Exception) else "the interpreter failed")
+
+
+class _Spot:
+    """Where the text of a module stands in the user's file."""
+
+    __slots__ = ("lines_before", "place")
+
+    def __init__(self, place: Place, lines_before: int) -> None:
+        self.place: Place = place
+        self.lines_before: int = lines_before
+
+    def of(self, text: str) -> tuple[int, int]:
+        """Return line and column in the file of what the interpreter complains about, or zeros."""
+        found = _POSITION.search(text)
+        line = int(found[1]) - self.lines_before if found is not None else 0
+        if found is None or line < 1:
+            return 0, 0
+        return self.place.within(line, int(found[2]))
+
+
+def _raise_if_escaping(error: BaseException, clock: _Clock) -> None:
+    """Raise what stops the caller, also where it came through the interpreter as a text."""
+    for each in (error, clock.raised):
+        if each is not None and escapes(each):
+            raise each from None
+
+
+def _options(clock: _Clock) -> Any:
+    return starlark.EvalOptions(check_cancelled=clock, max_callstack_size=_STACK_LIMIT)
+
+
+def _problem(text: str) -> str:
+    found = _PROBLEM.search(text)
+    problem: str = found[1] if found is not None else text.strip().partition("\n")[0]
+    return problem.partition(", expected one of")[0]
+
+
+class Expression:
+    """An expression as a function of its parameters; may stand as `when` of a rule.
+
+    Two of the same text are equal. `__qualname__` is the text, so that ids and versions that are
+    made of it follow what it says.
+
+    Attributes:
+        text: As it was written.
+        reads: Keys that it reads of its last parameter; None where it may read any.
+    """
+
+    def __init__(self, text: str, reads: frozenset[str] | None, compiled: _Compiled) -> None:
+        self.text: str = text
+        self.reads: frozenset[str] | None = reads
+        self._compiled = compiled
+        self.__qualname__ = text
+        self.__module__ = "starlark"
+
+    def __call__(self, *values: Any) -> Any:
+        """Return the value for these parameters.
+
+        Raises:
+            ScriptError: There is none.
+        """
+        return self._compiled.call(_FUNCTION, values)
+
+    def of_plain(self, *values: Any) -> Any:
+        """Return the same for parameters that are plain values already."""
+        return self._compiled.call(_FUNCTION, values, are_plain=True)
+
+    def __repr__(self) -> str:
+        return f"starlark({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class Script:
+    """A script, one function of which can be called.
+
+    Attributes:
+        function: Name of that function.
+        names: Names that the script uses.
+        reads: Keys that it reads of the function's last parameter; None where it may read any.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        names: frozenset[str],
+        reads: frozenset[str] | None,
+        compiled: _Compiled,
+    ) -> None:
+        self.function: str = function
+        self.names: frozenset[str] = names
+        self.reads: frozenset[str] | None = reads
+        self._compiled = compiled
+
+    def __call__(self, *values: Any) -> Any:
+        """Return what the function returns, as plain values.
+
+        Raises:
+            ScriptError: It fails, or returns what is no plain value.
+        """
+        return self._compiled.call(self.function, values)
+
+    def of_plain(self, *values: Any) -> Any:
+        """Return the same for parameters that are plain values already."""
+        return self._compiled.call(self.function, values, are_plain=True)
+
+
+def compile_expression(
+    text: str,
+    place: Place,
+    *,
+    parameters: tuple[str, ...] = ("args",),
+    functions: HostFunctions | None = None,
+    limit_s: float = TIME_LIMIT_S,
+) -> Expression:
+    """Compile an expression.
+
+    Args:
+        text: Starlark, on one line or several.
+        place: Of the text, for errors.
+        parameters: Names that it may use.
+        functions: What it may call beside Starlark's own.
+        limit_s: Longest run of one call, in seconds, without host functions.
+
+    Raises:
+        PolicyFileError: It is no expression, uses names that there are not, or is refused.
+    """
+    nodes = parse_expression(text, place)
+    wanted, text_as_compiled = _wanted(text, nodes, place, functions)
+    head = f"def {_FUNCTION}({', '.join(parameters)}):\n return [\n"
+    source = f"{head}{text_as_compiled}\n][0]\n"
+    compiled = _compile(source, wanted, _Spot(place, 2), limit_s)
+    return Expression(text, keys_read(nodes, parameters[-1]), compiled)
+
+
+def compile_script(
+    text: str,
+    place: Place,
+    *,
+    function: str = "handle",
+    parameters: int = 2,
+    functions: HostFunctions | None = None,
+    limit_s: float = TIME_LIMIT_S,
+) -> Script:
+    """Compile a script.
+
+    Args:
+        text: Starlark.
+        place: Of the text, for errors.
+        function: What it must define.
+        parameters: How many that must take.
+        functions: What it may call beside Starlark's own.
+        limit_s: Longest run of one call, in seconds, without host functions.
+
+    Raises:
+        PolicyFileError: It is no script, does not define the function, or is refused.
+    """
+    nodes = parse_script(text, place, function=function, parameters=parameters)
+    wanted, text_as_compiled = _wanted(text, nodes, place, functions)
+    names = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    compiled = _compile(text_as_compiled, wanted, _Spot(place, 0), limit_s)
+    return Script(function, names, _reads(nodes, function, parameters), compiled)
+
+
+def _reads(nodes: Sequence[ast.AST], function: str, parameters: int) -> frozenset[str] | None:
+    """Return the keys of its last parameter that a function reads; None where nobody can say."""
+    found = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == function]
+    if len(found) != 1:  # one inside another, or in its place
+        return None
+    named = [each.arg for each in (*found[0].args.posonlyargs, *found[0].args.args)]
+    return keys_read(nodes, named[parameters - 1]) if len(named) >= parameters else None
+
+
+_FUNCTION = "expression"
+_FILE = "script"
+_POSITION = re.compile(r"^ *--> script:(\d+):(\d+)", re.MULTILINE)
+_PROBLEM = re.compile(r"^error: (?:Parse error: )?(.*)$", re.MULTILINE)
+
+
+@functools.lru_cache(maxsize=1)
+def _dialect() -> Any:
+    dialect = starlark.Dialect.standard()
+    dialect.enable_lambda = True
+    dialect.enable_f_strings = True
+    dialect.enable_keyword_only_arguments = True
+    dialect.enable_load = False
+    return dialect
+
+
+@functools.lru_cache(maxsize=1)
+def _globals() -> Any:
+    # Json is left out: its encoder overflows the stack on deep values.
+    known = starlark.LibraryExtension
+    return starlark.Globals.extended_by([known.StructType, known.Map, known.Filter, known.Partial])
+
+
+def _compile(text: str, functions: HostFunctions, spot: _Spot, limit_s: float) -> _Compiled:
+    module = starlark.Module()
+    clock = _Clock(_LOAD_LIMIT_S)
+    outer, _running.clock = _running.clock, clock
+    try:
+        _define(module, functions)
+        parsed = starlark.parse(_FILE, text, _dialect())
+        starlark.eval_with(_options(clock), module, parsed, _globals())
+        return _Compiled(module.freeze(), spot, limit_s)
+    except BaseException as error:
+        _raise_if_escaping(error, clock)
+        problem = f"stopped after {_LOAD_LIMIT_S:g} s" if clock.stopped else _problem(str(error))
+        where = spot.of(str(error))
+        where = where if where[0] else spot.place.within(1, 1)
+        hint = "Starlark reads like Python without `while`, `try`, `class` and `import`"
+        if "not found" in problem:
+            hint = "a script knows its parameters, what it defines, and the built-in functions"
+        raise PolicyFileError(spot.place.path, *where, problem, hint=hint) from None
+    finally:
+        _running.clock = outer
+
+
+# -- host functions -------------------------------------------------------------------------------
+
+
+def _wanted(
+    text: str, nodes: list[ast.AST], place: Place, functions: HostFunctions | None
+) -> tuple[HostFunctions, str]:
+    """Return the functions that a text uses, and the text with `log.info` as one name.
+
+    A function with members (`log` beside `log.info`) is no value that Starlark knows, so its
+    members become functions of their own, with names of the same length: places stay true.
+    """
+    if not functions:
+        return {}, text
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    wanted = {name: f for name, f in functions.items() if name.partition(".")[0] in names}
+    lines = text.split("\n")
+    for node in nodes:
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            continue
+        name = f"{node.value.id}.{node.attr}"
+        if name not in wanted or node.value.id not in wanted:
+            continue
+        line = lines[node.lineno - 1].encode()
+        start, end = node.col_offset, node.end_col_offset or 0
+        if line[start:end] != name.encode():
+            column = len(line[:start].decode()) + 1
+            raise error_at(
+                place, node.lineno, column, f"`{name}` in pieces", hint=f"write `{name}`"
+            )
+        lines[node.lineno - 1] = (line[:start] + _flat(name).encode() + line[end:]).decode()
+    return wanted, "\n".join(lines)
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _define(module: Any, functions: HostFunctions) -> None:
+    """Put host functions into a module: `a` as a function, `a.b` as a member of `a`."""
+    groups: dict[str, list[str]] = {}
+    for name, function in functions.items():
+        group, _, member = name.partition(".")
+        module.add_callable(_flat(name), _host(function))
+        if member and group not in functions:
+            groups.setdefault(group, []).append(f"{member}={_flat(name)}")
+    lines = [f"{group} = struct({', '.join(members)})" for group, members in groups.items()]
+    if lines:
+        starlark.eval(module, starlark.parse(_FILE, "\n".join(lines), _dialect()), _globals())

@@ -1,0 +1,233 @@
+"""Cases of a policy, as data: a call or an event, the verdict it must get, and who must decide.
+
+A file of cases is YAML: one suite, or a list of suites::
+
+    suite: the shell
+    cases:
+      - {call: {tool: run_command, args: {CommandLine: rm -rf /}}, verdict: deny, rule: no-rm}
+      - {event: tool.post, payload: {name: view_file, content: secret}, verdict: block}
+
+The cases of ``policies/prod.yaml`` are in ``policies/cases/prod.yaml``, those of the folder
+``policies`` in all files of ``policies/cases``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call
+from otelhooks.policy.files.document import Node, parse
+from otelhooks.policy.files.source import read
+
+__all__ = ["Case", "Suite", "cases_of", "read_call", "read_suites"]
+
+FOLDER = "cases"
+_SUITE_KEYS = ("suite", "rules", "servers", "default", "mode", "cases")
+_CALL_KEYS = (
+    "tool",
+    "args",
+    "server",
+    "says",
+    "claimed",
+    "canonical",
+    "kind",
+    "path",
+    "agent",
+    "branch",
+    "labels",
+)
+_CASE_KEYS = ("name", "call", "event", "payload", "verdict")
+_EXPECTED_OF_CALL = ("rule", "message", "observed", "failed", "asked", "args")
+_EXPECTED_OF_EVENT = ("rule", "message", "after")
+_VERDICTS = ("allow", "deny", "ask", "modify")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case.
+
+    Attributes:
+        name: What it is about.
+        path: File that it stands in.
+        line: Line, from 1.
+        call: The call, for a case about a call.
+        labels: In force when the call is made.
+        event: Event of hook files, for a case about one; empty for a call.
+        payload: The event's.
+        verdict: ``allow``, ``deny``, ``ask`` or ``modify``.
+        expected: What else must hold, by its key in the file.
+    """
+
+    name: str
+    path: str
+    line: int
+    call: Call | None
+    labels: tuple[str, ...]
+    event: str
+    payload: dict[str, Any]
+    verdict: str
+    expected: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Cases that one set of policies is to meet.
+
+    Attributes:
+        name: What they are about.
+        path: File that it stands in.
+        rules: Rules of the suite's own, as ``policies`` of a policy file; None to take the policy
+            that is tested.
+        servers: Servers that the application would have configured.
+        default: What holds where no rule matches, for rules of the suite's own.
+        mode: Likewise.
+        cases: In order.
+    """
+
+    name: str
+    path: str
+    rules: Node | None
+    servers: tuple[types.McpStdioServer, ...]
+    default: str
+    mode: str
+    cases: tuple[Case, ...]
+
+
+def cases_of(path: Path) -> list[Path]:
+    """Return the files of cases that belong to a policy file or a folder of them; none is fine."""
+    if path.is_dir():
+        folder = path / FOLDER
+        return sorted(file for file in folder.glob("*.yaml")) if folder.is_dir() else []
+    beside = path.parent / FOLDER / f"{path.stem}.yaml"
+    return [beside] if beside.is_file() else []
+
+
+def read_suites(path: str | os.PathLike[str]) -> list[Suite]:
+    """Read a file of cases.
+
+    Args:
+        path: YAML.
+
+    Raises:
+        PolicyFileError: It cannot be read, or says something that is not understood.
+    """
+    source = read(os.fspath(path), trusted=True)  # it decides about nothing
+    top = parse(source.text, source.path)
+    nodes = top.items("the file") if isinstance(top.value, list) else [top]
+    return [_suite(node, source.policy_id) for node in nodes]
+
+
+def _suite(node: Node, stem: str) -> Suite:
+    found = node.mapping("a suite")
+    _only(node, found, _SUITE_KEYS, "a suite")
+    if "cases" not in found:
+        raise node.error("a suite has no `cases`", hint="add a list of cases")
+    name = found["suite"].text("suite") if "suite" in found else stem
+    cases = [
+        _case(each, f"{name}: {number}")
+        for number, each in enumerate(found["cases"].items("cases"), 1)
+    ]
+    return Suite(
+        name=name,
+        path=node.path,
+        rules=found.get("rules"),
+        servers=tuple(_servers(found.get("servers"))),
+        default=_word(found.get("default"), "default", ("allow", "deny")),
+        mode=_word(found.get("mode"), "mode", ("enforce", "monitor")),
+        cases=tuple(cases),
+    )
+
+
+def _servers(node: Node | None) -> Iterator[types.McpStdioServer]:
+    for each in node.items("servers") if node is not None else ():
+        try:
+            yield types.McpStdioServer(command="", **each.plain())
+        except (TypeError, ValueError) as error:
+            raise each.error(
+                f"no server: {error}", hint="write name, and enabled_tools or disabled_tools"
+            ) from error
+
+
+def _word(node: Node | None, what: str, known: Sequence[str]) -> str:
+    if node is None:
+        return known[0]
+    word = node.text(what)
+    if word not in known:
+        raise node.error(f"unknown {what} `{word}`", hint=f"one of {', '.join(known)} is meant")
+    return word
+
+
+def _case(node: Node, name: str) -> Case:
+    found = node.mapping("a case")
+    if ("call" in found) == ("event" in found):
+        raise node.error("a case has one of `call` and `event`", hint="keep one, and `verdict`")
+    about_call = "call" in found
+    wanted = _EXPECTED_OF_CALL if about_call else _EXPECTED_OF_EVENT
+    _only(node, found, (*_CASE_KEYS, *wanted), "a case")
+    if "verdict" not in found:
+        raise node.error("a case has no `verdict`", hint=f"one of {', '.join(_VERDICTS)} is meant")
+    verdict = found["verdict"].text("verdict")
+    verdict = "deny" if verdict == "block" else verdict
+    if verdict not in _VERDICTS:
+        raise found["verdict"].error(
+            f"unknown verdict `{verdict}`", hint=f"one of {', '.join(_VERDICTS)} is meant"
+        )
+    call, labels = read_call(found["call"]) if about_call else (None, ())
+    payload = found["payload"].mapping("payload") if "payload" in found else {}
+    return Case(
+        name=found["name"].text("name") if "name" in found else name,
+        path=node.path,
+        line=node.line,
+        call=call,
+        labels=labels,
+        event="" if about_call else found["event"].text("event"),
+        payload={key: each.plain() for key, each in payload.items()},
+        verdict=verdict,
+        expected={key: found[key].plain() for key in wanted if key in found},
+    )
+
+
+def read_call(node: Node) -> tuple[Call, tuple[str, ...]]:
+    """Read a call as cases have it, and the labels in force when it is made.
+
+    Raises:
+        PolicyFileError: It has no tool, or something that is not understood.
+    """
+    found = node.mapping("a call")
+    _only(node, found, _CALL_KEYS, "a call")
+    if "tool" not in found:
+        raise node.error("a call has no `tool`", hint="name the tool")
+    args = found["args"].mapping("args") if "args" in found else {}
+
+    def text(key: str) -> str:
+        return found[key].text(key) if key in found else ""
+
+    def texts(key: str) -> tuple[str, ...]:
+        return tuple(each.text(key) for each in found[key].items(key)) if key in found else ()
+
+    call = Call(
+        text("tool"),
+        {key: each.plain() for key, each in args.items()},
+        server=text("server") or None,
+        claimed_server="claimed" in found and found["claimed"].boolean("claimed"),
+        server_says=text("says") or None,
+        canonical=texts("canonical"),
+        kind=text("kind") or None,
+        path=text("path") or None,
+        agent=text("agent"),
+        branch=text("branch") or text("agent"),
+    )
+    return call, texts("labels")
+
+
+def _only(node: Node, found: dict[str, Node], known: Sequence[str], what: str) -> None:
+    for key in found:
+        if key not in known:
+            raise node.key_error(
+                key, f"{what} has no `{key}`", hint=f"one of {', '.join(known)} is meant"
+            )

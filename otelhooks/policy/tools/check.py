@@ -1,0 +1,207 @@
+"""What is wrong with a policy that loads: rules that never decide, and names that never match."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from otelhooks import types
+from otelhooks.hooks.verdict import ALLOW
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.rules import Policy, Rule
+from otelhooks.policy.selectors import WILDCARD, Selector
+from otelhooks.policy.tools.diff import describe_when
+from otelhooks.policy.tools.recorded import RecordedCall
+
+__all__ = ["Finding", "KnownTools", "covers", "lint_rules"]
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, or may be.
+
+    Attributes:
+        severity: ``error`` for what never works, ``warning`` for what may be meant.
+        place: ``file:line:column``, or the policy's name where it is no file.
+        problem: What is wrong.
+        hint: What to do.
+    """
+
+    severity: Severity
+    place: str
+    problem: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.severity}: {self.problem}\nhint: {self.hint}"
+
+
+class KnownTools:
+    """Tools that are known to exist, of MCP servers and others.
+
+    Args:
+        servers: Configurations; their ``enabled_tools`` and ``disabled_tools`` name tools.
+        calls: Recorded calls that were not refused.
+    """
+
+    def __init__(
+        self,
+        servers: Iterable[types.BaseMcpServerConfig] = (),
+        calls: Iterable[RecordedCall] = (),
+    ) -> None:
+        self.of_servers: dict[str, set[str]] = {}
+        self.complete: set[str] = set()
+        self.local: set[str] = set()
+        for config in servers:
+            named = (*(config.enabled_tools or ()), *(config.disabled_tools or ()))
+            self.of_servers.setdefault(config.name, set()).update(named)
+            if config.enabled_tools is not None:
+                self.complete.add(config.name)
+        for call in calls:
+            if call.is_remote:
+                self.of_servers.setdefault(call.server, set()).add(call.tool)
+            else:
+                self.local.update((call.tool, *call.canonical))
+
+    def servers_of(self, fits: Any) -> list[str]:
+        """Return the servers that have a tool whose name fits; the empty name for unnamed ones."""
+        return sorted(s for s, names in self.of_servers.items() if any(map(fits, names)))
+
+
+def lint_rules(table: PolicySet, known: KnownTools) -> Iterator[Finding]:
+    """Find rules that never decide.
+
+    Args:
+        table: The rules.
+        known: Tools that are known to exist.
+    """
+    for rule in table.rules:
+        yield from _shadowed(rule, table.rules)
+        yield from _unmatched(rule, known)
+
+
+# -- rules behind others --------------------------------------------------------------------------
+
+
+def _shadowed(rule: Rule, rules: Sequence[Rule]) -> Iterator[Finding]:
+    """Say which rule decides wherever this one would."""
+    key = (rule.level, rule.order)
+    for other in rules:
+        if other is rule or (other.level, other.order) >= key or not _always_first(other, rule):
+            continue
+        where = _place(other)
+        name = _text(other)
+        if other.selector.text == rule.selector.text and _condition(other) == _condition(rule):
+            if other.decision == rule.decision and other.policy.veto == rule.policy.veto:
+                problem = f"{_text(rule)} says what {name} ({where}) says already"
+                hint = "take one of them out"
+            else:
+                problem = f"{_text(rule)} contradicts {name} ({where}), which decides"
+                hint = "keep the one that is meant"
+        else:
+            problem = f"{_text(rule)} is never reached: {name} ({where}) decides before it"
+            hint = "take it out, or give the other rule a `when` or a narrower tool"
+        yield Finding("error", _place(rule), problem, hint)
+        return
+
+
+def _always_first(other: Rule, rule: Rule) -> bool:
+    """Say whether another rule, which is tried before, applies wherever a rule does."""
+    if other.monitored and other.decision != ALLOW:
+        return False  # it is noted, and the next one is tried
+    if not covers(other.selector, rule.selector):
+        return False
+    wide, narrow = other.policy, rule.policy
+    return (
+        (wide.agent is None or wide.agent == narrow.agent)
+        and (wide.when_labels is None or wide.when_labels == narrow.when_labels)
+        and (wide.when is None or describe_when(other) == describe_when(rule))
+    )
+
+
+def _condition(rule: Rule) -> tuple[object, ...]:
+    return describe_when(rule), rule.policy.agent, rule.policy.when_labels
+
+
+def covers(wide: Selector, narrow: Selector) -> bool:
+    """Say whether one selector certainly matches every call that another one matches.
+
+    Args:
+        wide: Such as ``github/*``.
+        narrow: Such as ``github/create_*``.
+    """
+    if wide.text == narrow.text or wide.specificity == WILDCARD:
+        return True
+    if narrow.specificity == WILDCARD or wide.kind is not None or narrow.kind is not None:
+        return False
+    if (wide.server is None) != (narrow.server is None):
+        return False
+    servers = wide.server is None or _includes(wide.server, narrow.server or "")
+    return servers and _includes(wide.tool, narrow.tool)
+
+
+def _includes(wide: str, narrow: str) -> bool:
+    """Say whether a glob certainly matches whatever another does, or a plain name."""
+    if wide == narrow:
+        return True
+    is_glob = any(sign in narrow for sign in "*?[")
+    if "[" in narrow or (is_glob and ("[" in wide or "?" in wide)):
+        return wide == "*"
+    # What stands for any text in the narrow one must be met by `*` in the wide one, and a sign
+    # that no name has stands for it.
+    text = narrow.replace("*", "\0\0").replace("?", "\0")
+    return fnmatch.fnmatchcase(text, wide)
+
+
+# -- names that match nothing ---------------------------------------------------------------------
+
+
+def _unmatched(rule: Rule, known: KnownTools) -> Iterator[Finding]:
+    selector = rule.selector
+    if selector.specificity == WILDCARD or selector.kind is not None:
+        return
+    if selector.server is None:
+        if any(map(selector.fits_tool, known.local)):
+            return
+        servers = known.servers_of(selector.fits_tool)
+        if servers:
+            server = servers[0] or "*"
+            yield Finding(
+                "error" if rule.decision != ALLOW else "warning",
+                _place(rule),
+                f"{_text(rule)} never matches: `{selector.tool}` is a tool of"
+                f" {_words(servers)}, and a bare name is a local tool",
+                f"write `{server}/{selector.tool}` or `*/{selector.tool}`",
+            )
+        return
+    if selector.server in known.complete:
+        names = known.of_servers[selector.server]
+        if not any(selector.fits(selector.server, name) for name in names):
+            yield Finding(
+                "error",
+                _place(rule),
+                f"{_text(rule)} never matches: server `{selector.server}` has no such tool"
+                " among its `enabled_tools`",
+                f"one of {', '.join(sorted(names)) or 'none'} is meant",
+            )
+
+
+def _words(servers: Sequence[str]) -> str:
+    return ", ".join(f"server `{name}`" if name else "a server without a name" for name in servers)
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def _place(rule: Rule) -> str:
+    return rule.policy.place or rule.policy_id
+
+
+def _text(rule: Rule) -> str:
+    policy: Policy = rule.policy
+    verb = "veto" if policy.veto else "hide" if policy.hide else rule.decision
+    return f"`{verb}: {policy.tool}`"

@@ -1,0 +1,155 @@
+"""A policy that is asked and does nothing: the pipeline's own decision, without its effects.
+
+Nobody is asked, no tool runs, no telemetry leaves, and limits count in a memory of their own. What
+decides are the generators that decide in a running program; this module only drives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from otelhooks.hooks import points
+from otelhooks.hooks.calls import Call, copy_json
+from otelhooks.hooks.context import OperationContext, SessionContext, TurnContext
+from otelhooks.hooks.drive import Run, drive
+from otelhooks.hooks.registry import HookSet, Registration
+from otelhooks.hooks.verdict import ALLOW, Approval, RuleLike, Verdict
+from otelhooks.hooks.watch import Watch
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.rules import Rule
+
+__all__ = ["DryRun", "Judgement", "Tested"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """One predicate that was asked about a call.
+
+    Attributes:
+        rule: Whose it is.
+        value: What it said; None if it raised, or is asynchronous.
+        error: What it raised.
+    """
+
+    rule: Rule
+    value: bool | None
+    error: BaseException | None
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What a policy says about one call.
+
+    Attributes:
+        call: With the arguments that would run.
+        given: Arguments before any hook changed them.
+        verdict: As the pipeline has it.
+        tested: Predicates that ran, in order.
+        hooks: Hooks that ran, in order.
+    """
+
+    call: Call
+    given: dict[str, Any]
+    verdict: Verdict
+    tested: list[Tested] = field(default_factory=list[Tested])
+    hooks: list[Registration] = field(default_factory=list[Registration])
+
+    @property
+    def decision(self) -> str:
+        """``allow``, ``deny``, ``ask`` or ``modify``: what would happen."""
+        approval = self.verdict.approval
+        if approval is not None and approval.approved and self.verdict.allowed:
+            return ALLOW
+        return self.verdict.decision
+
+    @property
+    def needs_args(self) -> bool:
+        """Whether anything that ran may have looked at the arguments."""
+        return bool(self.tested or self.hooks)
+
+    @property
+    def observed(self) -> str:
+        """The strictest decision that monitor mode only recorded; ``allow`` for none."""
+        words = [seen.decision for seen in self.verdict.observed]
+        return next((word for word in ("deny", "ask") if word in words), ALLOW)
+
+
+class DryRun:
+    """Asks a policy about calls.
+
+    Args:
+        rules: The table of rules; its predicates are watched from here on, so it must not be in
+            use elsewhere.
+        hooks: Hooks beside the rules.
+        monitor: Whether all of it only records.
+    """
+
+    def __init__(self, rules: PolicySet, hooks: HookSet, *, monitor: bool = False) -> None:
+        self.rules = rules
+        self.hooks = hooks
+        self._monitor = monitor
+        self._tested: list[Tested] = []
+        for rule in rules.rules:
+            if rule.test is not None:
+                rule.test = _watched(rule, self._tested)
+
+    def judge(self, call: Call, labels: Sequence[str] = (), *, approves: bool = False) -> Judgement:
+        """Decide about a call.
+
+        Args:
+            call: Ends with the arguments that would run.
+            labels: In force when the call is made.
+            approves: Whether whoever would be asked says yes; else the question stays open.
+        """
+        given = copy_json(call.args)
+        context = OperationContext(TurnContext(SessionContext()))
+        for label in labels:
+            context.add_label(label)
+        context.know(tool_name=call.name, agent_name=call.agent, branch=call.branch)
+        call.place = {"agent": call.agent, "branch": call.branch}
+        watch = _DryWatch(approves)
+        self._tested.clear()
+        verdict = drive(
+            points.pre_tool_call(
+                self.hooks.at("pre_tool_call"), context, call, watch, (self.rules,), self._monitor
+            )
+        )
+        return Judgement(call, given, verdict, list(self._tested), watch.ran)
+
+
+class _DryWatch(Watch):
+    """Asks nobody, and remembers which hooks ran."""
+
+    def __init__(self, approves: bool) -> None:
+        self.ran: list[Registration] = []
+        self._status = "approved" if approves else "withdrawn"
+
+    def hook_ran(self, registration: Registration, seconds: float) -> None:
+        self.ran.append(registration)
+
+    def hook_failed(self, registration: Registration, error: BaseException) -> None:
+        """The verdict tells."""
+
+    def approve(
+        self, rules: Sequence[RuleLike], call: Call, context: Any
+    ) -> Generator[Run, Any, Approval]:
+        return Approval(self._status)
+        yield  # a generator that asks nothing
+
+
+def _watched(rule: Rule, tested: list[Tested]) -> Any:
+    """Return a rule's predicate as one that notes what it says."""
+    test: Any = rule.test
+
+    def watched(subject: Any) -> Any:
+        try:
+            value = test(subject)
+        except BaseException as error:
+            tested.append(Tested(rule, None, error))
+            raise
+        tested.append(Tested(rule, value if isinstance(value, bool) else None, None))
+        return value
+
+    return watched

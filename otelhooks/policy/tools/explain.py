@@ -1,0 +1,146 @@
+"""Why a policy says what it says about one call: every rule that was tried, in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.verdict import text_of
+from otelhooks.policy.files.document import parse
+from otelhooks.policy.rules import Rule
+from otelhooks.policy.tools.cases import read_call
+from otelhooks.policy.tools.diff import describe_when
+from otelhooks.policy.tools.dry_run import DryRun, Judgement
+
+__all__ = ["Explanation", "Tried", "explain", "level_name", "read_call_text"]
+
+_LEVELS = tuple(
+    f"{where} {word}"
+    for where in ("exact tool", "pattern", "every call")
+    for word in ("deny", "ask", "allow")
+)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A rule that can match the tool, and what came of it.
+
+    Attributes:
+        rule: The rule.
+        outcome: ``decides``, ``observed only``, ``does not apply: ...`` or ``not reached``.
+        when: Its condition as text; empty for none.
+        value: What the condition came to, as text; empty where it was not tested.
+    """
+
+    rule: Rule
+    outcome: str
+    when: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a policy says about a call, and why.
+
+    Attributes:
+        judgement: The verdict, and what ran.
+        tried: Rules that can match the tool, in the order in which they are tried.
+        labels: In force when the call is made.
+    """
+
+    judgement: Judgement
+    tried: tuple[Tried, ...]
+    labels: tuple[str, ...]
+
+
+def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanation:
+    """Judge a call, and say what led there.
+
+    Args:
+        policy: The policy.
+        call: Ends with the arguments that would run.
+        labels: In force when the call is made.
+    """
+    judged = policy.judge(call, labels)
+    in_force = frozenset(labels)
+    tried = [_tried(rule, judged, in_force) for rule in policy.rules.candidates(judged.call)]
+    return Explanation(judged, tuple(tried), tuple(labels))
+
+
+def _tried(rule: Rule, judged: Judgement, labels: frozenset[str]) -> Tried:
+    verdict = judged.verdict
+    tests = [tested for tested in judged.tested if tested.rule is rule]
+    when, value, outcome = describe_when(rule), "", "not reached"
+    if tests:
+        last = tests[-1]
+        value = str(last.value) if last.error is None else f"raises {text_of(last.error)}"
+        outcome = "does not apply: its condition does not hold"
+    if (rule.policy_id, rule.id) == (verdict.policy_id, verdict.rule_id):
+        outcome = "decides"
+    elif any((s.policy_id, s.rule_id) == (rule.policy_id, rule.id) for s in verdict.observed):
+        outcome = "recorded only: monitor mode"
+    elif rule.fits_branch is not None and not rule.fits_branch(judged.call.branch):
+        outcome = f"does not apply: it is for agents `{rule.policy.agent}`"
+    elif rule.labels is not None and labels.isdisjoint(rule.labels):
+        outcome = f"does not apply: it is for calls under {', '.join(sorted(rule.labels))}"
+    return Tried(rule, outcome, when, value)
+
+
+def level_name(rule: Rule) -> str:
+    """Return a rule's level in words: ``1, exact tool deny``; a veto comes before all."""
+    return "veto" if rule.level < 0 else f"{rule.level + 1}, {_LEVELS[rule.level]}"
+
+
+# -- calls as text ------------------------------------------------------------------------------
+
+
+def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, tuple[str, ...]]:
+    """Read a call from a command line: ``TOOL KEY=VALUE...``, or one JSON object.
+
+    Args:
+        words: A value that is JSON is read as JSON, any other is text. An object has the keys that
+            calls have in cases; ``name`` and ``arguments`` stand for ``tool`` and ``args``.
+        **further: Keys that were given otherwise; None for those that were not.
+
+    Returns:
+        The call, and the labels in force when it is made.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    first, *rest = words
+    if first.lstrip().startswith("{"):
+        if rest:
+            raise ConfigError("a call in JSON is one word", hint=_HINT)
+        found = _parsed(first)
+        for name, other in (("tool", "name"), ("args", "arguments")):
+            if other in found:
+                found.setdefault(name, found.pop(other))
+    else:
+        found = {"tool": first, "args": dict(_argument(word) for word in rest)}
+    found |= {key: value for key, value in further.items() if value is not None}
+    return read_call(parse(json.dumps(found, ensure_ascii=False), "CALL"))
+
+
+_HINT = """write `run_command CommandLine=ls`, or '{"tool": "run_command", "args": {}}'"""
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return dict(cast("dict[str, Any]", json.loads(text)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the call is no JSON: {error}", hint=_HINT) from error
+
+
+def _argument(word: str) -> tuple[str, Any]:
+    key, sign, text = word.partition("=")
+    if not sign or not key:
+        raise ConfigError(f"`{word}` is no KEY=VALUE", hint=_HINT)
+    try:
+        return key, json.loads(text)
+    except (ValueError, RecursionError):
+        return key, text

@@ -1,0 +1,181 @@
+"""Tool calls that ran, or were to run, before: read back from the attributes of their spans."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from otelhooks.hooks.calls import Call
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.masking import MASK
+
+__all__ = ["RecordedCall", "read_call"]
+
+_SHORTENED = re.compile(r"\.\.\.\[\d+ characters\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One tool call as its span tells it.
+
+    Attributes:
+        tool: Name that rules see.
+        args: Arguments; None where they were not captured.
+        is_whole: Whether the arguments are all that the tool got: not masked, not shortened.
+        server: Name the application gave to the tool's MCP server; empty for none.
+        is_remote: Whether it is a tool of an MCP server at all.
+        canonical: Canonical names of the tool.
+        kind: ``shell``, ``file_read``, ``file_write`` or ``net``; empty where nobody knows.
+        agent: Name of the agent, empty for none.
+        branch: Path of agents, empty for none.
+        labels: Labels in force at the decision.
+        decision: ``allow``, ``deny``, ``ask`` or ``modify``; ``allow`` where nothing decided.
+        has_verdict: Whether the span carries a decision at all.
+        enforcement: What then happened, empty on a plain allow.
+        policy_id: Policy of the rule that decided; empty on a plain allow.
+        rule_id: Rule that decided, empty for none.
+        has_failed: Whether the span is marked as failed.
+        trace_id: 32 hex digits.
+        span_id: 16 hex digits.
+        at: Start, in nanoseconds since the Unix epoch.
+        call_id: The framework's id of the call, empty for none.
+    """
+
+    tool: str
+    args: dict[str, Any] | None
+    is_whole: bool
+    server: str
+    is_remote: bool
+    canonical: tuple[str, ...]
+    kind: str
+    agent: str
+    branch: str
+    labels: tuple[str, ...]
+    decision: str
+    has_verdict: bool
+    enforcement: str
+    policy_id: str
+    rule_id: str
+    has_failed: bool
+    trace_id: str
+    span_id: str
+    at: int
+    call_id: str
+
+    @property
+    def name(self) -> str:
+        """The tool as a rule names it: ``server/tool`` for a tool of a server."""
+        if not self.is_remote:
+            return self.tool
+        return f"{self.server or '(unnamed server)'}/{self.tool}"
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether monitor mode only recorded the decision."""
+        return self.enforcement == semconv.ENFORCEMENT_OBSERVED
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the tool's body was let run."""
+        if self.is_observed or self.decision in (semconv.DECISION_ALLOW, semconv.DECISION_MODIFY):
+            return True
+        return self.enforcement == semconv.ENFORCEMENT_APPROVED
+
+    def call(self) -> Call:
+        """Return the call as the pipeline takes it; without arguments where they are unknown."""
+        return Call(
+            self.tool,
+            dict(self.args or {}),
+            id=self.call_id or None,
+            server=self.server or None,
+            claimed_server=self.is_remote and not self.server,
+            canonical=self.canonical,
+            kind=self.kind or None,
+            agent=self.agent,
+            branch=self.branch,
+        )
+
+
+def read_call(
+    attributes: Mapping[str, Any], *, trace_id: str, span_id: str, at: int, has_failed: bool
+) -> RecordedCall | None:
+    """Read a span's attributes; None where the span is no tool call.
+
+    Args:
+        attributes: As any source has them: lists and objects may be JSON texts.
+        trace_id: 32 hex digits.
+        span_id: 16 hex digits.
+        at: Start, in nanoseconds since the Unix epoch.
+        has_failed: Whether its status is an error.
+    """
+    tool = attributes.get(semconv.GEN_AI_TOOL_NAME)
+    if attributes.get(semconv.GEN_AI_OPERATION_NAME) != semconv.OP_EXECUTE_TOOL or not tool:
+        return None
+
+    def text(name: str) -> str:
+        value = attributes.get(name)
+        return "" if value is None else str(value)
+
+    args = _object(attributes.get(semconv.GEN_AI_TOOL_CALL_ARGUMENTS))
+    decision = text(semconv.POLICY_DECISION)
+    # What a hook said of the result took the place of what was said of the call: that it may run.
+    is_before = text(semconv.HOOK_POINT) != semconv.POINT_POST_TOOL_CALL
+    return RecordedCall(
+        tool=str(tool),
+        args=args,
+        is_whole=args is not None and _is_whole(args),
+        server=text(semconv.TOOL_SERVER),
+        is_remote=bool(text(semconv.TOOL_SERVER) or text(semconv.MCP_METHOD_NAME)),
+        canonical=_texts(attributes.get(semconv.TOOL_CANONICAL)),
+        kind=text(semconv.TOOL_KIND),
+        agent=text(semconv.GEN_AI_AGENT_NAME),
+        branch=text(semconv.AGENT_BRANCH),
+        labels=_texts(attributes.get(semconv.LABELS)),
+        decision=decision if decision and is_before else semconv.DECISION_ALLOW,
+        has_verdict=bool(decision),
+        enforcement=text(semconv.POLICY_ENFORCEMENT) if is_before else "",
+        policy_id=text(semconv.POLICY_ID) if is_before else "",
+        rule_id=text(semconv.POLICY_RULE_ID) if is_before else "",
+        has_failed=has_failed,
+        trace_id=trace_id,
+        span_id=span_id,
+        at=at,
+        call_id=text(semconv.GEN_AI_TOOL_CALL_ID),
+    )
+
+
+def _decoded(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):  # cut by somebody's limit, or never JSON
+        return None
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    found = _decoded(value)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    found: Any = _decoded(value)
+    if isinstance(found, (list, tuple)):
+        return tuple(str(item) for item in cast("list[Any]", found))
+    return () if not value else (str(value),)
+
+
+def _is_whole(value: Any) -> bool:
+    """Say whether nothing in a captured value was masked or left out."""
+    if isinstance(value, str):
+        return MASK not in value and not _SHORTENED.search(value)
+    if isinstance(value, dict):
+        if list(cast("dict[str, Any]", value)) == ["truncated"]:
+            return False
+        return all(_is_whole(item) for item in cast("dict[str, Any]", value).values())
+    if isinstance(value, list):
+        return all(_is_whole(item) for item in cast("list[Any]", value))
+    return True

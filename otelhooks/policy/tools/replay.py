@@ -1,0 +1,137 @@
+"""Recorded calls under another policy: which would have come out otherwise.
+
+Nobody is asked, no tool runs, no limit is written. What a call's span does not tell cannot be
+judged, and is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from otelhooks.hooks.verdict import ALLOW, MODIFY
+from otelhooks.policy.tools.dry_run import DryRun, Judgement
+from otelhooks.policy.tools.recorded import RecordedCall
+
+__all__ = ["Change", "Replay", "replay"]
+
+Gap = Literal["arguments not captured", "arguments masked or shortened"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A call that would come out otherwise.
+
+    Attributes:
+        recorded: The call as it was.
+        before: What came out, such as ``allow`` or ``deny, observed``.
+        after: What would.
+        judgement: What the policy says about it now.
+    """
+
+    recorded: RecordedCall
+    before: str
+    after: str
+    judgement: Judgement
+
+    @property
+    def words(self) -> str:
+        """What changes: ``allow -> deny``."""
+        return f"{self.before} -> {self.after}"
+
+    @property
+    def rule(self) -> str:
+        """The rule behind the new verdict, else the one that is gone: ``policy/rule``."""
+        verdict = self.judgement.verdict
+        if verdict.rule_id:
+            return f"{verdict.policy_id}/{verdict.rule_id}"
+        seen = verdict.observed
+        if seen:
+            return f"{seen[0].policy_id}/{seen[0].rule_id}"
+        recorded = self.recorded
+        return f"{recorded.policy_id}/{recorded.rule_id}, gone" if recorded.rule_id else "(no rule)"
+
+
+@dataclass(slots=True)
+class Replay:
+    """What came out of a replay.
+
+    Attributes:
+        calls: How many calls were read.
+        changes: Those that would come out otherwise, in the order in which they were read.
+        gaps: How many could not be judged, by cause.
+        gap_tools: The same by tool.
+        unnamed: How many are of an MCP server whose name their span does not tell; they are
+            judged, as the pipeline judges such calls.
+    """
+
+    calls: int = 0
+    changes: list[Change] = field(default_factory=list[Change])
+    gaps: Counter[Gap] = field(default_factory=Counter[Gap])
+    gap_tools: Counter[str] = field(default_factory=Counter[str])
+    unnamed: int = 0
+
+    @property
+    def judged(self) -> int:
+        """How many calls could be judged."""
+        return self.calls - sum(self.gaps.values())
+
+    def by_rule(self) -> Counter[tuple[str, str]]:
+        """Count changes by rule, and by what changes: ``allow -> deny``."""
+        return Counter((change.rule, change.words) for change in self.changes)
+
+    def by_tool(self) -> Counter[tuple[str, str]]:
+        """Count changes by tool, and by what changes."""
+        return Counter((change.recorded.name, change.words) for change in self.changes)
+
+
+def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
+    """Judge recorded calls anew.
+
+    Args:
+        calls: Of any source. A call that two spans tell of counts once.
+        policy: The candidate.
+    """
+    result = Replay()
+    for recorded in _once(calls):
+        result.calls += 1
+        result.unnamed += recorded.is_remote and not recorded.server
+        judged = policy.judge(recorded.call(), recorded.labels)
+        if judged.needs_args and not recorded.is_whole:
+            lost = recorded.args is None
+            result.gaps["arguments not captured" if lost else "arguments masked or shortened"] += 1
+            result.gap_tools[recorded.name] += 1
+            continue
+        before, after = _before(recorded), _after(judged)
+        if before == MODIFY and after == ALLOW:
+            continue  # the span has the arguments that ran: there is nothing left to rewrite
+        if before != after:
+            result.changes.append(Change(recorded, before, after, judged))
+    return result
+
+
+def _once(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
+    """Leave out spans of other instrumentations that tell of a call that ours tells of as well."""
+    told: set[tuple[str, str, str]] = set()
+    open_calls: list[tuple[tuple[str, str, str], RecordedCall]] = []
+    for recorded in calls:
+        key = (recorded.trace_id, recorded.call_id, recorded.tool)
+        if recorded.has_verdict or not recorded.call_id:
+            told.add(key)
+            yield recorded
+        else:
+            open_calls.append((key, recorded))
+    yield from (recorded for key, recorded in open_calls if key not in told)
+
+
+def _before(recorded: RecordedCall) -> str:
+    return f"{recorded.decision}, observed" if recorded.is_observed else recorded.decision
+
+
+def _after(judged: Judgement) -> str:
+    decision = judged.decision
+    if decision == ALLOW and judged.observed != ALLOW:
+        return f"{judged.observed}, observed"
+    return decision

@@ -1,0 +1,232 @@
+"""Recorded calls of trace servers, over their HTTP interfaces.
+
+Source: Jaeger 1.76 (v2), ``/api/services`` and ``/api/traces``; Tempo 3, ``/api/search`` and
+``/api/v2/traces/ID``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from otelhooks.errors import ConfigError
+from otelhooks.policy.tools.recorded import RecordedCall, read_call
+from otelhooks.policy.tools.sources import Source, otlp_calls
+from otelhooks.telemetry import semconv
+
+__all__ = ["JaegerSource", "TempoSource", "Web", "open_server"]
+
+_DAY_NS = 24 * 3600 * 10**9
+_TIMEOUT_S = 30.0
+_MAX_ANSWER_BYTES = 512 << 20
+
+
+class Fetch(Protocol):
+    """Gets a JSON answer of a server."""
+
+    def __call__(self, path: str, query: Mapping[str, str | int]) -> Any:
+        """Return the decoded answer.
+
+        Args:
+            path: From the server's root.
+            query: Not encoded.
+
+        Raises:
+            ConfigError: No answer, or none that can be used.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Web:
+    """A server.
+
+    Args:
+        address: Its base address.
+        headers: Sent with every request, such as a token or a tenant.
+    """
+
+    address: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __call__(self, path: str, query: Mapping[str, str | int]) -> Any:
+        """Return the decoded answer."""
+        url = f"{self.address.rstrip('/')}{path}"
+        if query:
+            url += "?" + urllib.parse.urlencode(query)
+        headers = {"Accept": "application/json", **self.headers}
+        request = urllib.request.Request(url, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+                body = answer.read(_MAX_ANSWER_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            text = error.read(300).decode("utf-8", "replace").strip()
+            raise ConfigError(
+                f"`{url}` answers {error.code}: {text or error.reason}",
+                hint="check the address, and give a token with --header",
+            ) from error
+        except OSError as error:
+            raise ConfigError(
+                f"`{url}` cannot be reached: {getattr(error, 'reason', error)}",
+                hint="check that the server runs there",
+            ) from error
+        if len(body) > _MAX_ANSWER_BYTES:
+            raise ConfigError(f"`{url}` answers with more than 512 MiB", hint="lower --limit")
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"`{url}` does not answer in JSON", hint="check the address, port and kind"
+            ) from error
+
+
+def open_server(
+    kind: str, address: str, *, since_ns: int | None, limit: int, headers: Mapping[str, str]
+) -> Source:
+    """Return a server as a source.
+
+    Args:
+        kind: ``jaeger`` or ``tempo``.
+        address: Base address.
+        since_ns: Nanoseconds since the Unix epoch; None for the last 24 hours.
+        limit: At most so many traces.
+        headers: Sent with every request.
+
+    Raises:
+        ConfigError: Another kind, or another scheme than http and https.
+    """
+    known: dict[str, Any] = {"jaeger": JaegerSource, "tempo": TempoSource}
+    if kind not in known:
+        raise ConfigError(f"unknown kind of server `{kind}`", hint="one of jaeger, tempo is meant")
+    if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
+        raise ConfigError(
+            f"`{address}` is no web address", hint=f"it looks like {kind}+http://HOST:PORT"
+        )
+    since = time.time_ns() - _DAY_NS if since_ns is None else since_ns
+    return known[kind](address.rstrip("/"), Web(address, headers), since_ns=since, limit=limit)
+
+
+@dataclass(frozen=True)
+class JaegerSource:
+    """A Jaeger's query service.
+
+    Args:
+        address: Base address, for links.
+        fetch: Gets its answers.
+        since_ns: Only traces from then on, in nanoseconds since the Unix epoch.
+        limit: At most so many traces of each service.
+    """
+
+    address: str
+    fetch: Fetch
+    since_ns: int = 0
+    limit: int = 1_000
+
+    def calls(self) -> Iterator[RecordedCall]:
+        """Yield the tool calls, service by service."""
+        tags = json.dumps({semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL})
+        seen: set[tuple[str, str]] = set()
+        for service in _list(self.fetch("/api/services", {}), "data"):
+            answer = self.fetch(
+                "/api/traces",
+                {
+                    "service": str(service),
+                    "tags": tags,
+                    "start": self.since_ns // 1_000,
+                    "end": time.time_ns() // 1_000,
+                    "limit": self.limit,
+                },
+            )
+            # A trace of two services is in both answers.
+            for call in _oldest_first(_jaeger_calls(answer)):
+                if (call.trace_id, call.span_id) not in seen:
+                    seen.add((call.trace_id, call.span_id))
+                    yield call
+
+    def link(self, trace_id: str) -> str:
+        """Return the address of a trace's page."""
+        return f"{self.address}/trace/{trace_id}"
+
+
+def _jaeger_calls(answer: Any) -> Iterator[RecordedCall]:
+    for trace in _list(answer, "data"):
+        for span in _list(trace, "spans"):
+            tags = {tag["key"]: tag.get("value") for tag in _list(span, "tags")}
+            found = read_call(
+                tags,
+                trace_id=str(span["traceID"]).zfill(32),
+                span_id=str(span["spanID"]).zfill(16),
+                at=int(span.get("startTime") or 0) * 1_000,
+                has_failed=tags.get("otel.status_code") == "ERROR"
+                or tags.get("error") in (True, "true"),
+            )
+            if found is not None:
+                yield found
+
+
+@dataclass(frozen=True)
+class TempoSource:
+    """A Tempo.
+
+    Args:
+        address: Base address, for links.
+        fetch: Gets its answers.
+        since_ns: Only traces from then on, in nanoseconds since the Unix epoch.
+        limit: At most so many traces.
+    """
+
+    address: str
+    fetch: Fetch
+    since_ns: int = 0
+    limit: int = 1_000
+
+    def calls(self) -> Iterator[RecordedCall]:
+        """Yield the tool calls, trace by trace."""
+        operation = f'span.{semconv.GEN_AI_OPERATION_NAME} = "{semconv.OP_EXECUTE_TOOL}"'
+        found = self.fetch(
+            "/api/search",
+            {
+                "q": f"{{ {operation} }}",
+                "start": self.since_ns // 10**9,
+                "end": time.time_ns() // 10**9 + 1,
+                "limit": self.limit,
+            },
+        )
+        traces = sorted(
+            _list(found, "traces"), key=lambda trace: int(trace.get("startTimeUnixNano") or 0)
+        )
+        for trace in traces:
+            trace_id = str(trace["traceID"]).zfill(32)  # searches leave out leading zeros
+            answer = self.fetch(f"/api/v2/traces/{trace_id}", {})
+            yield from _oldest_first(otlp_calls(answer))
+
+    def link(self, trace_id: str) -> str:
+        """Return the address of a trace; its page is in whatever Grafana shows this Tempo."""
+        return f"{self.address}/api/v2/traces/{trace_id}"
+
+
+def _oldest_first(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
+    try:
+        return sorted(calls, key=lambda call: call.at)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise ConfigError(
+            f"the server's answer has another form than expected: {error!r}",
+            hint="check that the address is of the kind that stands before it",
+        ) from error
+
+
+def _list(answer: Any, key: str) -> list[Any]:
+    """Return a list out of an answer; ``null`` is an empty one."""
+    if not isinstance(answer, dict):
+        raise ConfigError(
+            "the server's answer is no JSON object",
+            hint="check that the address is of the kind that stands before it",
+        )
+    found = cast("dict[str, Any]", answer).get(key)
+    return cast("list[Any]", found) if isinstance(found, list) else []

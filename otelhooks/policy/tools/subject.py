@@ -1,0 +1,167 @@
+"""The policy that a tool works on: loaded as a program would load it, and never put in force."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otelhooks import config_values, types
+from otelhooks._policies import Policies
+from otelhooks.config import Config
+from otelhooks.hooks.base import Hook
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.registry import HookSet, registrations
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.files import HookChain, Loaded, load_hooks
+from otelhooks.policy.rules import flatten_policies
+from otelhooks.policy.tools.dry_run import DryRun
+
+if TYPE_CHECKING:
+    from otelhooks.policy.files.guard import Guard
+    from otelhooks.policy.files.source import Source
+    from otelhooks.policy.tools.cases import Suite
+
+__all__ = ["Subject"]
+
+
+def _nobody(call: types.ToolCall) -> bool:
+    """Stand for the channel that a program would have: a dry run asks nobody."""
+    return False
+
+
+# Scripts get neither the network nor tools, whatever the variables say.
+_CONFIG = Config(approvals=(_nobody,), sources={"mode": "default"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """Policies that are worked on.
+
+    Attributes:
+        policies: Rules and files.
+        objects: Hook objects that were given as such.
+    """
+
+    policies: Policies
+    objects: tuple[Any, ...] = ()
+
+    @classmethod
+    def open(cls, names: Sequence[str | os.PathLike[str]]) -> Subject:
+        """Load policies.
+
+        Args:
+            names: Files, folders, packs and ``module:attribute``, as ``policies=`` takes them.
+
+        Raises:
+            PolicyFileError: A file cannot be used.
+            ConfigError: A name leads nowhere, or to something that is no policy.
+        """
+        return cls.of(config_values.policies(list(names), "POLICY"))
+
+    @classmethod
+    def of(cls, given: Iterable[Any]) -> Subject:
+        """Return rules, lists of rules, hook objects and paths as a subject.
+
+        Raises:
+            ConfigError: One of them is something else, or cannot be used.
+        """
+        items = list(given)
+        hooks = tuple(item for item in items if isinstance(item, Hook))
+        others = [item for item in items if not isinstance(item, Hook)]
+        return cls(Policies.load(others, _CONFIG), hooks)
+
+    @classmethod
+    def of_suite(cls, suite: Suite) -> Subject:
+        """Return the rules that a suite of cases brings itself.
+
+        Args:
+            suite: One that has ``rules``.
+
+        Raises:
+            PolicyFileError: They cannot be understood.
+        """
+        from otelhooks.policy.files.rules import KEYS
+
+        assert suite.rules is not None
+        reader = next(key.kind for key in KEYS if key.name == "policies")
+        found: list[Any] = reader.read(suite.rules, "`rules`")
+        gates = tuple(item for item in found if isinstance(item, Gate))
+        rules = flatten_policies([item for item in found if not isinstance(item, Gate)])
+        said = Loaded((), (), gates, suite.default, suite.mode, ())
+        return cls(Policies(tuple(rules), (), said))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Files and folders that were named, those of packs among them."""
+        return self.policies.paths
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Files that were read."""
+        files = self.policies.files
+        return () if files is None else files.sources
+
+    @property
+    def hooks(self) -> tuple[Any, ...]:
+        """Hooks of files, then those that were given as objects; limits and labels among them."""
+        return (*self.policies.hooks, *self.objects)
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """Limits, budgets and labels."""
+        return tuple(hook for hook in self.hooks if isinstance(hook, Gate))
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """Hook files, compiled, in the order in which they run."""
+        return self._hook_files.guards
+
+    def table(
+        self, servers: Sequence[types.BaseMcpServerConfig] = (), *, guarded: bool = False
+    ) -> PolicySet:
+        """Return the rules as the engine's table.
+
+        Args:
+            servers: Configurations of MCP servers.
+            guarded: Whether the built-in guard of policy files, which depends on where they lie, is
+                among them.
+        """
+        changes: dict[str, Any] = {
+            "mcp_servers": tuple(servers),
+            "allow_policy_writes": not guarded,
+        }
+        return self.policies.table(_CONFIG.replace(**changes))
+
+    def dry_run(
+        self, servers: Sequence[types.BaseMcpServerConfig] = (), *, guarded: bool = False
+    ) -> DryRun:
+        """Return a way to ask about calls; parameters as for `table`."""
+        table = self.table(servers, guarded=guarded)
+        # Limits and labels depend on what went before, which a single call does not tell.
+        hooks = [hook for hook in self.hooks if not isinstance(hook, Gate)]
+        registered = HookSet(found for hook in hooks for found in registrations(hook))
+        return DryRun(table, registered, monitor=table.mode == "monitor")
+
+    def dispatch(self, event: str, payload: Mapping[str, Any]) -> tuple[str, dict[str, Any], str]:
+        """Put an event to the hook files.
+
+        Args:
+            event: Such as ``tool.post``.
+            payload: Not changed.
+
+        Returns:
+            Action, payload as it comes out, reason.
+
+        Raises:
+            ConfigError: There is no such event.
+        """
+        action, after, reason = self._hook_files.dispatch(event, payload)
+        return action, after, reason
+
+    @functools.cached_property
+    def _hook_files(self) -> HookChain:
+        return load_hooks(self.paths)

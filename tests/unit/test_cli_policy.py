@@ -1,0 +1,484 @@
+"""`otelhooks policy`: what each command prints, writes and exits with."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from otelhooks.cli import cli
+
+RULES = """\
+policies:
+  - deny: run_command
+    when: '"rm" in args.get("CommandLine", "")'
+    id: no-rm
+    severity: high
+  - {ask: send_email, agent: "lead/*", id: mail}
+  - {allow: view_file}
+"""
+
+
+def spans(*calls: tuple[str, dict[str, Any] | None, dict[str, str]]) -> str:
+    """Return tool calls as a document of OTLP JSON: tool, arguments, further attributes."""
+
+    def attribute(name: str, value: str) -> dict[str, Any]:
+        return {"key": name, "value": {"stringValue": value}}
+
+    return json.dumps(
+        {
+            "resourceSpans": [
+                {
+                    "scopeSpans": [
+                        {
+                            "spans": [
+                                {
+                                    "traceId": f"{number:032x}",
+                                    "spanId": f"{number:016x}",
+                                    "startTimeUnixNano": str(10**18 + number),
+                                    "attributes": [
+                                        attribute("gen_ai.operation.name", "execute_tool"),
+                                        attribute("gen_ai.tool.name", tool),
+                                        *(attribute(*pair) for pair in further.items()),
+                                    ]
+                                    + (
+                                        []
+                                        if args is None
+                                        else [
+                                            attribute(
+                                                "gen_ai.tool.call.arguments", json.dumps(args)
+                                            )
+                                        ]
+                                    ),
+                                }
+                                for number, (tool, args, further) in enumerate(calls, 1)
+                            ]
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+
+
+TRACES = spans(
+    ("run_command", {"CommandLine": "rm -rf x"}, {}),
+    ("run_command", {"CommandLine": "ls"}, {}),
+    ("run_command", None, {}),
+    ("view_file", None, {}),
+)
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with `rules.yaml` and `traces.json`, to work in."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("OTELHOOKS_POLICIES", "OTELHOOKS_STORE"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "rules.yaml").write_text(RULES)
+    (tmp_path / "traces.json").write_text(TRACES)
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["policy", *words], prog_name="otelhooks")
+
+
+@pytest.mark.parametrize("words", [["check"], ["test"], ["explain", "a"], ["replay"], ["export"]])
+def test_a_policy_must_be_named(work: Path, words: list[str]) -> None:
+    result = run(*words)
+
+    assert result.exit_code == 2
+    assert "no policy is named" in result.stderr
+    assert "OTELHOOKS_POLICIES" in result.stderr
+
+
+def test_policies_of_the_variable_are_meant_where_none_are_named(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTELHOOKS_POLICIES", "rules.yaml, governed")
+
+    assert "3 rules, 7 hooks: 0 errors" in run("check").stderr
+
+
+def test_a_file_that_cannot_be_loaded_is_exit_code_2_with_its_place(work: Path) -> None:
+    (work / "bad.yaml").write_text("policies:\n  - {dney: a}\n")
+
+    result = run("check", "bad.yaml")
+
+    assert result.exit_code == 2
+    assert "bad.yaml:2:6: unknown key `dney`" in result.stderr
+    assert "hint: did you mean `deny`?" in result.stderr
+
+
+# -- new ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["--yaml"], [], ["--event", "completion.post"]])
+def test_a_new_policy_passes_check_and_test(work: Path, words: list[str]) -> None:
+    made = run("new", "guard", "--dir", "p", *words)
+
+    assert made.exit_code == 0
+    assert len(made.stderr.splitlines()) == 2
+    assert run("check", "p", "--require", "priority,description").exit_code == 0
+    assert run("test", "p").exit_code == 0
+
+
+def test_a_new_policy_is_not_written_over_another(work: Path) -> None:
+    assert run("new", "guard").exit_code == 0
+
+    again = run("new", "guard")
+
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["../x"], ["a/b"], [".x"], ["hook"], ["x", "--event", "tool.per"]]
+)
+def test_a_new_policy_needs_a_name_and_an_event(work: Path, words: list[str]) -> None:
+    result = run("new", *words)
+
+    assert result.exit_code == 2
+    assert not (work / "cases").exists()
+
+
+# -- check ----------------------------------------------------------------------------------------
+
+
+def test_check_says_where_a_rule_is_that_never_decides(work: Path) -> None:
+    (work / "two.yaml").write_text("policies:\n  - {deny: a}\n  - {allow: a}\n")
+
+    result = run("check", "two.yaml")
+
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "two.yaml:3:5: error: `allow: a` contradicts `deny: a` (two.yaml:2:5), which decides\n"
+        "hint: keep the one that is meant\n"
+    )
+
+
+def test_check_knows_tools_of_servers_from_recorded_calls(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "traces.json").write_text(spans(("create_pr", {}, {"otelhooks.tool.server": "github"})))
+    (work / "bare.yaml").write_text("policies: [{deny: create_pr}]")
+    monkeypatch.setenv("OTELHOOKS_STORE", "traces.json")
+
+    assert run("check", "bare.yaml").exit_code == 0
+    result = run("check", "bare.yaml", "--store")
+    assert result.exit_code == 1
+    assert "write `github/create_pr` or `*/create_pr`" in result.stdout
+
+
+def test_tools_of_configured_servers_count(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work / "my_servers.py").write_text(
+        "from otelhooks import types\n"
+        "servers = [types.McpStdioServer(name='github', command='x', enabled_tools=['search'])]\n"
+    )
+    monkeypatch.syspath_prepend(str(work))
+    monkeypatch.setenv("OTELHOOKS_MCP_SERVERS", "my_servers:servers")
+    (work / "bare.yaml").write_text("policies: [{deny: search}, {allow: github/serach}]")
+    traces = spans(("push", {}, {"otelhooks.tool.server": "github"}))
+    (work / "push.json").write_text(traces)
+
+    checked = run("check", "bare.yaml").stdout
+    assert "`deny: search` never matches: `search` is a tool of server `github`" in checked
+    assert "`allow: github/serach` never matches" in checked
+    explained = run("explain", "push", "--server", "github", "--policy", "rules.yaml")
+    assert "deny  github/push\n  rule   mcp_servers/github/enabled_tools\n" in explained.stdout
+    replayed = run("replay", "push.json", "--policy", "rules.yaml")
+    assert "mcp_servers/github/enabled_tools  allow -> deny" in replayed.stdout
+
+
+def test_check_warns_of_an_event_that_nothing_fires(work: Path) -> None:
+    run("new", "ours", "--event", "meta.hook_added")
+
+    result = run("check", "ours.md")
+
+    assert result.exit_code == 0
+    assert "ours.md:1:1: warning: nothing here fires `meta.hook_added`" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("severity", "rules.yaml:7:5: error: the rule `view_file` has no `severity`"),
+        ("audit", "rules.yaml: error: nothing audits every `tool.pre`"),
+        ("banana", "`banana` cannot be required"),
+    ],
+)
+def test_check_requires_what_it_is_told_to(work: Path, keys: str, said: str) -> None:
+    result = run("check", "rules.yaml", "--require", keys)
+
+    assert result.exit_code == (2 if keys == "banana" else 1)
+    assert said in result.output
+
+
+def test_a_hook_before_the_one_that_audits_is_found(work: Path) -> None:
+    early = (
+        "---\nevent: tool.pre\npriority: 0\nscript: |\n  def handle(e, p): return allow()\n---\n"
+    )
+    (work / "early.md").write_text(early)
+
+    result = run("check", "early.md", "governed", "--require", "audit")
+
+    assert result.exit_code == 1
+    assert "`early` runs before the hook that audits every `tool.pre`" in result.stdout
+
+
+# -- test -----------------------------------------------------------------------------------------
+
+
+def test_a_red_case_is_shown_with_what_differs(work: Path) -> None:
+    (work / "cases").mkdir()
+    (work / "cases" / "rules.yaml").write_text(
+        "cases:\n"
+        "  - {name: ls, call: {tool: run_command, args: {CommandLine: ls}}, verdict: allow}\n"
+        "  - {name: rm, call: {tool: run_command, args: {CommandLine: RM}}, verdict: deny,"
+        " rule: no-rm}\n"
+    )
+
+    result = run("test", "rules.yaml", "--junit", "out.xml")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "RED    cases/rules.yaml:3  rm",
+        "       verdict  expected deny   seen allow",
+        "       rule     expected no-rm  seen (none)",
+        '       call  run_command {"CommandLine": "RM"}',
+    ]
+    assert result.stderr == "2 cases: 1 green, 1 red\n"
+    assert ElementTree.parse(work / "out.xml").getroot().get("failures") == "1"
+
+
+def test_green_cases_are_named_on_request(work: Path) -> None:
+    (work / "c.yaml").write_text("cases: [{call: {tool: view_file}, verdict: allow}]")
+
+    assert run("test", "rules.yaml", "--cases", "c.yaml").stdout == ""
+    assert run("test", "rules.yaml", "--cases", "c.yaml", "-v").stdout == "green  c.yaml:1  c: 1\n"
+
+
+def test_no_cases_is_no_success(work: Path) -> None:
+    result = run("test", "rules.yaml")
+
+    assert result.exit_code == 2
+    assert "there are no cases" in result.stderr
+
+
+# -- explain --------------------------------------------------------------------------------------
+
+
+def test_explain_says_who_decides_and_what_the_condition_saw(work: Path) -> None:
+    result = run("explain", "run_command", "CommandLine=rm x", "--policy", "rules.yaml")
+
+    assert result.exit_code == 1
+    first, *rows = result.stdout.splitlines()
+    assert first == "deny  run_command"
+    assert rows[:5] == [
+        "  rule   rules/no-rm",
+        "  level  1, exact tool deny",
+        "  place  rules.yaml:2:5",
+        "  told   Denied by policy 'run_command'.",
+        '  args   {"CommandLine": "rm x"}',
+    ]
+    assert 'when "rm" in args.get("CommandLine", "") -> True' in result.stdout
+
+
+def test_explain_takes_a_call_in_json_and_says_it_in_json(work: Path) -> None:
+    call = '{"name": "run_command", "arguments": {"CommandLine": "ls"}, "branch": "lead/x"}'
+
+    result = run("explain", call, "--policy", "rules.yaml", "--json")
+
+    said = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert (said["decision"], said["rule"], said["branch"]) == ("allow", None, "lead/x")
+    tried = {each["rule"]: (each["outcome"], each["value"]) for each in said["tried"]}
+    assert tried["no-rm"] == ("does not apply: its condition does not hold", "False")
+
+
+@pytest.mark.parametrize(
+    ("agent", "decision", "outcome"),
+    [
+        ("lead/writer", "ask", "decides"),
+        ("other", "allow", "does not apply: it is for agents `lead/*`"),
+    ],
+)
+def test_explain_as_an_agent(work: Path, agent: str, decision: str, outcome: str) -> None:
+    result = run("explain", "send_email", "--agent", agent, "--policy", "rules.yaml", "--json")
+
+    said = json.loads(result.stdout)
+    assert said["decision"] == decision
+    assert [e["outcome"] for e in said["tried"] if e["rule"] == "mail"] == [outcome]
+
+
+def test_explain_names_the_hooks_that_ran_and_what_they_rewrote(work: Path) -> None:
+    (work / "cap.md").write_text(
+        "---\nevent: tool.pre\nwhen: payload['name'] == 'search'\nscript: |\n"
+        '  def handle(e, p): return modify({"args": {"limit": 10}})\n---\n'
+    )
+
+    result = run("explain", "search", "limit=99", "--policy", "cap.md")
+
+    assert result.stdout.splitlines()[0] == "modify  search"
+    assert '  args    {"limit": 99}' in result.stdout
+    assert '  become  {"limit": 10}' in result.stdout
+    assert "  100  cap  if payload['name'] == 'search'" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("labels", "decision", "outcome"),
+    [("a,untrusted", "deny", "decides"), ("a", "allow", "does not apply: it is for calls under")],
+)
+def test_explain_under_labels(work: Path, labels: str, decision: str, outcome: str) -> None:
+    (work / "leak.yaml").write_text("policies: [{deny: send, when_labels: [untrusted], id: leak}]")
+
+    result = run("explain", "send", "--labels", labels, "--policy", "leak.yaml")
+
+    assert result.stdout.splitlines()[0] == f"{decision}  send"
+    assert outcome in result.stdout
+
+
+def test_explain_of_a_condition_that_fails(work: Path) -> None:
+    (work / "broken.yaml").write_text("policies: [{allow: a, when: 'args[\"x\"] > 1', id: b}]")
+
+    result = run("explain", "a", "--policy", "broken.yaml")
+
+    assert result.exit_code == 1
+    assert "raises ScriptError" in result.stdout
+
+
+@pytest.mark.parametrize("words", [["a", "b"], ["{"], ['{"args": {}}'], ["[1]", "x=1", "y"]])
+def test_what_is_no_call_is_an_error_that_shows_one(work: Path, words: list[str]) -> None:
+    result = run("explain", *words, "--policy", "rules.yaml")
+
+    assert result.exit_code == 2
+    assert "error: " in result.stderr
+
+
+# -- replay ---------------------------------------------------------------------------------------
+
+
+def test_replay_names_what_flips_and_what_it_cannot_judge(work: Path) -> None:
+    result = run("replay", "traces.json", "--policy", "rules.yaml")
+
+    assert result.exit_code == 1
+    text = result.stdout
+    assert "1 of 3 judged calls would come out otherwise" in text
+    assert "  1  rules/no-rm  allow -> deny" in text
+    assert '  allow -> deny  run_command {"CommandLine": "rm -rf x"}' in text
+    assert f"span {1:016x}; trace {1:032x} in traces.json" in text
+    assert "1 of 4 calls cannot be judged" in text
+    assert "  tools: run_command (1)" in text
+    assert "SPAN_ONLY" in text
+
+
+def test_replay_of_the_policy_that_held_changes_nothing(work: Path) -> None:
+    (work / "none.yaml").write_text("policies: [allow_all]")
+
+    result = run("replay", "traces.json", "--policy", "none.yaml")
+
+    assert result.exit_code == 0
+    assert result.stdout == "0 of 4 judged calls would come out otherwise\n"
+
+
+def test_replay_in_json_has_every_call(work: Path) -> None:
+    said = json.loads(run("replay", "traces.json", "--policy", "rules.yaml", "--json").stdout)
+
+    assert (said["calls"], said["judged"]) == (4, 3)
+    assert [change["rule"] for change in said["changes"]] == ["rules/no-rm"]
+    assert said["not_judged"] == {"arguments not captured": 1}
+
+
+def test_replay_lists_ten_calls_of_a_tool_unless_told_otherwise(work: Path) -> None:
+    (work / "many.json").write_text(spans(*[("view_file", {"n": n}, {}) for n in range(15)]))
+    (work / "no.yaml").write_text("policies: [{deny: view_file, id: never}]")
+
+    short = run("replay", "many.json", "--policy", "no.yaml").stdout
+    long = run("replay", "many.json", "--policy", "no.yaml", "--all").stdout
+
+    assert short.count("  allow -> deny  view_file") == 10
+    assert "... and 5 more calls of view_file: see --all" in short
+    assert long.count("  allow -> deny  view_file") == 15
+
+
+def test_a_name_that_would_steer_the_terminal_is_shown_plain(work: Path) -> None:
+    """Tool names come from models and remote servers."""
+    (work / "evil.json").write_text(spans(("a\x1b[2J\u202egod", {"x": "\x1b]0;t\x07"}, {})))
+    (work / "no.yaml").write_text("policies: [deny_all]")
+
+    result = run("replay", "evil.json", "--policy", "no.yaml")
+
+    assert result.exit_code == 1
+    assert not set("\x1b\x07\u202e") & set(result.output)
+
+
+@pytest.mark.parametrize("since", ["7 days", "d", "-1h", "1w"])
+def test_a_duration_that_is_none(work: Path, since: str) -> None:
+    result = run("replay", "traces.json", "--policy", "rules.yaml", f"--since={since}")
+
+    assert result.exit_code == 2
+    assert "is no duration" in result.stderr
+
+
+# -- diff, learn, schema, export ------------------------------------------------------------------
+
+
+def test_diff_shows_a_change_field_by_field(work: Path) -> None:
+    (work / "new.yaml").write_text(RULES.replace("high", "critical").replace("allow:", "deny:"))
+    (work / "old.yaml").write_text(RULES)
+
+    result = run("diff", "old.yaml", "old.yaml")
+    assert (result.exit_code, result.stderr) == (0, "nothing differs\n")
+
+    (work / "was").mkdir()
+    (work / "old.yaml").rename(work / "was" / "p.yaml")
+    (work / "new.yaml").rename(work / "p.yaml")
+    result = run("diff", "was/p.yaml", "p.yaml")
+    assert result.exit_code == 1
+    assert "~ rule p/no-rm\n    severity: - high\n    severity: + critical\n" in result.stdout
+    assert "- rule p/allow_view_file" in result.stdout
+    assert "+ rule p/deny_view_file" in result.stdout
+
+
+def test_diff_shows_the_lines_of_a_script(work: Path) -> None:
+    for folder in ("a", "b"):
+        run("new", "guard", "--dir", folder)
+    file = work / "b" / "guard.md"
+    file.write_text(file.read_text().replace("return allow()", 'return block("no")'))
+
+    result = run("diff", "a/guard.md", "b/guard.md")
+
+    assert "~ hook guard" in result.stdout
+    assert "    script: + def handle(event, payload):" in result.stdout
+    assert '            +     return block("no")' in result.stdout
+
+
+def test_learn_then_test_closes_the_loop(work: Path) -> None:
+    assert run("learn", "traces.json").stdout.startswith("# Drafted from 4 calls in 4 traces")
+
+    written = run("learn", "traces.json", "--output", "learned/draft.yaml")
+
+    assert written.exit_code == 0
+    assert run("check", "learned").exit_code == 0
+    tested = run("test", "learned/draft.yaml", "-v")
+    assert tested.exit_code == 0
+    assert "4 green" in tested.stderr or "3 green" in tested.stderr
+    assert run("replay", "traces.json", "--policy", "learned").exit_code == 0
+    assert run("learn", "traces.json", "--output", "learned/draft.yaml").exit_code == 2
+
+
+def test_schema_is_json_and_markdown(work: Path) -> None:
+    assert json.loads(run("schema").stdout)["title"] == "otelhooks policy file"
+    assert "| key |" in run("schema", "--markdown").stdout
+
+
+def test_what_is_exported_loads_again_as_the_same(work: Path) -> None:
+    (work / "again").mkdir()
+    (work / "again" / "rules.yaml").write_text(run("export", "rules.yaml").stdout)
+
+    assert run("diff", "rules.yaml", "again/rules.yaml").exit_code == 0

@@ -1,0 +1,164 @@
+"""Labels outlive eviction, process and restart in the local store; what is lost is not trusted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks import hooks, policy, types
+from otelhooks.errors import Denied
+from otelhooks.hooks.context import SessionContext
+from otelhooks.store import labels
+from otelhooks.store.labels import LabelBook
+from otelhooks.telemetry import semconv
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "store.db"
+
+
+def test_a_conversation_is_known_from_its_first_look_on(path: Path) -> None:
+    assert LabelBook(path).open("c") == (False, frozenset())
+    assert LabelBook(path).open("c") == (True, frozenset())
+    assert LabelBook(path).open("other") == (False, frozenset())
+
+
+def test_another_process_finds_the_labels(path: Path) -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from otelhooks.store.labels import LabelBook\n"
+        "book = LabelBook(pathlib.Path(sys.argv[1]))\n"
+        "book.open('c'); book.add('c', 'untrusted'); book.add('c', 'untrusted')\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=30)
+    assert LabelBook(path).open("c") == (True, frozenset({"untrusted"}))
+
+
+def test_nothing_is_opened_before_a_conversation_is_looked_up(path: Path) -> None:
+    LabelBook(path).of("c")
+    assert not path.exists()
+
+
+def test_without_a_store_the_process_remembers_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    book = LabelBook(tmp_path)  # a folder
+    assert book.open("c") == (False, frozenset())
+    book.add("c", "untrusted")
+    assert book.open("c") == (True, frozenset({"untrusted"}))
+    assert caplog.text.count("labels are kept in this process only") == 1
+
+
+def test_what_is_forgotten_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "MAX_REMEMBERED", 2)
+    book = LabelBook(tmp_path)
+    for name in "abc":
+        book.add(name, "untrusted")
+    assert book.open("c") == (True, frozenset({"untrusted"}))
+    assert book.open("a") == (False, frozenset())
+
+
+def test_the_keeper_is_asked_once_and_told_of_each_new_label() -> None:
+    told: list[str] = []
+
+    class Keeper:
+        def open(self) -> tuple[bool, frozenset[str]]:
+            told.append("open")
+            return True, frozenset({"kept"})
+
+        def add(self, label: str) -> None:
+            told.append(label)
+
+    context = SessionContext()
+    context.keep_labels(Keeper())
+    context.add_label("new")
+    context.add_label("new")
+    assert context.labels == {"kept", "new"}
+    assert context.labels == {"kept", "new"}
+    assert told == ["new", "open"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_goes_on_though_another_thread_was_remembering(path: Path) -> None:
+    book = LabelBook(path)
+    book.open("c")
+    with book._lock:
+        child = os.fork()
+        if child == 0:
+            book.add("c", "from the child")
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert LabelBook(path).open("c") == (True, frozenset({"from the child"}))
+
+
+def test_threads_may_add_at_once(path: Path) -> None:
+    book = LabelBook(path)
+    threads = [threading.Thread(target=lambda n=n: book.add("c", f"label-{n}")) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(LabelBook(path).open("c")[1]) == 8
+
+
+RULES = [policy.label("fetch", adds="untrusted"), policy.deny("send", when_labels={"untrusted"})]
+
+
+def test_a_restart_washes_no_label_off(governed: Any, path: Path) -> None:
+    @otelhooks.tool
+    def fetch() -> None: ...
+
+    @otelhooks.tool
+    def send() -> None: ...
+
+    governed(policies=RULES, store=path)
+    with otelhooks.session("c"):
+        fetch()
+    otelhooks.uninstrument()
+    governed(policies=RULES, store=path)
+    with otelhooks.session("c"), pytest.raises(Denied):
+        send()
+    with otelhooks.session("d"):
+        send()
+
+
+def test_a_conversation_of_another_machine_is_not_trusted(governed: Any, path: Path) -> None:
+    @otelhooks.tool
+    def send() -> None: ...
+
+    @otelhooks.model_call(model="m")
+    def ask(messages: Any) -> str:
+        return "ok"
+
+    history = [
+        {"role": "user", "content": "read it"},
+        {"role": "assistant", "content": "I have read it"},
+        {"role": "user", "content": "send it"},
+    ]
+    governed(policies=RULES, store=path)
+    with otelhooks.session("c"):
+        ask(history)
+        with pytest.raises(Denied):
+            send()
+    assert governed.attributes("execute_tool send")[semconv.LABELS] == ("unknown",)
+
+
+def test_without_rules_on_labels_nothing_is_written(governed: Any, path: Path) -> None:
+    @otelhooks.tool
+    def send() -> None: ...
+
+    seen = hooks.pre_tool_call_decide(lambda call: types.HookResult())
+    governed(
+        policies=[policy.deny("other"), policy.RateLimit(tool_calls=9)], hooks=[seen], store=path
+    )
+    with otelhooks.session("c"):
+        send()
+    assert not path.exists()

@@ -1,0 +1,90 @@
+"""Two policies side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otelhooks import hooks, policy, types
+from otelhooks._policies import Policies
+from otelhooks.policy.files import Loaded
+from otelhooks.policy.tools.diff import diff
+from otelhooks.policy.tools.subject import Subject
+
+
+def subject(*rules: Any, hooks: tuple[Any, ...] = (), default: str = "allow") -> Subject:
+    said = Loaded((), (), (), default, None, ())
+    return Subject(Policies(rules, (), said), hooks)
+
+
+def said(old: Subject, new: Subject) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(note.change, note.entry.name, note.fields) for note in diff(old, new)]
+
+
+def test_the_same_policy_has_no_differences() -> None:
+    rules = policy.deny("a", id="x"), policy.allow("b"), policy.ask_user("c", severity="low")
+
+    assert said(subject(*rules), subject(*rules)) == []
+
+
+def test_rules_that_came_and_went() -> None:
+    old = subject(policy.deny("a", id="x"))
+    new = subject(policy.deny("b", id="y"))
+
+    assert said(old, new) == [("removed", "code/x", {}), ("added", "code/y", {})]
+
+
+def test_a_rule_with_an_id_keeps_it_through_a_change() -> None:
+    old = subject(policy.deny("a", id="x", severity="low"))
+    new = subject(policy.ask_user("a", id="x", reason="Ask."))
+
+    assert said(old, new) == [
+        (
+            "changed",
+            "code/x",
+            {"decision": ("deny", "ask"), "severity": ("low", ""), "reason": ("", "Ask.")},
+        )
+    ]
+
+
+def test_a_rule_without_an_id_is_known_by_decision_and_tool() -> None:
+    old = subject(policy.deny("a", when=lambda args: args["n"] > 1))
+    new = subject(policy.deny("a", when=lambda args: args["n"] > 2))
+
+    ((change, _, fields),) = said(old, new)
+
+    assert (change, list(fields)) == ("changed", ["when"])
+
+
+def test_several_rules_without_ids_are_not_guessed_at() -> None:
+    old = subject(policy.deny("a", agent="x"), policy.deny("a", agent="y"))
+    new = subject(policy.deny("a", agent="z"))
+
+    assert [change for change, _, _ in said(old, new)] == ["removed", "removed", "added"]
+
+
+def test_the_default_counts() -> None:
+    assert said(subject(), subject(default="deny")) == [
+        ("changed", "default and mode", {"default": ("allow", "deny")})
+    ]
+
+
+def test_labels_of_a_rule_count() -> None:
+    old = subject(policy.deny("a", id="x", when_labels={"untrusted"}))
+    new = subject(policy.deny("a", id="x", when_labels={"untrusted", "secret"}))
+
+    ((_, _, fields),) = said(old, new)
+
+    assert list(fields) == ["when_labels"]
+
+
+def test_hooks_count() -> None:
+    class Guard(hooks.PreToolCallDecideHook):
+        async def run(self, context: Any, data: Any) -> types.HookResult:
+            return types.HookResult()
+
+    early, late = Guard(), Guard()
+    early.priority = 1
+
+    assert said(subject(hooks=(late,)), subject()) == [("removed", Guard.__qualname__, {})]
+    ((_, _, fields),) = said(subject(hooks=(late,)), subject(hooks=(early,)))
+    assert fields == {"priority": ("100", "1")}
