@@ -63,6 +63,13 @@ def scripted(name: str, steps: Sequence[Any]) -> Any:
     return _ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
 
 
+def play(steps: Sequence[Any]) -> None:
+    """Run an agent with the story's tools on these steps."""
+    tools = [tool(each) for each in story.TOOLS]
+    agent = create_agent(scripted("scripted", steps), tools, name="assistant")
+    agent.invoke({"messages": [("user", story.PROMPT)]})
+
+
 @tool
 async def ask_docs(query: str) -> str:
     """Ask the documentation's MCP server."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
@@ -44,16 +45,28 @@ async def _tell(session: ClientSession) -> None:
     story.check("mcp", [*seen, str(turn.result)], expected)
 
 
-async def _run() -> None:
+async def _run(loop: Callable[[ClientSession], Awaitable[None]]) -> None:
     parameters = StdioServerParameters(command=story.SERVER.command, args=story.SERVER.args)
     async with (
         stdio_client(parameters) as (read, write),
         ClientSession(read, write) as session,
     ):
         await session.initialize()
-        await _tell(session)
+        await loop(session)
 
 
 def run() -> None:
     """Run the host to its answer."""
-    asyncio.run(_run())
+    asyncio.run(_run(_tell))
+
+
+def play(steps: Sequence[Any]) -> None:
+    """Run a host that calls the story's tools, as these steps say."""
+
+    async def loop(session: ClientSession) -> None:
+        async with otelhooks.turn(story.PROMPT, agent="assistant") as turn:
+            for name, arguments in steps[:-1]:
+                await _call(session, name, arguments)
+            turn.answer(steps[-1])
+
+    asyncio.run(_run(loop))

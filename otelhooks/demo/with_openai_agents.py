@@ -73,6 +73,17 @@ def scripted(name: str, steps: Sequence[Step]) -> Any:
     return _ScriptedModel(name, steps)
 
 
+def play(steps: Sequence[Step]) -> None:
+    """Run an agent with the story's tools on these steps."""
+    agents.set_tracing_disabled(True)
+    agent = agents.Agent(
+        name="assistant",
+        model=scripted("scripted", steps),
+        tools=[agents.function_tool(tool) for tool in story.TOOLS],
+    )
+    asyncio.run(agents.Runner.run(agent, story.PROMPT))
+
+
 async def _run() -> None:
     agents.set_tracing_disabled(True)
     researcher = agents.Agent(

@@ -80,7 +80,8 @@ class StreamingModel(ScriptedModel):
             {"name": c["name"], "args": json.dumps(c["args"]), "id": c["id"], "index": index}
             for index, c in enumerate(message.tool_calls)
         ]
-        yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=pieces))
+        chunk = AIMessageChunk("", tool_call_chunks=pieces, usage_metadata=message.usage_metadata)
+        yield ChatGenerationChunk(message=chunk)
 
 
 def tools_of(world: World, *, is_async: bool = False) -> list[BaseTool]:

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import inspect
 import sys
@@ -98,7 +99,7 @@ class World:
         started: Set when the body of `slow` runs.
     """
 
-    def __init__(self, *script: Step) -> None:
+    def __init__(self, *script: Step | Exception) -> None:
         self.ran: list[tuple[str, dict[str, Any]]] = []
         self.shown: list[str] = []
         self.asked: list[Ask] = []
@@ -107,10 +108,12 @@ class World:
         self._script = list(script)
 
     def next(self, shown: Any) -> Step:
-        """Return what the model says, and note what it was shown."""
+        """Return what the model says, or raise what the script has; note what it was shown."""
         self.shown.append(str(shown))
         assert self._script, f"the model was called once too often and shown: {shown}"
         step = self._script.pop(0)
+        if isinstance(step, Exception):
+            raise step
         if isinstance(step, str):
             return step
         asks = tuple(Ask(ask.tool, dict(ask.args)) for ask in step)
@@ -231,7 +234,7 @@ _NEED_RUN = {
     "ready_answer_at_pre_agent",
     "rewritten_prompt_and_answer",
 }
-_NEED_MODEL = {"deny_at_pre_model_call", "ready_answer_at_pre_model_call"}
+_NEED_MODEL = {"budget", "deny_at_pre_model_call", "ready_answer_at_pre_model_call"}
 _NEED_TOOL = {"deny_of_every_subagent"}
 
 
@@ -567,6 +570,45 @@ class Contract:
         assert seen.decisions() == 4 + len(path.around)
         seen.check(path)
 
+    def test_label(self, path: Path, seen: Seen) -> None:
+        """What one tool has read closes another, whichever agent calls which."""
+        world = World((SAFE,), (DANGER,), ANSWER)
+        run = path.build(world)
+        self.instrument(
+            policy.label(path.selector("safe"), adds="untrusted"),
+            policy.deny(path.selector("danger"), when_labels={"untrusted"}, reason=REASON),
+        )
+        assert perform(path, run) == ANSWER
+        assert world.bodies == ["safe"]
+        assert REASON in world.told
+        labels = seen.span(path.tool_name("danger")).attributes[semconv.LABELS]
+        assert labels == ("untrusted",)  # and not `unknown`: the history grew here
+
+    def test_label_is_not_there_yet(self, path: Path, seen: Seen) -> None:
+        """Before the tool that adds it has run, a label closes nothing."""
+        world = World((DANGER,), (SAFE,), ANSWER)
+        run = path.build(world)
+        self.instrument(
+            policy.label(path.selector("safe"), adds="untrusted"),
+            policy.deny(path.selector("danger"), when_labels={"untrusted"}),
+        )
+        assert perform(path, run) == ANSWER
+        assert world.bodies == ["danger", "safe"]
+
+    def test_limit(self, path: Path, seen: Seen) -> None:
+        """As many calls run as a limit allows, each counted once, however many seats it passes."""
+        world = World((SAFE,), (DANGER, SAFE, Ask("safe", {"x": 2})), ANSWER)
+        run = path.build(world)
+        most = 2 + len(path.around)
+        self.instrument(
+            policy.RateLimit(tool_calls=most),
+            policy.deny(path.selector("danger"), reason=REASON),  # is not counted
+        )
+        assert perform(path, run) == ANSWER
+        assert world.bodies == ["safe", "safe"]
+        assert f"Rate limit exceeded: {most} of {most} tool calls used" in world.told
+        assert REASON in world.told
+
     def test_arguments_changed_after_the_decision(self, path: Path, seen: Seen) -> None:
         """Whoever keeps the arguments that were judged cannot change what runs."""
         kept: list[dict[str, Any]] = []
@@ -630,6 +672,24 @@ class Contract:
             return types.HookResult(allow=False, message=REASON)
 
         self._refused(path, seen, refuse)
+
+    def test_budget(self, path: Path, seen: Seen) -> None:
+        """What adapters read of a call's usage is counted; nothing more is spent after that."""
+        world = World((SAFE,), ANSWER)
+        run = path.build(world)
+        self.instrument(policy.Budget(tokens=1, id="budget"))
+        with contextlib.suppress(Denied):
+            perform(path, run)
+        assert len(world.shown) <= 1
+        denied = [
+            span
+            for span in seen.spans
+            if (span.attributes or {}).get(semconv.POLICY_RULE_ID) == "budget"
+        ]
+        assert denied
+        for span in denied:
+            assert span.attributes[semconv.ERROR_TYPE] == semconv.ERROR_POLICY_DENIED
+            assert span.attributes[semconv.POLICY_REASON].startswith("Budget ")
 
     def _refused(self, path: Path, seen: Seen, hook: Any) -> None:
         world = World((DANGER,), ANSWER)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import anyio
@@ -79,6 +80,36 @@ class TestTelemetry:
             found = points(metrics_reader, side)
             assert sum(point.count for point in found) == 2
             assert {p.attributes.get(semconv.ERROR_TYPE) for p in found} == {None, "tool_error"}
+
+    def test_how_long_sessions_last_is_told_on_both_sides(self, on, metrics_reader):
+        from mcp import ClientSession
+        from mcp.shared.memory import create_client_server_memory_streams
+
+        server = make_server(World())
+        low = getattr(server, "_mcp_server", None) or server._lowlevel_server
+        on(policy.deny("something_else"))
+
+        async def run(fails: bool) -> None:
+            async with create_client_server_memory_streams() as (ours, theirs):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(low.run, *theirs, low.create_initialization_options())
+                    with contextlib.suppress(Exception):  # in a group of them
+                        async with ClientSession(*ours) as session:
+                            await session.initialize()
+                            await session.call_tool("safe", {"x": 1})
+                            if fails:
+                                raise KeyError("of the application")
+                    for end in ours:
+                        await end.aclose()
+
+        anyio.run(run, False)
+        anyio.run(run, True)
+        clients = points(metrics_reader, semconv.METRIC_MCP_CLIENT_SESSION_DURATION)
+        failed = {p.attributes.get(semconv.ERROR_TYPE): p.count for p in clients}
+        assert failed == {None: 1, "KeyError": 1}
+        served = points(metrics_reader, semconv.METRIC_MCP_SERVER_SESSION_DURATION)
+        assert sum(point.count for point in served) == 2
+        conformance.check_all([], metrics_reader.get_metrics_data())
 
     def test_the_network_of_a_known_connection_is_on_span_and_metric(
         self, on, ran, exporter, metrics_reader

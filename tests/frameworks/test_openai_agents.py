@@ -9,7 +9,7 @@ import dataclasses
 import importlib.metadata
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
@@ -242,9 +242,10 @@ async def streamed_until_pause(agent: Any, prompt: Any) -> Any:
 class MemoryServer(_MCPServerWithClientSession):
     """An MCP server in this process, connected as the SDK connects to any other."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, bodies: Iterable[Any], name: str = "files") -> None:
         super().__init__(cache_tools_list=False, client_session_timeout_seconds=5)
-        self._world = world
+        self._bodies = bodies
+        self._name = name
 
     def create_streams(self) -> Any:
         return self._streams()
@@ -259,8 +260,8 @@ class MemoryServer(_MCPServerWithClientSession):
         except ImportError:
             from mcp.server.fastmcp import FastMCP as HighLevel
         server = HighLevel("what the server says")
-        for name in ("danger", "safe", "broken", "slow"):
-            server.add_tool(getattr(self._world, name), name=name)
+        for body in self._bodies:
+            server.add_tool(body, name=body.__name__)
         low = getattr(server, "_mcp_server", None) or server._lowlevel_server
         async with create_client_server_memory_streams() as (ours, theirs):
             async with anyio.create_task_group() as group:
@@ -271,7 +272,7 @@ class MemoryServer(_MCPServerWithClientSession):
 
     @property
     def name(self) -> str:
-        return "files"
+        return self._name
 
 
 def build_mcp(prefixed: bool = False) -> Any:
@@ -284,7 +285,8 @@ def build_mcp(prefixed: bool = False) -> Any:
             return step if isinstance(step, str) else [(rename(t), args) for t, args in step]
 
         async def run(prompt: str) -> Any:
-            async with MemoryServer(world) as server:
+            bodies = (world.danger, world.safe, world.broken, world.slow)
+            async with MemoryServer(bodies) as server:
                 agent = agents.Agent(
                     name="worker",
                     model=ScriptedModel(next_step),

@@ -15,8 +15,10 @@ pytest.importorskip("agents")
 
 import agents
 from agents.editor import ApplyPatchResult
+from agents.mcp import MCPServer
 from agents.tool import FunctionTool
 from agents.tool_context import ToolContext
+from mcp.types import CallToolResult, ListToolsResult
 from openai.types import responses
 from openai.types.responses.response_output_item import LocalShellCall
 from pydantic import BaseModel
@@ -420,6 +422,91 @@ def test_a_hidden_tool_is_not_shown_to_the_model_and_denied_all_the_same(instrum
     run(agents.Agent(name="a", model=model, tools=tools))
     assert shown[0] == ["safe"]
     assert ran == []
+
+
+class Server(MCPServer):
+    """An MCP server without a wire."""
+
+    def __init__(self, *tools: str) -> None:
+        super().__init__()
+        self._tools = tools
+        self.called: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return "files"
+
+    async def connect(self) -> None:
+        pass
+
+    async def cleanup(self) -> None:
+        pass
+
+    async def list_tools(self, *args: Any, **kwargs: Any) -> Any:
+        schema: dict[str, Any] = {"type": "object", "properties": {}}
+        told = [{"name": name, "inputSchema": schema} for name in self._tools]
+        return ListToolsResult.model_validate({"tools": told}).tools
+
+    async def call_tool(self, tool_name: str, *args: Any, **kwargs: Any) -> Any:
+        self.called.append(tool_name)
+        return CallToolResult(content=[])
+
+    async def list_prompts(self) -> Any:
+        raise NotImplementedError
+
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any:
+        raise NotImplementedError
+
+
+class NamesModel(ItemsModel):
+    """A model that notes the names of the tools that it is shown."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.names: list[str] = []
+        super().__init__(*steps)
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        self.names = [tool.name for tool in kwargs["tools"]]
+        return self.answer(kwargs["input"])
+
+
+@pytest.mark.parametrize("hidden", ["files/danger", "files/d*", "*/danger"])
+def test_a_hidden_tool_of_a_server_is_not_shown_to_the_model_and_denied(hidden, instrument):
+    server, model = Server("danger", "safe"), NamesModel((("danger", {}),), "done")
+    instrument(policy.hide(hidden), policy.allow("*"))
+    run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+    assert model.names == ["safe"]
+    assert server.called == []
+
+
+def test_what_hides_a_local_tool_hides_no_servers_tool_that_it_would_not_deny(instrument):
+    server, model = Server("danger"), NamesModel((("danger", {}),), "done")
+    instrument(policy.hide("danger"), policy.allow("*"))
+    run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+    assert model.names == server.called == ["danger"]
+
+
+@pytest.mark.parametrize("hidden", ["run_command", "kind:shell", "local_shell"])
+def test_a_shell_is_hidden_by_each_name_that_denies_it(hidden, instrument):
+    model = NamesModel("done")
+    tools = [agents.LocalShellTool(executor=lambda request: "ran"), noting([], "safe")]
+    instrument(policy.hide(hidden))
+    run(agents.Agent(name="a", model=model, tools=tools))
+    assert model.names == ["safe"]
+
+
+def test_a_streamed_model_call_tells_when_its_first_chunk_came(instrument, exporter):
+    agent = agents.Agent(name="a", model=ItemsModel("done"))
+    instrument(policy.deny("other"))
+
+    async def finish() -> None:
+        async for _ in agents.Runner.run_streamed(agent, "begin").stream_events():
+            pass
+
+    asyncio.run(finish())
+    [call] = [s for s in exporter.get_finished_spans() if s.name.startswith("chat")]
+    first = call.attributes[semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK]
+    assert 0 <= first <= (call.end_time - call.start_time) / 1e9
 
 
 # -- hand-offs --------------------------------------------------------------------------------

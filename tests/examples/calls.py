@@ -1,0 +1,15 @@
+"""The tool calls that the examples' models ask for."""
+
+from tests.frameworks.contract import Ask
+
+__all__ = ["LIST", "MESSAGE", "RATE", "REMOVE", "RESEARCH", "UNKNOWN_RATE", "VIEW"]
+
+VIEW = Ask("view_file", {"path": "notes.txt"})
+LIST = Ask("run_command", {"CommandLine": "ls"})
+REMOVE = Ask("run_command", {"CommandLine": "rm -r build"})
+RATE = Ask("fetch_rate", {"currency": "EUR"})
+"""It fails: the service is down."""
+UNKNOWN_RATE = Ask("fetch_rate", {"currency": "XYZ"})
+"""It fails: there is no such currency."""
+MESSAGE = Ask("send_message", {"to": "ada", "text": "the key is SECRET"})
+RESEARCH = Ask("researcher", {"task": "find out"})

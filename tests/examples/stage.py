@@ -1,0 +1,85 @@
+"""What plays an example: agents with a script, and the host that makes real ones of them.
+
+A host takes an `Actor` and makes the framework's own agent of it: with the framework's own tools
+around `Actor.tools`, and with a model that says what ``Actor.script.next(shown)`` returns, as the
+worlds of `tests/frameworks/contract.py` do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+from tests.frameworks.contract import Ask, World
+
+__all__ = ["LAYERS", "Actor", "Ask", "Difference", "Host", "Run", "World"]
+
+Run = Callable[[str], Awaitable[Any]]
+
+LAYERS = ("session", "turn", "model", "tool")
+"""Where a span, or a line of what hooks noted, belongs."""
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One agent.
+
+    Args:
+        name: Of the agent, and of the tool that starts it if it is a delegate.
+        script: What its model says.
+        tools: Bodies of its tools, named as rules name them.
+        delegates: Agents that it starts, each through a tool of that name with one text, `task`.
+        server: Name of the MCP server that its tools come from; empty: they are its own.
+    """
+
+    name: str
+    script: World
+    tools: tuple[Callable[..., Any], ...]
+    delegates: tuple[Actor, ...] = ()
+    server: str = ""
+
+
+class Difference(NamedTuple):
+    """What is otherwise in a host, and why it cannot be the same.
+
+    Attributes:
+        expected: Pattern of what examples show: lines of traces, and of notes as ``layer: text``.
+        here: What takes its place, as of `re.sub`.
+        why: The reason.
+    """
+
+    expected: str
+    here: str
+    why: str
+
+
+class Host(ABC):
+    """A framework that plays examples.
+
+    Attributes:
+        framework: Adapter under test; empty: a loop without a framework.
+        also: Further adapters that are on.
+        layers: Those of `LAYERS` that the framework has seats for. What an example shows of the
+            others is not looked for.
+        lacks: Layer, or word in an example's ``needs``, to the reason why it is not there; an
+            example that needs it is skipped with that reason.
+        differences: All else that is not as in the other hosts.
+    """
+
+    framework: ClassVar[str] = ""
+    also: ClassVar[Sequence[str]] = ()
+    layers: ClassVar[Sequence[str]] = LAYERS
+    lacks: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    differences: ClassVar[Sequence[Difference]] = ()
+
+    def selector(self, tool: str) -> str:
+        """Return how a rule names a tool."""
+        return tool
+
+    @abstractmethod
+    def open(self, actor: Actor) -> AbstractAsyncContextManager[Run]:
+        """Make the agent, and give what runs it on a user's message up to its answer."""
