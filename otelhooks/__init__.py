@@ -8,7 +8,7 @@ rewrite, spans record.
 from otelhooks import audit, errors, hooks, policy, types
 from otelhooks._decorators import agent, model_call, tool
 from otelhooks._instrument import Handle, instrument, uninstrument
-from otelhooks._scopes import current_context, emit, scope, session, turn
+from otelhooks._scopes import cache, current_context, emit, scope, session, turn
 from otelhooks.version import __version__
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "__version__",
     "agent",
     "audit",
+    "cache",
     "current_context",
     "emit",
     "errors",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NamedTuple, TypeVar, cast, get_type_hints, overload
+from typing import Any, Protocol, TypeVar, cast, get_type_hints, overload
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
@@ -24,26 +24,29 @@ from otelhooks.instrumentation._streams import astream, stream
 from otelhooks.instrumentation._tool import ToolSeat
 from otelhooks.instrumentation._tool import tool as tool_operation
 
-__all__ = ["agent", "model_call", "tool"]
+__all__ = ["TOOLS", "agent", "model_call", "tool"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
-class _Opened(NamedTuple):
-    """A call as an operation.
-
-    Attributes:
-        operation: Not started.
-        body: The user's function, as one of what was approved.
-        holds_back: Whether a generator's items must wait for hooks; asked after the decision.
-    """
-
-    operation: Operation
-    body: Callable[[Any], Any]
-    holds_back: Callable[[], bool]
+TOOLS: dict[str, Callable[..., Any]] = {}
+"""Functions that were decorated with `tool`, by the name that rules see; the last one counts."""
 
 
+class _HoldsBack(Protocol):
+    """A call or request, as a generator's wrapper looks at it."""
+
+    holds_back: bool
+
+
+# An operation that is not started, the user's function as one of what was approved, and what says,
+# once it is decided, whether a generator's items must wait for hooks.
+_Opened = tuple[Operation, Callable[[Any], Any], _HoldsBack]
 Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], _Opened]
+
+
+def _on_first(subject: _HoldsBack) -> Callable[[], None]:
+    """Return what is called when the first item has come; only of models that time is told."""
+    return subject.note_first_chunk if isinstance(subject, ModelRequest) else lambda: None
 
 
 def _wrap(function: F, open_operation: Open) -> F:
@@ -64,8 +67,15 @@ def _wrap(function: F, open_operation: Open) -> F:
                 async for item in function(*args, **kwargs):
                     yield item
                 return
-            operation, body, holds_back = open_operation(rt, args, kwargs)
-            items = astream(operation, body, final=list, chunks=_as_items, holds_back=holds_back)
+            operation, body, subject = open_operation(rt, args, kwargs)
+            items = astream(
+                operation,
+                body,
+                final=list,
+                chunks=_as_items,
+                holds_back=lambda: subject.holds_back,
+                on_first=_on_first(subject),
+            )
             try:
                 async for item in items:
                     yield item
@@ -81,8 +91,15 @@ def _wrap(function: F, open_operation: Open) -> F:
             if rt is None:
                 inner: Generator[Any, Any, Any] = function(*args, **kwargs)
                 return (yield from inner)
-            operation, body, holds_back = open_operation(rt, args, kwargs)
-            yield from stream(operation, body, final=list, chunks=_as_items, holds_back=holds_back)
+            operation, body, subject = open_operation(rt, args, kwargs)
+            yield from stream(
+                operation,
+                body,
+                final=list,
+                chunks=_as_items,
+                holds_back=lambda: subject.holds_back,
+                on_first=_on_first(subject),
+            )
             return None
 
         wrapper = generator
@@ -93,7 +110,8 @@ def _wrap(function: F, open_operation: Open) -> F:
             rt = _runtime.active()
             if rt is None:
                 return await function(*args, **kwargs)
-            return await adrive(*open_operation(rt, args, kwargs)[:2])
+            operation, body, _ = open_operation(rt, args, kwargs)
+            return await adrive(operation, body)
 
         wrapper = coroutine
     else:
@@ -103,7 +121,8 @@ def _wrap(function: F, open_operation: Open) -> F:
             rt = _runtime.active()
             if rt is None:
                 return function(*args, **kwargs)
-            return drive(*open_operation(rt, args, kwargs)[:2])
+            operation, body, _ = open_operation(rt, args, kwargs)
+            return drive(operation, body)
 
         wrapper = plain
     return cast("F", wrapper)
@@ -150,7 +169,9 @@ class _Parameters:
             (name for name, hint in hints.items() if hint is types.ToolContext), None
         )
         parameters = self.signature.parameters
-        self._by_name = all(p.kind in _BY_NAME for p in parameters.values())
+        self.are_by_name: bool = self.context is None and all(
+            p.kind in _BY_NAME for p in parameters.values()
+        )
         self._names = frozenset(parameters) - {self.context}
         self._positional = tuple(n for n, p in parameters.items() if p.kind is _BY_NAME[0])
         self._defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
@@ -162,9 +183,12 @@ class _Parameters:
         Raises:
             TypeError: They do not fit the signature.
         """
-        if self._by_name and self.context is None and len(args) <= len(self._positional):
+        if self.are_by_name and len(args) <= len(self._positional):
             # What `bind` does, for the common case, at a tenth of its cost.
-            found = {**self._defaults, **dict(zip(self._positional, args, strict=False))}
+            found = dict(zip(self._positional, args, strict=False))
+            if len(found) == len(self._names) and not kwargs:
+                return found
+            found = {**self._defaults, **found}
             if not kwargs:
                 if len(found) == len(self._names):
                     return found
@@ -188,8 +212,6 @@ class _Parameters:
         Raises:
             TypeError: A hook made arguments that the function has no parameter for.
         """
-        if self._by_name and self.context is None:
-            return (), args
         unknown = args.keys() - self.signature.parameters.keys()
         if unknown:
             msg = f"unexpected argument `{min(unknown)}`"
@@ -253,18 +275,19 @@ def tool(
         called = name or function.__name__
         description = inspect.getdoc(function)
 
+        def body(approved: dict[str, Any]) -> Any:
+            if parameters.are_by_name:
+                return function(**approved)
+            positional, by_name = parameters.write(approved)
+            return function(*positional, **by_name)
+
         def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Opened:
-            call = Call(
-                called, parameters.read(args, kwargs), server=server, description=description
-            )
+            arguments = parameters.read(args, kwargs)
+            call = Call(called, arguments, server=server, description=description)
+            return tool_operation(rt, _TOOL_SEAT, call), body, call
 
-            def body(approved: dict[str, Any]) -> Any:
-                positional, by_name = parameters.write(approved)
-                return function(*positional, **by_name)
-
-            return _Opened(tool_operation(rt, _TOOL_SEAT, call), body, lambda: call.holds_back)
-
-        return _wrap(function, open_operation)
+        wrapped = TOOLS[called] = _wrap(function, open_operation)
+        return wrapped
 
     return decorate if function is None else decorate(function)
 
@@ -280,6 +303,12 @@ class _FunctionAgent(RunSeat):
 
     def response(self, request: RunRequest, raw: Any) -> Any:
         return _joined(raw)
+
+    def continued(self, request: RunRequest, raw: Any, reason: str) -> RunRequest | None:
+        if isinstance(raw, list):
+            return None  # the items of a generator have gone out
+        request.prompt, request.is_rewritten = reason, True
+        return request
 
 
 _AGENT_SEAT = _FunctionAgent()
@@ -317,7 +346,7 @@ def agent(name: str) -> Callable[[F], F]:
                     bound.arguments[first] = approved.prompt
                 return function(*bound.args, **bound.kwargs)
 
-            return _Opened(agent_run(rt, _AGENT_SEAT, request), body, lambda: request.holds_back)
+            return agent_run(rt, _AGENT_SEAT, request), body, request
 
         return _wrap(function, open_operation)
 
@@ -434,7 +463,7 @@ def model_call(
                 return function(*bound.args, **bound.kwargs)
 
             operation = model_operation(rt, _MODEL_SEAT, request)
-            return _Opened(operation, body, lambda: request.holds_back)
+            return operation, body, request
 
         return _wrap(function, open_operation)
 

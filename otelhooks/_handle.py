@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from otelhooks import instrumentation
+from otelhooks import config_values, instrumentation
+from otelhooks._policies import Policies
 from otelhooks.config import Config
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet, Registration, registrations
-from otelhooks.hooks.verdict import Judge
+from otelhooks.hooks.verdict import Judge, RuleLike
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
@@ -21,14 +26,20 @@ from otelhooks.version import __version__
 
 if TYPE_CHECKING:
     from otelhooks.instrumentation._patch import Coverage
+    from otelhooks.policy.candidate import Candidate
+    from otelhooks.policy.files.reload import Watch
     from otelhooks.telemetry.providers import Providers
 
-__all__ = ["Handle", "load_rules", "rebuild", "scope_attributes", "split"]
+__all__ = ["Handle", "load_candidate", "rebuild", "registered", "scope_attributes", "split"]
 
 log = logging.getLogger("otelhooks")
 
 MAX_ZERO_COUNTERS = 1_500
 """Rules whose deny counter starts at 0; a metric holds 2,000 series."""
+
+
+Registered: TypeAlias = tuple[Any, list[Registration]]
+"""A hook object, and what it is registered as."""
 
 
 class Handle:
@@ -38,8 +49,12 @@ class Handle:
         self._config = config
         self._runtime = runtime
         self._providers = providers
-        self._hooks: list[tuple[Any, list[Registration]]] = []
+        self._hooks: list[Registered] = []
+        self._policy_hooks: list[Registered] = []
+        self._file_hooks: list[Registered] = []
+        self._policies: Policies = Policies()
         self._rules = PolicySet()
+        self._watch: Watch | None = None
         self._lock = threading.RLock()
 
     @property
@@ -50,7 +65,11 @@ class Handle:
     @property
     def config(self) -> Config:
         """The settings that hold, and where each came from."""
-        return self._config
+        mode = self._rules.mode
+        if mode == self._config.mode:
+            return self._config
+        sources = {**self._config.sources, "mode": "policy file"}
+        return self._config.replace(mode=mode, sources=sources)
 
     def register(self, *items: Any) -> None:
         """Add hooks or rules.
@@ -64,10 +83,9 @@ class Handle:
         """
         with self._lock:
             rules, hooks = split(items)
-            added = [(hook, registrations(hook)) for hook in hooks]
-            new_rules = self._rules.with_rules(rules) if rules else self._rules
+            added = registered(hooks)
+            self._take(self._policies.with_rules(rules) if rules else self._policies)
             self._hooks += added
-            self._rules = new_rules
             self._swap()
 
     def unregister(self, *items: Any) -> None:
@@ -81,30 +99,75 @@ class Handle:
         """
         with self._lock:
             rules, hooks = split(items)
-            kept = [entry for entry in self._hooks if not any(entry[0] is hook for hook in hooks)]
-            if len(kept) + len(hooks) != len(self._hooks):
+            places = (self._policy_hooks, self._hooks)
+            kept = [
+                [e for e in place if all(e[0] is not hook for hook in hooks)] for place in places
+            ]
+            if sum(map(len, kept)) + len(hooks) != sum(map(len, places)):
                 raise ConfigError("a hook to unregister is not registered")
-            new_rules = self._rules.without(*rules) if rules else self._rules
-            self._hooks, self._rules = kept, new_rules
+            self._take(self._policies.without(rules) if rules else self._policies)
+            self._policy_hooks, self._hooks = kept
             self._swap()
 
-    def replace(self, *, policies: Sequence[Any]) -> None:
-        """Put other rules in the place of all that are loaded; hooks stay.
+    def replace(self, *, policies: Sequence[Any] | os.PathLike[str]) -> None:
+        """Put other policies in the place of all that are loaded; hooks stay.
 
         Args:
             policies: As `instrument` takes them.
 
         Raises:
-            ConfigError: A rule cannot be understood; the old ones stay.
+            ConfigError: A rule or file cannot be understood; the old ones stay.
         """
         with self._lock:
-            rules, hooks = split(policies)
-            if hooks:
-                raise ConfigError(
-                    "replace() takes rules", hint="add hooks with handle.register(hook)"
-                )
-            self._rules = load_rules(rules, self._config)
+            rules, hooks = split(config_values.policies(policies, "policies"))
+            added = registered(hooks)
+            self._take(Policies.load(rules, self._config))
+            self._policy_hooks = added
             self._swap()
+
+    def _take(self, policies: Policies) -> None:
+        """Make policies the present ones, or raise and change nothing; `_swap` puts them in force.
+
+        Raises:
+            ConfigError: They cannot be used.
+        """
+        if policies is self._policies:
+            return
+        rules = policies.table(self._config)
+        self._file_hooks = registered(policies.hooks)
+        self._policies, self._rules = policies, rules
+
+    def _read_again(self) -> None:
+        """Put policy files in force as they are now; where they cannot be loaded, nothing changes.
+
+        Operations that have begun end with what they started with.
+        """
+        before = self._policies
+        try:
+            now = before.read_again(self._config)
+            with self._lock:
+                if self._policies is not before or now.versions == before.versions:
+                    return  # the next look finds what was put in their place, or nothing new
+                self._take(now)
+                self._swap()
+        except Exception as error:
+            # Whatever it is: agents go on under the policies that are known to be good.
+            log.error("policy files could not be loaded again; the old ones hold: %s", error)
+            return
+        log.info(
+            "policy files loaded again: %s; mode %s; %d rules (version %s)",
+            now.describe(),
+            self._rules.mode,
+            len(self._rules.rules),
+            self._rules.version,
+        )
+
+    def _start_watching(self) -> None:
+        from otelhooks.policy.files import reload
+
+        self._watch = reload.Watch(
+            lambda: self._policies.places, self._read_again, interval_s=reload.INTERVAL_S
+        )
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Send on what is queued: durations, spans, events, audit records.
@@ -118,6 +181,8 @@ class Handle:
         self._runtime.instruments.flush()
         audit = self._runtime.audit
         written = audit is None or audit.flush(timeout_s)
+        for recorder in recorders_of(self._runtime.loaded.hooks):
+            written = recorder.flush(timeout_s) and written
         return self._providers.force_flush(timeout_s) and written
 
     def set_global_providers(self) -> None:
@@ -126,16 +191,30 @@ class Handle:
 
     def _swap(self) -> None:
         """Make the present hooks and rules the ones that operations start with."""
-        hooks = HookSet(r for _, found in self._hooks for r in found)
+        every = (*self._file_hooks, *self._policy_hooks, *self._hooks)
+        hooks = HookSet(registration for _, found in every for registration in found)
         has_rules = bool(self._rules.rules) or self._rules.can_deny
         judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()
-        loaded = Loaded(hooks, judges, self._config.mode == semconv.MODE_MONITOR)
-        rebuild(self._runtime, self._providers, self._rules, self._config)
+        loaded = Loaded(hooks, judges, self._rules.mode == semconv.MODE_MONITOR)
+        rebuild(self._runtime, self._providers, self._rules)
+        for gate, _ in every:
+            if isinstance(gate, Gate) and gate.can_deny:
+                count_from_zero(self._runtime, gate, self._rules.mode)
         self._runtime.loaded = loaded
         instrumentation.set_strict(self.is_strict(loaded))
 
     def is_strict(self, loaded: Loaded) -> bool:
         return loaded.can_deny if self._config.strict is None else self._config.strict
+
+
+def registered(hooks: Iterable[Any]) -> list[Registered]:
+    """Return hook objects with what they are registered as.
+
+    Raises:
+        ValueError: An object is no hook.
+        TypeError: One is not what it must be.
+    """
+    return [(hook, registrations(hook)) for hook in hooks]
 
 
 def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
@@ -147,7 +226,7 @@ def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
         is_list = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
         if isinstance(item, Hook):
             hooks.append(item)
-        elif isinstance(item, Policy) or is_list:
+        elif isinstance(item, (Policy, Path)) or is_list:
             rules.append(item)
         elif callable(item) and not isinstance(item, type):
             registrations(item)  # says what is wrong with it
@@ -156,28 +235,41 @@ def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     return rules, hooks
 
 
-def load_rules(rules: Sequence[Any], config: Config) -> PolicySet:
-    """Return rules as the table that the engine uses.
+def load_candidate(config: Config) -> Candidate | None:
+    """Return the set of ``candidate=``, which is evaluated and never enforced; None without one.
 
     Raises:
-        ConfigError: A rule cannot be understood, or has nobody to ask.
+        ConfigError: A rule or file cannot be understood.
     """
-    return PolicySet(
-        rules,
-        mcp_servers=config.mcp_servers or (),
-        mode=cast("Literal['enforce', 'monitor']", config.mode),
-        channel=bool(config.approvals),
+    if not config.candidate:
+        return None
+    from otelhooks.policy.candidate import Candidate
+
+    rules, hooks = split(config.candidate)
+    # It says what it would do, and asks nobody, so that nobody has to be there to be asked.
+    trial = config.replace(
+        mode=semconv.MODE_ENFORCE,
+        sources={**config.sources, "mode": "candidate"},
+        approvals=("nobody",),
+        allow_policy_writes=True,
     )
+    policies = Policies.load(rules, trial)
+    passed_over = {type(hook).__qualname__ for hook in (*hooks, *policies.hooks)}
+    if passed_over:
+        names = ", ".join(sorted(passed_over))
+        log.warning("a candidate set is tried out by its rules; not evaluated: %s", names)
+    return Candidate(policies.table(trial))
 
 
-def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet, config: Config) -> None:
+def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet) -> None:
     """Point a runtime at the providers and rules that hold now."""
     from otelhooks.telemetry.spans import Spans
-    from otelhooks.telemetry.verdicts import deny_attributes
 
-    runtime.spans = Spans(providers.tracer_provider, __version__, scope_attributes(rules, config))
+    scope = scope_attributes(rules)
+    runtime.spans = Spans(providers.tracer_provider, __version__, scope)
     runtime.instruments.rebind(providers.meter_provider)
-    runtime.events.rebind(providers.logger_provider)
+    runtime.events.rebind(providers.logger_provider, scope)
+    runtime.verdicts.mode = rules.mode
     counted = [rule for rule in rules.rules if rule.decision != "allow"]
     counted.sort(key=lambda rule: _SEVERITIES.get(rule.severity or "", 4))
     if len(counted) > MAX_ZERO_COUNTERS:
@@ -187,16 +279,23 @@ def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet, config: Co
             MAX_ZERO_COUNTERS,
         )
     for rule in counted[:MAX_ZERO_COUNTERS]:
-        mode = semconv.MODE_MONITOR if rule.monitored else config.mode
-        attributes = deny_attributes(rule.policy_id, rule.id, rule.severity, mode)
-        runtime.instruments.denies.cell(attributes).add(0)
+        mode = semconv.MODE_MONITOR if rule.monitored else rules.mode
+        count_from_zero(runtime, rule, mode)
+
+
+def count_from_zero(runtime: Runtime, rule: RuleLike, mode: str) -> None:
+    """Start the counter of a rule's denies, so that its first one is an increase."""
+    from otelhooks.telemetry.verdicts import deny_attributes
+
+    attributes = deny_attributes(rule.policy_id, rule.id, rule.severity, mode)
+    runtime.instruments.denies.cell(attributes).add(0)
 
 
 _SEVERITIES = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 
 
-def scope_attributes(rules: PolicySet, config: Config) -> dict[str, str]:
-    scope = {semconv.POLICY_MODE: config.mode}
+def scope_attributes(rules: PolicySet) -> dict[str, str]:
+    scope: dict[str, str] = {semconv.POLICY_MODE: rules.mode}
     if rules.rules:
         scope[semconv.POLICY_VERSION] = rules.version
         scope[semconv.POLICY_EVALUATOR] = semconv.EVALUATOR_PYTHON

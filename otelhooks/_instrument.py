@@ -12,11 +12,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from otelhooks import instrumentation
-from otelhooks._handle import Handle, load_rules, rebuild, scope_attributes, split
+from otelhooks._handle import (
+    Handle,
+    load_candidate,
+    rebuild,
+    registered,
+    scope_attributes,
+    split,
+)
+from otelhooks._policies import Policies
 from otelhooks.config import UNSET, Config, Unset, load
 from otelhooks.errors import ConfigError
 from otelhooks.hooks import runner
-from otelhooks.hooks.registry import HookSet, registrations
+from otelhooks.hooks.registry import HookSet
 from otelhooks.instrumentation import _runtime, _standalone
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.policy.asking import bind_handler
@@ -46,7 +54,7 @@ runner.observer = _standalone.RunnerObserver()
 
 def instrument(
     *,
-    policies: Sequence[Any] | Unset = UNSET,
+    policies: Sequence[Any] | os.PathLike[str] | Unset = UNSET,
     hooks: Sequence[Any] | Unset = UNSET,
     frameworks: Iterable[str] | Mapping[str, Any] | Unset | None = UNSET,
     mode: Literal["enforce", "monitor"] | Unset = UNSET,
@@ -76,9 +84,10 @@ def instrument(
     What is not given comes from ``OTELHOOKS_<NAME>``, then from ``OTEL_*``, then from the default.
 
     Args:
-        policies: Rules, lists of rules, and hook objects.
+        policies: Rules, lists of rules and hook objects; policy files, folders and packs by name.
         hooks: Hook objects, in order.
-        frameworks: Names, or name to ``"on"``, ``"off"`` or ``{"spans": ...}``; None for all.
+        frameworks: Names, or name to ``"on"``, ``"off"`` or a dict: ``{"spans": ...}``, and options
+            of the framework; None for all.
         mode: ``monitor`` records denies and asks and enforces none, vetoes excepted.
         candidate: A second set of rules, evaluated and never enforced.
         approvals: Who is asked for ``ask`` rules without a handler: a function of the call (and of
@@ -128,7 +137,7 @@ def instrument(
 
 
 def _same(handle: Handle, config: Config) -> Handle:
-    differences = handle.config.differences(config)
+    differences = handle._config.differences(config)
     if not differences:
         return handle
     listed = ", ".join(f"`{name}`" for name in differences)
@@ -139,6 +148,7 @@ def _same(handle: Handle, config: Config) -> Handle:
 
 
 def _set_up(config: Config) -> Handle:
+    from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry import providers as providers_module
     from otelhooks.telemetry.content import Content, Redactor, limit_of
     from otelhooks.telemetry.events import EventLog
@@ -146,10 +156,11 @@ def _set_up(config: Config) -> Handle:
     from otelhooks.telemetry.spans import Spans
     from otelhooks.telemetry.verdicts import Verdicts
 
-    _refuse_unknown(config)
-    rules, policy_hooks = split(config.policies)
-    hooks = [(hook, registrations(hook)) for hook in (*policy_hooks, *config.hooks)]
-    table = load_rules(rules, config)
+    rules, objects = split(config.policies)
+    policy_hooks, hooks = registered(objects), registered(config.hooks)
+    policies = Policies.load(rules, config)
+    _refuse_unknown(config, policies)
+    table = policies.table(config)
     channel = _channel(config.approvals)
     audit = _audit(config.audit)
     instrumentation.wanted(config.frameworks)  # an unknown name is an error before anything is set
@@ -157,16 +168,14 @@ def _set_up(config: Config) -> Handle:
     instruments = Instruments(
         providers.meter_provider, __version__, token_histogram=config.token_histogram
     )
-    scope = scope_attributes(table, config)
+    scope = scope_attributes(table)
     events = EventLog(providers.logger_provider, __version__, scope)
     runtime = Runtime(
         Loaded(HookSet()),
         spans=Spans(providers.tracer_provider, __version__, scope),
         instruments=instruments,
         events=events,
-        verdicts=Verdicts(
-            instruments, events, mode=config.mode, record_allows=config.record_allows
-        ),
+        verdicts=Verdicts(instruments, events, mode=table.mode, record_allows=config.record_allows),
         content=Content(
             config.capture_content, Redactor.of(config.redact), limit=limit_of(config.otel)
         ),
@@ -174,23 +183,24 @@ def _set_up(config: Config) -> Handle:
         channel=channel,
         span_mode=config.spans,
         framework_spans=_framework_spans(config.frameworks),
+        framework_options=_framework_options(config.frameworks),
         denied_status=config.denied_span_status,
         raise_on_deny=config.raise_on_deny,
         stream=config.stream,
         max_continuations=config.max_continuations,
         emit_details=config.emit_event,
         servers=config.mcp_servers or (),
+        labels=LabelBook(config.store),
+        candidate=load_candidate(config),
     )
     handle = Handle(config, runtime, providers)
-    handle._hooks, handle._rules = hooks, table
+    handle._hooks, handle._policies, handle._rules = hooks, policies, table
+    handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.strict is None:
         runtime.tighten = lambda: instrumentation.set_strict(True)
-    providers.on_change(lambda _: rebuild(runtime, providers, handle._rules, config))
-    if audit is not None:
-        instruments.set_gauge(
-            semconv.METRIC_AUDIT_SPOOLED, lambda: [(audit.spooled, {})] if audit.spooled else []
-        )
+    providers.on_change(lambda _: rebuild(runtime, providers, handle._rules))
+    instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)
     instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
     handle._swap()  # before any seat is there: no call finds a runtime without its rules
     _runtime.set_active(runtime)
@@ -205,21 +215,23 @@ def _set_up(config: Config) -> Handle:
             audit.close()
         providers.shutdown()
         raise
+    if config.reload:
+        handle._start_watching()
     atexit.register(uninstrument)
     return handle
 
 
-def _refuse_unknown(config: Config) -> None:
-    """Refuse settings that only policy files and a second policy set give a meaning to.
+def _refuse_unknown(config: Config, policies: Policies) -> None:
+    """Refuse settings that only policy files give a meaning to.
 
     Raises:
         ConfigError: One of them is set. Ignoring it would leave somebody unguarded.
     """
-    for name in ("candidate", "reload", "http_allow", "hook_tools"):
-        if getattr(config, name):
+    for name in ("reload", "http_allow", "hook_tools"):
+        if getattr(config, name) and not policies.paths:
             raise ConfigError(
-                f"`{name}` needs policy files, which this version does not load",
-                hint=f"leave `{name}` out, and give rules in Python with policies=[...]",
+                f"`{name}` is about policy files, and there are none",
+                hint=f'leave `{name}` out, or give files with policies=["path"]',
             )
 
 
@@ -235,11 +247,22 @@ def _channel(channels: tuple[Any, ...]) -> Callable[..., Any] | None:
 
 
 def _audit(given: Any) -> Audit | None:
+    """Return the trail that every verdict is written to.
+
+    Raises:
+        ConfigError: It is for calls that ran only.
+    """
     if given is None:
         return None
     from otelhooks.audit import Audit
 
-    return given if isinstance(given, Audit) else Audit(given)
+    audit = given if isinstance(given, Audit) else Audit(given)
+    if audit.executed_only:
+        raise ConfigError(
+            "`audit` with executed_only=True: what is given to instrument() records every verdict",
+            hint="hooks=[AuditTrailHook(audit)] records the calls that ran, and nothing else",
+        )
+    return audit
 
 
 def _framework_spans(frameworks: Any) -> dict[str, str]:
@@ -253,8 +276,15 @@ def _framework_spans(frameworks: Any) -> dict[str, str]:
     }
 
 
+def _framework_options(frameworks: Any) -> dict[str, Mapping[str, str]]:
+    if not isinstance(frameworks, Mapping):
+        return {}
+    settings = cast("Mapping[str, Any]", frameworks)
+    return {name: setting for name, setting in settings.items() if isinstance(setting, Mapping)}
+
+
 def _adapter_info() -> Iterable[tuple[float, Mapping[str, str]]]:
-    for entry in instrumentation.coverage():
+    for entry in instrumentation.coverage_so_far():  # imported frameworks only
         if entry.state == "off" and not entry.version:
             continue
         if entry.state in {"patched", "refused", "partial", "off"}:
@@ -269,19 +299,23 @@ def _adapter_info() -> Iterable[tuple[float, Mapping[str, str]]]:
 
 
 def _say(handle: Handle) -> None:
+    if not log.isEnabledFor(logging.INFO):
+        return
     states = ", ".join(
         f"{entry.distribution} {entry.version} {entry.state}"
-        for entry in handle.coverage
+        for entry in instrumentation.coverage_so_far()
         if entry.version
     )
     rules = handle._rules
+    files = handle._policies.describe()
     log.info(
-        "instrumented: %s; mode %s; %d rules (version %s), %d hooks; %s",
-        states or "no framework installed",
-        handle.config.mode,
+        "instrumented: %s; mode %s; %d rules (version %s%s), %d hooks; %s",
+        states or "no framework imported yet",
+        rules.mode,
         len(rules.rules),
         rules.version,
-        len(handle._hooks),
+        f"; {files}" if files else "",
+        len(handle._hooks) + len(handle._policy_hooks) + len(handle._file_hooks),
         handle._providers.describe(),
     )
 
@@ -296,6 +330,8 @@ def uninstrument() -> None:
         handle, _handle = _handle, None
         if handle is None:
             return
+        if handle._watch is not None:
+            handle._watch.stop()
         instrumentation.uninstall()
         runtime = handle._runtime
         runtime.close()
@@ -318,6 +354,8 @@ def _after_fork() -> None:
     handle._providers.after_fork()
     handle._runtime.instruments.after_fork(reset="metrics" in handle._providers.owned)
     handle._runtime.after_fork()
+    if handle._watch is not None:
+        handle._start_watching()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,13 +10,18 @@ from typing import Any, Literal
 from opentelemetry import context as otel_context
 from typing_extensions import Self
 
+from otelhooks.hooks import points
+from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, SessionContext
 from otelhooks.hooks.drive import drive
 from otelhooks.hooks.registry import HookSet, registrations
-from otelhooks.hooks.verdict import Judge
+from otelhooks.hooks.run_cache import run_state
+from otelhooks.hooks.script_host import set_active
+from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import Split
 from otelhooks.instrumentation._frames import (
+    Op,
     Scope,
     Session,
     current_frame,
@@ -25,10 +30,12 @@ from otelhooks.instrumentation._frames import (
 )
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
 from otelhooks.instrumentation._runtime import Runtime
+from otelhooks.instrumentation._script_host import ScriptHost
+from otelhooks.instrumentation._traced import UNRECORDED, settle
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.telemetry import semconv
 
-__all__ = ["current_context", "emit", "scope", "session", "turn"]
+__all__ = ["cache", "current_context", "emit", "scope", "session", "turn"]
 
 
 def current_context() -> HookContext | None:
@@ -280,7 +287,8 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
         payload: What listeners get.
 
     Returns:
-        Action (``allow`` if nothing says otherwise), the payload, and the reason of a block.
+        Action (``allow`` if nothing says otherwise, ``modify`` or ``block``), the payload as hook
+        files left it, and the reason of a block.
 
     Raises:
         ValueError: The name does not start with ``custom.``.
@@ -291,10 +299,65 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
     given = dict(payload or {})
     rt = _runtime.active()
     if rt is None:
-        return "allow", given, ""
-    context = current_context() or rt.outside.context
-    hooks, _ = rt.in_force(current_scope(), "")
+        return ALLOW, given, ""
+    frame = current_frame()
+    branch = frame.branch if frame is not None else ""
+    agent = frame.agent if frame is not None else ""
+    session = frame.session if frame is not None else rt.outside
+    op = Op(session, frame.turn if frame is not None else None, frame, None, agent, branch)
+    hooks, _ = rt.in_force(current_scope(), branch)
     rt.events.emit(name, 9, {}, context=None)
+    call, verdict = Call(name, given), Verdict(semconv.POINT_CUSTOM)
+    found = hooks.at(semconv.POINT_CUSTOM)
+    recorded = True
+    if found.deciders:
+        verdict = drive(
+            points.pre_tool_call(found, op.context, call, rt.watch, (), rt.loaded.monitor)
+        )
+        verdict.point = semconv.POINT_CUSTOM
+        recorded = drive(settle(rt, op, verdict))
     if hooks.has_events:
-        drive(rt.tell(hooks, name, context, input=given))
-    return "allow", given, ""
+        said = {"decision": verdict.decision, "rule_id": verdict.rule_id or None}
+        drive(rt.tell(hooks, name, op.context, input=call.args, **said))
+    if not verdict.allowed or not recorded:
+        return "block", call.args, verdict.told if recorded else UNRECORDED
+    return MODIFY if call.version else ALLOW, call.args, ""
+
+
+class _RunCache:
+    """A key-value store for each run, which tools share with the scripts of hook files.
+
+    A run is a turn with its sub-agents; code outside any shares one store.
+    """
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value of the run, or `default`.
+
+        Args:
+            key: Name of the value.
+            default: What there is where nothing was kept.
+        """
+        return run_state(_run_context()).get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a value for the run.
+
+        Args:
+            key: Name of the value.
+            value: Not copied; scripts get it as JSON.
+
+        Raises:
+            ValueError: The run keeps too many already.
+        """
+        run_state(_run_context()).set(key, value)
+
+
+def _run_context() -> HookContext:
+    rt = _runtime.active()
+    return current_context() or (rt.outside.context if rt is not None else _OUTSIDE)
+
+
+_OUTSIDE = SessionContext()
+set_active(ScriptHost())
+cache: _RunCache = _RunCache()
+"""What tools keep for the run that they belong to; scripts have the same as `cache`."""

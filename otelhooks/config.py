@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from otelhooks import config_values as readers
@@ -28,6 +28,8 @@ from otelhooks.telemetry.content import CaptureMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from typing_extensions import Self
 
 _log = logging.getLogger("otelhooks.config")
 
@@ -51,16 +53,22 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 
-@dataclass(frozen=True)
 class Config:
     """What holds for this process; the fields are the parameters of `otelhooks.instrument`.
 
     Sequences are tuples. `sources` says for every field where its value came from: ``argument``,
-    the name of a variable, or ``default``.
+    the name of a variable, or ``default``. No dataclass: one of thirty fields takes longer to make,
+    at each start of a program, than most modules take to load.
+
+    Args:
+        **settings: The fields that differ from their defaults.
+
+    Raises:
+        TypeError: There is no field of a name.
     """
 
     policies: tuple[Any, ...] = ()
-    """Rules, policy and hook objects, in order."""
+    """Rules, policy and hook objects, in order; policy files and folders as absolute `Path`."""
     hooks: tuple[Any, ...] = ()
     """Hook objects, in order."""
     frameworks: Mapping[str, Any] | tuple[str, ...] | None = None
@@ -106,6 +114,8 @@ class Config:
     store: Path | None = None
     """File of the local store; None: the default place in the user's data directory."""
 
+    allow_policy_writes: bool = False
+    """Switch the built-in guard of policy files off."""
     token_histogram: bool = False
     """Also emit the old histogram ``gen_ai.client.token.usage``."""
     emit_event: bool = False
@@ -116,22 +126,45 @@ class Config:
     """``OTEL_SDK_DISABLED``: no telemetry at all; policy still runs."""
     config_file: str | None = None
     """``OTEL_CONFIG_FILE``: declarative configuration of the SDK."""
-    otel: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    otel: Mapping[str, str] = MappingProxyType({})
     """Every ``OTEL_*`` variable that is set and not empty; may hold secrets, is never logged."""
-    sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    sources: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, **settings: Any) -> None:
+        unknown = sorted(settings.keys() - Config.__annotations__.keys())
+        if unknown:
+            raise TypeError(f"no setting `{unknown[0]}`")
+        self.__dict__.update(settings)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"settings do not change: `{name}`")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"settings do not change: `{name}`")
+
+    def replace(self, **settings: Any) -> Self:
+        """Return a copy with other values in some fields."""
+        return type(self)(**{**self.__dict__, **settings})
 
     @property
     def exporters_configured(self) -> bool:
         """True if any variable names an exporter or its target, so the local store is not used."""
         return any("EXPORTER" in name for name in self.otel)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and not self.differences(other)
+
     def differences(self, other: Config) -> tuple[str, ...]:
         """Name the settings in which another configuration differs."""
         return tuple(
-            item.name
-            for item in fields(self)
-            if item.compare and not _is_same(getattr(self, item.name), getattr(other, item.name))
+            name
+            for name in _FIELDS
+            if name not in _ORIGINS and not _is_same(getattr(self, name), getattr(other, name))
         )
+
+
+_FIELDS = tuple(Config.__annotations__)
+_ORIGINS = ("otel", "sources")
 
 
 def _is_same(left: Any, right: Any) -> bool:
@@ -170,6 +203,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "logger_provider": readers.as_is,
     "strict": readers.optional_boolean,
     "store": readers.path,
+    "allow_policy_writes": readers.boolean,
     "token_histogram": readers.boolean,
 }
 
@@ -177,6 +211,27 @@ _WITHOUT_VARIABLE = ("tracer_provider", "meter_provider", "logger_provider")
 
 VARIABLES = tuple(PREFIX + name.upper() for name in _READERS if name not in _WITHOUT_VARIABLE)
 """Every variable of otelhooks that is a setting."""
+
+UNSAFE_FILES = "OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES"
+"""Variable that lets policy files be read which others can write, with the value ``1``."""
+
+
+def allows_unsafe_files() -> bool:
+    """Say whether policy files are read that others can write. No argument can say so."""
+    return os.environ.get(UNSAFE_FILES) == "1"
+
+
+HEDERA_VARIABLES = ("OPERATOR_ID", "OPERATOR_KEY", "NETWORK")
+"""Variables by which Hedera's SDKs find an operator. Source: hiero-sdk-python, Client.from_env."""
+
+
+def hedera_operator() -> tuple[str, str, str] | None:
+    """Return account, private key and network of Hedera's operator; None where there is none.
+
+    The network is ``testnet`` where nothing is said, as in the SDK.
+    """
+    account, key, network = (os.environ.get(name, "").strip() for name in HEDERA_VARIABLES)
+    return (account, key, network or "testnet") if account and key else None
 
 
 def load(**arguments: object) -> Config:
@@ -199,7 +254,7 @@ def load(**arguments: object) -> Config:
     environment = os.environ
     otel = {k: v for k, v in environment.items() if k.startswith("OTEL_") and v.strip()}
     found: dict[str, Any] = {}
-    sources = {item.name: "default" for item in fields(Config)}
+    sources = dict.fromkeys(_FIELDS, "default")
     for name, read in _READERS.items():
         variable = PREFIX + name.upper()
         value = arguments.get(name, UNSET)
@@ -257,7 +312,8 @@ def _say_ignored(environment: Mapping[str, str], otel: Mapping[str, str]) -> Non
         ]
         if others:
             _log.debug("%s: no meaning for otelhooks: %s", _STABILITY_VARIABLE, ", ".join(others))
-    unknown = [k for k in environment if k.startswith(PREFIX) and k not in VARIABLES]
+    known = (*VARIABLES, UNSAFE_FILES)
+    unknown = [k for k in environment if k.startswith(PREFIX) and k not in known]
     if unknown:
         from difflib import get_close_matches
 

@@ -112,10 +112,11 @@ def frameworks(value: object, origin: str) -> dict[str, Any] | tuple[str, ...] |
         return tuple(words(value, origin))
     for name, state in choices.items():
         if isinstance(state, dict):
-            spans = cast("dict[str, object]", state)
-            if set(spans) - {"spans"}:
-                raise _wrong(f"{origin} of `{name}`", spans, '"on", "off" or {"spans": ...}')
-            choice("auto", "own", "off")(spans.get("spans", "auto"), f"{origin} of `{name}`")
+            options = cast("dict[str, object]", state)
+            if not all(isinstance(word, str) for word in options.values()):
+                raise _wrong(f"{origin} of `{name}`", options, '"on", "off" or {"spans": ...}')
+            spans = options.get("spans", "auto")
+            choice("auto", "own", "off")(spans, f"{origin} of `{name}`")
         elif state not in ("on", "off"):
             raise _wrong(f"{origin} of `{name}`", state, '"on", "off" or {"spans": ...}')
     return choices
@@ -179,44 +180,47 @@ def objects(value: object, origin: str) -> tuple[Any, ...]:
 
 
 def policies(value: object, origin: str) -> tuple[Any, ...]:
-    """Read rules and policy objects; texts are references or paths of policy files."""
+    """Read rules and policy objects; texts are references, paths of policy files, names of packs.
+
+    What a path names is loaded later; paths come out as absolute `Path`.
+    """
     found: list[Any] = []
     for item in _items(words(value, origin) if isinstance(value, str) else value):
         if isinstance(item, str) and _is_reference(item):
             found.extend(_items(load_object(item, origin)))
         elif isinstance(item, (str, os.PathLike)):
-            found.extend(load_policy_path(cast("str | os.PathLike[str]", item), origin))
+            found.append(policy_path(cast("str | os.PathLike[str]", item), origin))
         else:
             found.append(item)
     return tuple(found)
 
 
-def load_policy_path(path: str | os.PathLike[str], origin: str) -> list[Any]:
-    """Load a policy file, or the files of a folder.
+def policy_path(path: str | os.PathLike[str], origin: str) -> Path:
+    """Return the place of a policy file, a folder of them or a pack.
+
+    A pack goes before a file of its name: the folder that an agent works in does not decide what
+    `governed` means. It is absolute, so that what is read again is what was read first.
 
     Args:
-        path: File or folder.
+        path: File or folder, or name of a pack.
         origin: Argument or variable it stands in, for the error message.
 
     Raises:
-        ConfigError: Always: the path cannot be read, or it is a policy file, which this version
-            does not load.
+        ConfigError: There is none.
     """
-    place = Path(path).expanduser()
+    from otelhooks.policy import packs
+
+    pack = packs.folder(path) if isinstance(path, str) else None
+    place = Path(path).expanduser().absolute() if pack is None else pack
     try:
-        if place.is_dir():
-            os.listdir(place)
-        else:
-            place.open("rb").close()
-    except OSError as error:
+        place.stat()
+    except (OSError, ValueError) as error:
+        cause = (error.strerror if isinstance(error, OSError) else None) or error
         raise ConfigError(
-            f"{origin} names `{os.fspath(path)}`, which cannot be read: {error.strerror or error}",
-            hint="give an existing policy file or folder, or objects as module:attribute",
+            f"{origin} names `{os.fspath(path)}`, which cannot be read: {cause}",
+            hint="give an existing policy file or folder, a pack, or objects as module:attribute",
         ) from error
-    raise ConfigError(
-        f"{origin} names `{os.fspath(path)}`: this version does not load policy files",
-        hint="write the rules in Python and give them as objects or as module:attribute",
-    )
+    return place
 
 
 def servers(value: object, origin: str) -> tuple[Any, ...] | None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pydantic
 from typing_extensions import Self
 
-__all__ = ["Audio", "Document", "Image", "Video", "from_bytes", "from_file"]
+__all__ = ["Audio", "Content", "Document", "Image", "Video", "from_bytes", "from_file"]
 
 
 def _kinds(family: str, names: str) -> frozenset[str]:
@@ -81,6 +81,10 @@ class Video(_Media):
         "video", "3gpp avi mp4 mpeg mpg quicktime webm wmv x-flv"
     )
 
+
+ContentPrimitive = str | Image | Document | Audio | Video
+Content = ContentPrimitive | list[ContentPrimitive]
+"""A user's prompt: text, one medium, or a list of them."""
 
 _KIND_OF = {mime: kind for kind in (Image, Document, Audio, Video) for mime in kind.MIME_TYPES}
 

@@ -1,4 +1,4 @@
-"""A thread-safe key-value store with a parent: reads walk outwards, writes stay local."""
+"""Thread-safe key-value stores with a parent: reads walk outwards, writes stay local."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-__all__ = ["StateStore"]
+__all__ = ["StateStore", "ToolContext"]
 
 MISSING: Any = object()
 
@@ -99,3 +99,17 @@ class StateStore:
 
     def __exit__(self, *exc_info: object) -> None:
         self._lock.release()
+
+
+class ToolContext(StateStore):
+    """State of tools, kept for one session; hooks cannot read it.
+
+    Handed to an ``@otelhooks.tool`` function that annotates a parameter with it.
+
+    Args:
+        session_id: Conversation that the state belongs to.
+    """
+
+    def __init__(self, session_id: str = "") -> None:
+        super().__init__()
+        self.session_id = session_id

@@ -3,61 +3,56 @@
 Classes that google-antigravity has keep its names, fields and defaults (Source: google-antigravity
 0.1.22, ``types``); further fields are ours. Fields in which the pipeline tells a hook where it runs
 (``agent``, ``session_id``, ``trace_id``, ...) are left out of ``==`` and of dumps.
+
+The classes are pydantic models, which take long to build: each group is imported when somebody asks
+for one of its names, so that a program that never looks at a record starts without them.
 """
 
 from __future__ import annotations
 
-import enum
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING
 
-import pydantic
-from typing_extensions import Self
+from otelhooks._builtin_tools import BuiltinTools, normalize_builtin_tool_name
+from otelhooks._late import late_names
+from otelhooks.state import ToolContext
 
-from otelhooks._builtin_tools import (
-    BaseMcpServerConfig,
-    BuiltinTools,
-    McpHttpServer,
-    McpServerConfig,
-    McpStdioServer,
-    McpStreamableHttpServer,
-    normalize_builtin_tool_name,
-)
-from otelhooks._records import (
-    AgentCall,
-    HookEvent,
-    ModelCall,
-    ModelResponse,
-    RunInfo,
-    SubagentInfo,
-    ToolCall,
-    ToolResult,
-    Usage,
-)
-from otelhooks._steps import (
-    AskQuestionEntry,
-    AskQuestionInteractionSpec,
-    AskQuestionOption,
-    QuestionHookResult,
-    QuestionResponse,
-    Step,
-    StepSource,
-    StepStatus,
-    StepTarget,
-    StepType,
-    StopArgs,
-    StopDecision,
-    StopHookResult,
-    StopReason,
-)
-from otelhooks.media import (
-    Audio,
-    Document,
-    Image,
-    Video,
-    from_bytes,
-    from_file,
-)
-from otelhooks.state import StateStore
+if TYPE_CHECKING:
+    from otelhooks._mcp_servers import (
+        BaseMcpServerConfig,
+        McpHttpServer,
+        McpServerConfig,
+        McpStdioServer,
+        McpStreamableHttpServer,
+    )
+    from otelhooks._records import (
+        AgentCall,
+        HookEvent,
+        ModelCall,
+        ModelResponse,
+        RunInfo,
+        SubagentInfo,
+        ToolCall,
+        ToolResult,
+        Usage,
+    )
+    from otelhooks._results import HookAction, HookResult
+    from otelhooks._steps import (
+        AskQuestionEntry,
+        AskQuestionInteractionSpec,
+        AskQuestionOption,
+        QuestionHookResult,
+        QuestionResponse,
+        Step,
+        StepSource,
+        StepStatus,
+        StepTarget,
+        StepType,
+        StopArgs,
+        StopDecision,
+        StopHookResult,
+        StopReason,
+    )
+    from otelhooks.media import Audio, Content, Document, Image, Video, from_bytes, from_file
 
 __all__ = [
     "AgentCall",
@@ -102,95 +97,18 @@ __all__ = [
     "normalize_builtin_tool_name",
 ]
 
-ContentPrimitive = str | Image | Document | Audio | Video
-Content = ContentPrimitive | list[ContentPrimitive]
-"""A user's prompt: text, one medium, or a list of them."""
-
-
-class HookAction(str, enum.Enum):
-    """What a hook's answer does to the operation."""
-
-    ALLOW = "allow"
-    DENY = "deny"
-    MODIFY = "modify"
-
-    @classmethod
-    def _missing_(cls, value: object) -> HookAction | None:
-        return cls.DENY if value == "block" else None
-
-
-class HookResult(pydantic.BaseModel):
-    """What a hook answers.
-
-    Attributes:
-        allow: Whether the operation goes on.
-        message: Reason of a deny, as the model or user is told it.
-        modified_args: Arguments to merge key by key into the call.
-        replace_args: Arguments that take the place of all of them.
-        modified_prompt: Prompt that goes on instead (pre_turn).
-        modified_messages: Messages that go on instead (pre_model_call); ``[]`` counts.
-        modified_tools: Tool definitions that go on instead (pre_model_call); ``[]`` counts.
-        response: A ready answer; nothing runs (pre_agent, pre_model_call).
-        input: Input that goes on instead, in the words of the function bundle.
-        output: Output that goes on instead, in the words of the function bundle.
-        rule_id: Rule that decided, where the hook knows one.
-        severity: ``low``, ``medium``, ``high`` or ``critical``.
-        action: Derived from the other fields when it is not given.
-    """
-
-    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
-        extra="ignore", arbitrary_types_allowed=True
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "otelhooks._mcp_servers": "BaseMcpServerConfig McpHttpServer McpServerConfig"
+            " McpStdioServer McpStreamableHttpServer",
+            "otelhooks._records": "AgentCall HookEvent ModelCall ModelResponse RunInfo"
+            " SubagentInfo ToolCall ToolResult Usage",
+            "otelhooks._results": "HookAction HookResult",
+            "otelhooks._steps": "AskQuestionEntry AskQuestionInteractionSpec AskQuestionOption"
+            " QuestionHookResult QuestionResponse Step StepSource StepStatus StepTarget StepType"
+            " StopArgs StopDecision StopHookResult StopReason",
+            "otelhooks.media": "Audio Content Document Image Video from_bytes from_file",
+        },
     )
-
-    allow: bool = True
-    message: str = ""
-    modified_args: dict[str, Any] | None = None
-    replace_args: dict[str, Any] | None = None
-    modified_prompt: Any | None = None
-    modified_messages: list[Any] | None = None
-    modified_tools: list[Any] | None = None
-    response: Any | None = None
-    input: Any | None = None
-    output: Any | None = None
-    rule_id: str | None = None
-    severity: Literal["low", "medium", "high", "critical"] | None = None
-    action: HookAction | None = pydantic.Field(default=None, validate_default=False)
-
-    _CHANGES: ClassVar[tuple[str, ...]] = (
-        "modified_args",
-        "replace_args",
-        "modified_prompt",
-        "modified_messages",
-        "modified_tools",
-        "response",
-        "input",
-        "output",
-    )
-
-    @pydantic.model_validator(mode="after")
-    def _derive_action(self) -> Self:
-        if self.action is None:
-            changes = any(getattr(self, name) is not None for name in self._CHANGES)
-            derived = HookAction.MODIFY if changes else HookAction.ALLOW
-            self.action = derived if self.allow else HookAction.DENY
-        elif self.action is HookAction.DENY:
-            self.allow = False
-        elif not self.allow:
-            if "allow" in self.model_fields_set:
-                msg = f"allow=False contradicts action='{self.action.value}'"
-                raise ValueError(msg)
-        return self
-
-
-class ToolContext(StateStore):
-    """State of tools, kept for one session; hooks cannot read it.
-
-    Handed to an ``@otelhooks.tool`` function that annotates a parameter with it.
-
-    Args:
-        session_id: Conversation that the state belongs to.
-    """
-
-    def __init__(self, session_id: str = "") -> None:
-        super().__init__()
-        self.session_id = session_id

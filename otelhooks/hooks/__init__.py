@@ -1,5 +1,8 @@
 """Hooks: classes, decorators, contexts, and the runner that dispatches them by hand."""
 
+from typing import TYPE_CHECKING
+
+from otelhooks._late import late_names
 from otelhooks.hooks.base import (
     DecideHook,
     InspectHook,
@@ -59,14 +62,22 @@ from otelhooks.hooks.context import (
 )
 from otelhooks.hooks.runner import HookRunner
 from otelhooks.state import StateStore
-from otelhooks.types import HookResult
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.compat.bundle import Hooks, observing_hooks
+    from otelhooks.hooks.compat.lifecycle import LifecycleHook
+    from otelhooks.hooks.compat.tool_bound import AbstractHook
+    from otelhooks.types import HookResult
 
 __all__ = [
+    "AbstractHook",
     "DecideHook",
     "HookContext",
     "HookResult",
     "HookRunner",
+    "Hooks",
     "InspectHook",
+    "LifecycleHook",
     "OnCompactionHook",
     "OnEventHook",
     "OnInteractionHook",
@@ -96,6 +107,7 @@ __all__ = [
     "TurnContext",
     "agent_scope",
     "current_branch",
+    "observing_hooks",
     "on_compaction",
     "on_event",
     "on_interaction",
@@ -119,3 +131,14 @@ __all__ = [
     "pre_turn",
     "stop",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "otelhooks.hooks.compat.bundle": "Hooks observing_hooks",
+            "otelhooks.hooks.compat.lifecycle": "LifecycleHook",
+            "otelhooks.hooks.compat.tool_bound": "AbstractHook",
+            "otelhooks.types": "HookResult",
+        },
+    )

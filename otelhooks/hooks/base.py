@@ -9,6 +9,10 @@ the decorator:
 - ``blocking``: the hook waits (a prompt, a network call) and runs in a worker thread.
 - ``background``: an inspector that the operation does not wait for.
 - ``rule_id``: what verdicts of this hook are recorded under, instead of its qualified name.
+
+Hooks of files also have their source (``policy_id``, ``policy_version``), a ``name`` that is used
+instead of the qualified one, and a ``mode`` of their own. An object that is several hooks at once
+is a `HookGroup`.
 """
 
 from __future__ import annotations
@@ -17,15 +21,16 @@ import abc
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, overload
 
 from otelhooks import types
 from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import then
 
 DataT = TypeVar("DataT")
 ResultT = TypeVar("ResultT")
-Kind = Literal["inspect", "decide", "transform"]
+Kind = Literal["inspect", "decide", "transform", "gate"]
 
 
 class Hook(abc.ABC):
@@ -38,6 +43,26 @@ class Hook(abc.ABC):
     blocking: bool = False
     background: bool = False
     rule_id: str | None = None
+    policy_id: str = "hook"
+    policy_version: str = ""
+    name: str = ""
+    mode: str | None = None
+
+
+class HookGroup(Hook):
+    """One object that is several hooks: each of its parts is registered at a point of its own."""
+
+    @abc.abstractmethod
+    def parts(self) -> Iterable[Hook]:
+        """Return the hooks that it stands for; asked once, at registration.
+
+        Raises:
+            TypeError: It is not what it must be.
+        """
+
+    def has_own(self, method: str, origin: type[HookGroup]) -> bool:
+        """Say whether it, or its class, has another method of that name than a base class has."""
+        return method in vars(self) or getattr(type(self), method) is not getattr(origin, method)
 
 
 class InspectHook(Hook, Generic[DataT]):
@@ -105,19 +130,19 @@ class OnSessionEndHook(InspectHook[None]):
     POINT: ClassVar[str] = "session_end"
 
 
-class OnRunStartHook(InspectHook[types.RunInfo]):
+class OnRunStartHook(InspectHook["types.RunInfo"]):
     """Runs when a framework's entry function is called."""
 
     POINT: ClassVar[str] = "run_start"
 
 
-class OnRunEndHook(InspectHook[types.RunInfo]):
+class OnRunEndHook(InspectHook["types.RunInfo"]):
     """Runs when it returns or fails; always, if the start ran."""
 
     POINT: ClassVar[str] = "run_end"
 
 
-class PreTurnHook(DecideHook[types.Content]):
+class PreTurnHook(DecideHook["types.Content"]):
     """Decides about a user's message; may return ``modified_prompt``."""
 
     POINT: ClassVar[str] = "pre_turn"
@@ -129,7 +154,7 @@ class PostTurnHook(InspectHook[str]):
     POINT: ClassVar[str] = "post_turn"
 
 
-class PreAgentHook(DecideHook[types.AgentCall]):
+class PreAgentHook(DecideHook["types.AgentCall"]):
     """Decides whether an agent starts; may return ``response``, a ready answer."""
 
     POINT: ClassVar[str] = "pre_agent"
@@ -141,19 +166,19 @@ class PostAgentTransformHook(TransformHook[Any, Any]):
     POINT: ClassVar[str] = "post_agent"
 
 
-class PreModelCallHook(DecideHook[types.ModelCall]):
+class PreModelCallHook(DecideHook["types.ModelCall"]):
     """Decides about a model call; may rewrite its messages and tools, or answer it."""
 
     POINT: ClassVar[str] = "pre_model_call"
 
 
-class PostModelCallTransformHook(TransformHook[types.ModelResponse, Any]):
+class PostModelCallTransformHook(TransformHook["types.ModelResponse", Any]):
     """Rewrites a model's answer."""
 
     POINT: ClassVar[str] = "post_model_call"
 
 
-class PostModelCallHook(InspectHook[types.ModelResponse]):
+class PostModelCallHook(InspectHook["types.ModelResponse"]):
     """Reads a model's answer."""
 
     POINT: ClassVar[str] = "post_model_call"
@@ -165,19 +190,19 @@ class OnModelErrorHook(TransformHook[Exception, Any]):
     POINT: ClassVar[str] = "on_model_error"
 
 
-class PreToolCallDecideHook(DecideHook[types.ToolCall]):
+class PreToolCallDecideHook(DecideHook["types.ToolCall"]):
     """Decides about a tool call; may return ``modified_args`` or ``replace_args``."""
 
     POINT: ClassVar[str] = "pre_tool_call"
 
 
-class PostToolCallTransformHook(TransformHook[types.ToolResult, Any]):
+class PostToolCallTransformHook(TransformHook["types.ToolResult", Any]):
     """Rewrites or withholds a tool's result."""
 
     POINT: ClassVar[str] = "post_tool_call"
 
 
-class PostToolCallHook(InspectHook[types.ToolResult]):
+class PostToolCallHook(InspectHook["types.ToolResult"]):
     """Reads a tool's result, or its failure."""
 
     POINT: ClassVar[str] = "post_tool_call"
@@ -189,40 +214,69 @@ class OnToolErrorHook(TransformHook[Exception, Any]):
     POINT: ClassVar[str] = "on_tool_error"
 
 
-class OnInteractionHook(TransformHook[types.AskQuestionInteractionSpec, types.QuestionHookResult]):
+class OnInteractionHook(
+    TransformHook["types.AskQuestionInteractionSpec", "types.QuestionHookResult"]
+):
     """Answers a question that an agent asks its user."""
 
     POINT: ClassVar[str] = "on_interaction"
 
 
-class OnCompactionHook(InspectHook[types.Step]):
+class OnCompactionHook(InspectHook["types.Step"]):
     """Reads what became of a history that was summarised."""
 
     POINT: ClassVar[str] = "on_compaction"
 
 
-class StopHook(TransformHook[types.StopArgs, types.StopHookResult]):
+class StopHook(TransformHook["types.StopArgs", "types.StopHookResult"]):
     """Lets a turn end, or sends the agent on with a reason."""
 
     POINT: ClassVar[str] = "stop"
 
 
-class OnSubagentStartHook(InspectHook[types.SubagentInfo]):
+class OnSubagentStartHook(InspectHook["types.SubagentInfo"]):
     """Runs when an agent starts another."""
 
     POINT: ClassVar[str] = "subagent_start"
 
 
-class OnSubagentStopHook(InspectHook[types.SubagentInfo]):
+class OnSubagentStopHook(InspectHook["types.SubagentInfo"]):
     """Runs when that one has ended."""
 
     POINT: ClassVar[str] = "subagent_stop"
 
 
-class OnEventHook(InspectHook[types.HookEvent]):
+class OnEventHook(InspectHook["types.HookEvent"]):
     """Hears of every point after its chain, denies included."""
 
     POINT: ClassVar[str] = "event"
+
+
+class CustomEventHook(DecideHook["types.ToolCall"]):
+    """Decides about an event that the application fires itself.
+
+    A call stands for the event: its name is the event's, its arguments are the payload.
+    """
+
+    POINT: ClassVar[str] = "custom"
+
+
+class PostParamsNormalizationHook(DecideHook["types.ToolCall"]):
+    """Decides about a tool call whose arguments are validated, before its effect.
+
+    Where a tool validates and acts in one step this is a part of pre_tool_call.
+    """
+
+    POINT: ClassVar[str] = "post_params_normalization"
+
+
+class PostCoreActionHook(TransformHook[Any, Any]):
+    """Rewrites or withholds what a tool has prepared, before a second step takes effect.
+
+    Where a tool has one step this is a part of post_tool_call.
+    """
+
+    POINT: ClassVar[str] = "post_core_action"
 
 
 HOOK_CLASSES: tuple[type[Hook], ...] = (
@@ -340,10 +394,51 @@ class HookDecorator(Protocol):
     ) -> Callable[[Callable[..., Any]], FunctionHook]: ...
 
 
-def _decorator(hook_class: type[Hook]) -> HookDecorator:
-    takes_data = hook_class.POINT not in {"session_start", "session_end"}
-    made: type[Any] = type(f"_Function{hook_class.__name__}", (FunctionHook, hook_class), {})
+@functools.cache
+def _function_class(hook_class: type[Hook]) -> type[Any]:
+    return type(f"_Function{hook_class.__name__}", (FunctionHook, hook_class), {})
 
+
+def function_hook(
+    hook_class: type[Hook],
+    function: Callable[..., Any],
+    *,
+    read: Callable[[Any], Any] | None = None,
+    may_be_bare: bool = False,
+    **options: Any,
+) -> Any:
+    """Return a function as a hook of a class.
+
+    Args:
+        hook_class: One of those of this module.
+        function: Takes the data, the context, or both; at session points no data.
+        read: Makes a hook's answer of what the function returns, where it answers otherwise.
+        may_be_bare: Whether it may also take nothing.
+        **options: Of every hook; see the module.
+
+    Raises:
+        TypeError: Its signature is another.
+    """
+    hook: Any = _function_class(hook_class)()
+    functools.update_wrapper(hook, function)
+    hook.f = function
+    takes_data = hook_class.POINT not in {"session_start", "session_end"}
+    is_bare = may_be_bare and not inspect.signature(function).parameters
+    hook.invoke = _adapt(function, takes_data and not is_bare)
+    if read is not None:
+        hook.invoke = functools.partial(_read, hook.invoke, read)
+    for name, value in options.items():
+        setattr(hook, name, value)
+    return hook
+
+
+def _read(
+    invoke: Callable[..., Any], read: Callable[[Any], Any], context: HookContext, data: Any
+) -> Any:
+    return then(invoke(context, data), read)
+
+
+def _decorator(hook_class: type[Hook]) -> HookDecorator:
     def decorate(
         function: Callable[..., Any] | None = None,
         *,
@@ -353,19 +448,16 @@ def _decorator(hook_class: type[Hook]) -> HookDecorator:
         background: bool = False,
         rule_id: str | None = None,
     ) -> Any:
-        def wrap(function: Callable[..., Any]) -> Any:
-            hook = made()
-            functools.update_wrapper(hook, function)
-            hook.f = function
-            hook.invoke = _adapt(function, takes_data)
-            hook.priority = priority
-            hook.timeout = timeout
-            hook.blocking = blocking
-            hook.background = background
-            hook.rule_id = rule_id
-            return hook
-
-        return wrap if function is None else wrap(function)
+        made = functools.partial(
+            function_hook,
+            hook_class,
+            priority=priority,
+            timeout=timeout,
+            blocking=blocking,
+            background=background,
+            rule_id=rule_id,
+        )
+        return made if function is None else made(function)
 
     decorate.__name__ = decorate.__qualname__ = keyword(hook_class)
     decorate.__doc__ = f"Make a `{hook_class.__name__}` of a function; see the module for options."

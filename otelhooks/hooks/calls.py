@@ -85,6 +85,8 @@ class Call:
         version: Counts changes of value of the arguments.
         place: Keyword arguments that tell a record where it was made.
         holds_back: Whether the items of a generator tool must wait for a hook that may change them.
+        is_counted: Whether limits have counted the operation already: it goes on after a pause, or
+            this is more that is known of it.
         op: The operation that carries it, where there is one.
     """
 
@@ -99,6 +101,7 @@ class Call:
         "foreign",
         "holds_back",
         "id",
+        "is_counted",
         "is_known",
         "kind",
         "name",
@@ -116,7 +119,6 @@ class Call:
         self,
         name: str,
         args: dict[str, Any],
-        *,
         id: str | None = None,
         server: str | None = None,
         claimed_server: bool = False,
@@ -149,6 +151,7 @@ class Call:
         self.version: int = 0
         self.place: dict[str, Any] | None = None
         self.holds_back: bool = False
+        self.is_counted: bool = False
         self.op: Any = None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None

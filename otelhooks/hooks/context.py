@@ -7,11 +7,16 @@ A `SessionContext` lasts for a conversation, a `TurnContext` for one user messag
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from otelhooks import state
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.labels import UNKNOWN, Keeper, Labels, Lasting
+from otelhooks.hooks.stages import StageParams
 
 __all__ = [
     "HookContext",
@@ -25,6 +30,8 @@ __all__ = [
 ]
 
 _EXPORTABLE = (str, bool, int, float)
+_numbers = itertools.count(1)
+_PROCESS = os.urandom(6).hex()
 _branch: ContextVar[str] = ContextVar("otelhooks_branch", default="")
 
 
@@ -53,16 +60,23 @@ class Step:
         name: Tool or model name.
         verdict: ``allow``, ``deny``, ``ask`` or ``modify``.
         status: ``ok``, ``error``, ``denied``, ``recovered``, ``withheld`` or ``paused``.
-        span_id: 16 hexadecimal digits, empty without a span.
+
+    Args:
+        span_id: Of its span, also as the number that it is; empty without a span.
     """
 
-    __slots__ = ("name", "span_id", "status", "verdict")
+    __slots__ = ("_span_id", "name", "status", "verdict")
 
-    def __init__(self, name: str, verdict: str, status: str, span_id: str = "") -> None:
+    def __init__(self, name: str, verdict: str, status: str, span_id: str | int = "") -> None:
         self.name: str = name
         self.verdict: str = verdict
         self.status: str = status
-        self.span_id: str = span_id
+        self._span_id: str | int = span_id
+
+    @property
+    def span_id(self) -> str:
+        """16 hexadecimal digits, empty without a span."""
+        return self._span_id if isinstance(self._span_id, str) else f"{self._span_id:016x}"
 
     def __repr__(self) -> str:
         return f"Step({self.name!r}, {self.verdict!r}, {self.status!r}, {self.span_id!r})"
@@ -84,6 +98,8 @@ class HookContext(state.StateStore):
         self.span: Any = SpanNotes()
         self._facts: dict[str, Any] = {}
         self._exports: dict[str, str | bool | int | float] | None = None
+        self._labels: Labels = Labels() if parent is None else parent._labels
+        self._number = next(_numbers) if parent is None else 0
         self._trace_id: str | Callable[[], str] = ""
 
     def set(self, key: str, value: Any, export: bool = False) -> None:
@@ -110,6 +126,51 @@ class HookContext(state.StateStore):
         """Return what this layer and those outside it export; inner values win."""
         outer = self.parent.exports() if self.parent is not None else {}
         return {**outer, **self._exports} if self._exports else outer
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """What the turn and its conversation have touched, such as ``untrusted``.
+
+        The same in every layer, and for sub-agents; see `otelhooks.policy.label`. Nothing removes a
+        label.
+        """
+        return self._labels.all()
+
+    def add_label(self, label: str, per: Lasting = "session") -> None:
+        """Add a label, for good.
+
+        Args:
+            label: Its name.
+            per: ``session``: it lasts for the conversation; ``turn``: for this turn.
+        """
+        self._labels.add(label, per)
+
+    def session_key(self) -> str:
+        """Return what names the conversation where something is counted for it.
+
+        Its id; where it has none, a name that no other conversation has, in no process.
+        """
+        session: HookContext = self
+        while session.parent is not None:
+            session = session.parent
+        id = session.known("session_id")
+        return f"session {id}" if id else session._unique_name()
+
+    def turn_key(self) -> str:
+        """Return what names the turn, the same for its sub-agents; outside any, the conversation's.
+
+        No other turn has the name, in no process.
+        """
+        turn: TurnContext | None = None
+        context: HookContext | None = self
+        while context is not None:
+            if isinstance(context, TurnContext):
+                turn = context
+            context = context.parent
+        return self.session_key() if turn is None else turn._unique_name()
+
+    def _unique_name(self) -> str:
+        return f"{_PROCESS} {os.getpid()} {self._number}"
 
     def child(self) -> HookContext:
         """Return a context inside this one."""
@@ -172,10 +233,30 @@ class HookContext(state.StateStore):
 
 
 class SessionContext(HookContext):
-    """State of a conversation."""
+    """State of a conversation.
+
+    Attributes:
+        is_met: Whether somebody has looked if it comes with a history.
+    """
 
     def __init__(self) -> None:
         super().__init__(None)
+        self.is_met: bool = False
+
+    def keep_labels(self, keeper: Keeper) -> None:
+        """Say where labels outlive the session; for the pipeline."""
+        self._labels.keeper = keeper
+
+    def meet(self, has_history: Callable[[], bool] | None) -> None:
+        """Label a conversation that comes with a history which nobody here knows; once.
+
+        Args:
+            has_history: Says whether it does; None where nobody cares for labels.
+        """
+        if not self.is_met:
+            self.is_met = True
+            if has_history is not None and not self._labels.is_known and has_history():
+                self.add_label(UNKNOWN)
 
 
 class TurnContext(HookContext):
@@ -187,7 +268,10 @@ class TurnContext(HookContext):
 
     def __init__(self, session_context: HookContext) -> None:
         super().__init__(session_context)
+        self._number = next(_numbers)
         self._steps: list[Step] = []
+        if self._labels.session is self._labels:  # else a sub-agent's: its labels are its turn's
+            self._labels = Labels(self._labels)
 
     @property
     def steps(self) -> list[Step]:
@@ -200,11 +284,32 @@ class OperationContext(HookContext):
 
     Attributes:
         is_recheck: True while a decider is asked again because the arguments changed after it.
+        starts_agent: Name of the agent that the tool call starts; empty where it starts none.
+        tool_kind: ``shell``, ``file_read``, ``file_write`` or ``net``; None where nobody knows.
+        canonical: Canonical names that the tool has beside its own.
+        stages: What the steps of the tool have come to, where hooks look at them one by one.
+        call: The tool call as the pipeline carries it, for the pipeline; None for a model call.
     """
+
+    call: Call | None = None
+    stages: StageParams | None = None
 
     def __init__(self, turn_context: HookContext) -> None:
         super().__init__(turn_context)
-        self.is_recheck = False
+        self.is_recheck: bool = False
+        self.starts_agent: str = ""
+        self.tool_kind: str | None = None
+        self.canonical: tuple[str, ...] = ()
+        self._noted: frozenset[str] | None = None
+
+    @property
+    def judged_under(self) -> frozenset[str]:
+        """The labels in force when it was decided, as far as rules have read them."""
+        return self._labels.so_far() if self._noted is None else self._noted
+
+    def note_labels(self) -> None:
+        """Remember which labels are in force, before the operation adds one; for the pipeline."""
+        self._noted = self._labels.so_far()
 
 
 locate: Callable[[], str] = _branch.get

@@ -27,7 +27,10 @@ __all__ = [
     "ESCAPING",
     "Raised",
     "Run",
+    "Then",
+    "aanswer",
     "adrive",
+    "answer",
     "arun",
     "astep",
     "can_suspend",
@@ -35,6 +38,7 @@ __all__ = [
     "escapes",
     "run",
     "step",
+    "then",
 ]
 
 T = TypeVar("T")
@@ -83,6 +87,30 @@ class Run:
         self.timeout: float | None = timeout
 
 
+class Then:
+    """An awaitable, and what is to be made of what it gives.
+
+    Apart, so that a coroutine which cannot suspend can still be run in place.
+    """
+
+    __slots__ = ("awaitable", "read")
+
+    def __init__(self, awaitable: Awaitable[Any], read: Callable[[Any], Any]) -> None:
+        self.awaitable: Awaitable[Any] = awaitable
+        self.read: Callable[[Any], Any] = read
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._value().__await__()
+
+    async def _value(self) -> Any:
+        return self.read(await self.awaitable)
+
+
+def then(value: Any, read: Callable[[Any], Any]) -> Any:
+    """Return what is made of a value, or of what it gives where it is awaitable."""
+    return Then(value, read) if inspect.isawaitable(value) else read(value)
+
+
 def escapes(error: BaseException) -> bool:
     """Say whether an exception must go on up, whatever raised it, alone or in a group."""
     if isinstance(error, Exception):
@@ -119,9 +147,6 @@ async def adrive(generator: Generator[Run, Any, T]) -> T:
 def step(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
     """Send a value into a generator, and run what it asks for until it ends or wants more.
 
-    Where the caller is being stopped while a hook runs, the generator is told, so that what it has
-    opened gets its end.
-
     Args:
         generator: Yields `Run` for what is run here, and anything else for what is not.
         value: What it waits for; None to start it.
@@ -129,43 +154,72 @@ def step(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
     Returns:
         True and what it returned, or False and what it yielded that is no `Run`.
     """
-    stopped: BaseException | None = None
     try:
-        while True:
-            effect: Any = generator.send(value) if stopped is None else generator.throw(stopped)
-            if type(effect) is not Run:
-                return False, effect
-            stopped = None
-            try:
-                value = run(effect)
-            except BaseException as error:  # raised again by the generator
-                stopped = error
+        effect = generator.send(value)
     except StopIteration as stop:
         return True, stop.value
+    return (False, effect) if type(effect) is not Run else answer(generator, effect)
+
+
+def answer(generator: Generator[Any, Any, Any], effect: Run) -> tuple[bool, Any]:
+    """Run what a generator has asked for, and what it asks for next; returns as `step` does.
+
+    Where the caller is being stopped while a hook runs, the generator is told, so that what it has
+    opened gets its end.
+    """
+    asked: Any = effect
+    try:
+        while type(asked) is Run:
+            try:
+                value = run(asked)
+            except BaseException as error:  # raised again by the generator
+                asked = generator.throw(error)
+            else:
+                asked = generator.send(value)
+    except StopIteration as stop:
+        return True, stop.value
+    return False, asked
 
 
 async def astep(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
-    """Do what `step` does, from a coroutine.
+    """Do what `step` does, from a coroutine."""
+    try:
+        effect = generator.send(value)
+    except StopIteration as stop:
+        return True, stop.value
+    if type(effect) is not Run:
+        return False, effect
+    return await aanswer(generator, effect, type(value) is Raised and escapes(value.error))
+
+
+async def aanswer(
+    generator: Generator[Any, Any, Any], effect: Run, is_stopping: bool
+) -> tuple[bool, Any]:
+    """Do what `answer` does, from a coroutine.
 
     Once the caller is being cancelled, what is left to run is shielded for a few seconds.
+
+    Args:
+        generator: As for `answer`.
+        effect: Likewise.
+        is_stopping: Whether the caller is being cancelled already.
     """
-    is_stopping = type(value) is Raised and escapes(value.error)
-    stopped: BaseException | None = None
+    asked: Any = effect
     try:
-        while True:
-            effect: Any = generator.send(value) if stopped is None else generator.throw(stopped)
-            if type(effect) is not Run:
-                return False, effect
-            stopped = None
+        while type(asked) is Run:
             try:
-                value = await (_shielded(effect) if is_stopping else arun(effect))
+                value = await (_shielded(asked) if is_stopping else arun(asked))
             except GeneratorExit:  # this coroutine is being closed: nothing can be awaited any more
                 generator.close()
                 raise
             except BaseException as error:  # raised again by the generator
-                stopped, is_stopping = error, True
+                is_stopping = True
+                asked = generator.throw(error)
+            else:
+                asked = generator.send(value)
     except StopIteration as stop:
         return True, stop.value
+    return False, asked
 
 
 async def _shielded(effect: Run) -> Any:
@@ -221,6 +275,8 @@ async def _arun(effect: Run) -> Any:
 
 def _await(awaitable: Awaitable[Any], effect: Run) -> Any:
     """Wait for an awaitable from a plain function."""
+    if type(awaitable) is Then:
+        return awaitable.read(_await(awaitable.awaitable, effect))
     if effect.timeout is None and inspect.iscoroutine(awaitable) and not can_suspend(awaitable):
         try:
             awaitable.send(None)

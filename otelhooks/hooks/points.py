@@ -9,13 +9,13 @@ is in `otelhooks.hooks.results`.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call, copy_json, same_json
-from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import Raised, Run
-from otelhooks.hooks.registry import PointHooks, Registration
+from otelhooks.hooks.context import HookContext, OperationContext
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.results import HOOK, run_hook
 from otelhooks.hooks.verdict import (
     ALLOW,
@@ -32,11 +32,14 @@ from otelhooks.hooks.verdict import (
 )
 from otelhooks.hooks.watch import Watch
 
-__all__ = ["pre_agent", "pre_model_call", "pre_tool_call", "pre_turn", "rule_verdict"]
+__all__ = ["pre_agent", "pre_model_call", "pre_tool_call", "pre_turn", "rule_verdict", "settled"]
 
 CHECK_FAILED = "The call was refused because a policy check failed."
 UNSTABLE = "arguments not stable"
 UNREADABLE = "arguments nested too deep"
+
+
+Steps: TypeAlias = Generator[Run, Any, Ruling]
 
 
 def rule_verdict(point: str, ruling: Ruling) -> Verdict:
@@ -120,16 +123,24 @@ class _Chain:
                 DENY,
                 allowed=False,
                 result=value,
-                policy_id=HOOK,
+                policy_id=registration.policy_id,
+                policy_version=registration.policy_version,
                 rule_id=value.rule_id or registration.rule_id,
                 reason=value.message,
                 told=value.message or f"Denied by hook '{registration.rule_id}'.",
                 severity=value.severity,
             )
-        if not self.monitor:
+        if not is_observed(registration, self.monitor):
             return verdict
         self.observed[id(registration)] = [
-            Observed(DENY, HOOK, verdict.rule_id, verdict.reason, verdict.severity)
+            Observed(
+                DENY,
+                verdict.policy_id,
+                verdict.rule_id,
+                verdict.reason,
+                verdict.severity,
+                verdict.policy_version,
+            )
         ]
         return None
 
@@ -141,20 +152,89 @@ class _Chain:
             DENY,
             allowed=False,
             result=types.HookResult(allow=False, message=reason),
-            policy_id=HOOK,
+            policy_id=registration.policy_id,
+            policy_version=registration.policy_version,
             rule_id=registration.rule_id,
             reason=reason,
-            told=CHECK_FAILED,
+            told=getattr(error, "told", CHECK_FAILED),
             error=error,
         )
 
     def modified(self, registration: Registration, result: types.HookResult) -> None:
         """Remember who rewrote last; deciding rules name it."""
         self.verdict.decision = MODIFY
-        self.verdict.policy_id = HOOK
+        self.verdict.policy_id = registration.policy_id
+        self.verdict.policy_version = registration.policy_version
         self.verdict.rule_id = result.rule_id or registration.rule_id
         self.verdict.severity = result.severity
         self.verdict.reason = result.message
+
+    def pass_gates(
+        self, gates: Sequence[Registration], subject: Any
+    ) -> Generator[Run, Any, Verdict | None]:
+        """Put to the gates what nothing else holds up: all are asked first, then all take."""
+        denied = None
+        if len(gates) > 1:
+            denied = yield from self.ask_gates(gates, subject, take=False)
+        if denied is None:
+            denied = yield from self.ask_gates(gates, subject, take=True)
+        return denied
+
+    def ask_gates(
+        self, gates: Sequence[Registration], subject: Any, *, take: bool
+    ) -> Generator[Run, Any, Verdict | None]:
+        """Return the deny of the first gate that does not let pass, or None."""
+        for registration in gates:
+            gate: Any = registration.gate
+            try:
+                asked: Steps = gate.admit(self.point, subject, self.context, take=take)
+                ruling = yield from asked
+            except BaseException as error:
+                if escapes(error):
+                    raise
+                self.watch.hook_failed(registration, error)
+                ruling = Ruling(DENY, gate, CHECK_FAILED, error)
+            seen = [_observed(decision, rule) for decision, rule in ruling.observed]
+            self.observed[id(registration)] = seen
+            if ruling.decision != DENY:
+                continue
+            if not is_observed(registration, self.monitor):
+                verdict = rule_verdict(self.point, ruling)
+                verdict.observed = ()
+                return verdict
+            seen.append(
+                Observed(
+                    DENY,
+                    gate.policy_id,
+                    gate.id,
+                    ruling.message,
+                    gate.severity,
+                    gate.policy_version,
+                )
+            )
+        return None
+
+
+def settled(call: Call, judges: Sequence[Judge]) -> Verdict | None:
+    """Return at once what `pre_tool_call` comes to for a call that rules just allow.
+
+    Args:
+        call: No hook decides about it; ends with a copy of its arguments.
+        judges: Sets of rules.
+
+    Returns:
+        The verdict, shared by all such calls; None for a call that is not as simple as that.
+    """
+    if len(judges) != 1:
+        return None
+    ruling = judges[0].settled(call)
+    if ruling is None or ruling.verdict is None:
+        return None
+    try:
+        call.args = copy_json(call.args)
+    except RecursionError:
+        return None
+    return ruling.verdict
 
 
 def pre_tool_call(
@@ -184,7 +264,8 @@ def pre_tool_call(
     first: Ruling | None = None
     if not hooks.deciders and judges:
         first = yield from judges[0].evaluate(call, context)
-        if len(judges) == 1 and first.decision == ALLOW and not first.observed:
+        is_plain = first.decision == ALLOW and not first.observed
+        if is_plain and len(judges) == 1 and not hooks.gates:
             return first.verdict or rule_verdict("pre_tool_call", first)
     chain = _ToolChain(call, watch, context, monitor)
     denied = yield from chain.first_pass(hooks.deciders)
@@ -202,8 +283,17 @@ def pre_tool_call(
         if denied is not None:
             return chain.deny(denied)
     if chain.asks:
-        denied = yield from chain.ask(judges)
+        denied = yield from chain.ask_gates(hooks.gates, call, take=False)
+        if denied is None:
+            denied = yield from chain.ask(judges)
         if denied is not None:
+            return chain.deny(denied)
+    if hooks.gates:
+        if isinstance(context, OperationContext):
+            context.note_labels()
+        denied = yield from chain.pass_gates(hooks.gates, call)
+        if denied is not None:
+            denied.approval = chain.verdict.approval
             return chain.deny(denied)
     return chain.allow(chain.result())
 
@@ -262,7 +352,8 @@ class _ToolChain(_Chain):
                     DENY,
                     allowed=False,
                     result=types.HookResult(allow=False, message=UNSTABLE),
-                    policy_id=HOOK,
+                    policy_id=registration.policy_id,
+                    policy_version=registration.policy_version,
                     rule_id=registration.rule_id,
                     reason=UNSTABLE,
                 )
@@ -315,7 +406,7 @@ class _ToolChain(_Chain):
         self.observed[id(judge)] = seen
         self.asks.pop(id(judge), None)
         rule = ruling.rule
-        if ruling.decision != ALLOW and self.monitor and not getattr(rule, "veto", False):
+        if ruling.decision != ALLOW and self.monitor and not getattr(rule, "enforced", False):
             if rule is not None:
                 seen.append(_observed(ruling.decision, rule))
             return None
@@ -406,6 +497,9 @@ def pre_turn(
             if not same_json(value.modified_prompt, current):
                 chain.modified(registration, value)
             current = value.modified_prompt
+    denied = yield from chain.pass_gates(hooks.gates, current)
+    if denied is not None:
+        return chain.deny(denied), current
     return chain.allow(_with(chain.last, modified_prompt=current, changed=current is not prompt)), (
         current
     )
@@ -453,6 +547,10 @@ def pre_model_call(
             current = current.model_copy(update=update)
             chain.modified(registration, value)
         _answer(chain, registration, value)
+    if not chain.verdict.answered:  # else no model is called
+        denied = yield from chain.pass_gates(hooks.gates, current)
+        if denied is not None:
+            return chain.deny(denied), current
     result = chain.last or types.HookResult()
     if changes or chain.verdict.answered:
         changes = {**changes, "action": types.HookAction.MODIFY}

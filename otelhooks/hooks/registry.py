@@ -6,11 +6,21 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from otelhooks.hooks.base import HOOK_CLASSES, FunctionHook, Hook, Kind
+from otelhooks.hooks.base import (
+    HOOK_CLASSES,
+    CustomEventHook,
+    FunctionHook,
+    Hook,
+    HookGroup,
+    Kind,
+    PostCoreActionHook,
+    PostParamsNormalizationHook,
+)
 from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.verdict import Judge
 
-__all__ = ["EMPTY", "HookSet", "PointHooks", "Registration", "registrations"]
+__all__ = ["EMPTY", "HookSet", "PointHooks", "Registration", "is_observed", "registrations"]
 
 
 class Registration:
@@ -18,13 +28,17 @@ class Registration:
 
     Attributes:
         point: Point name of design section 4.
-        kind: ``inspect``, ``decide`` or ``transform``.
+        kind: ``inspect``, ``decide``, ``transform`` or ``gate``.
         priority: Low runs first.
         call: Function of context and data; may return an awaitable.
         hook: What the user registered.
         source: Qualified name, for spans, logs and audit.
         rule_id: What its verdicts are recorded under.
+        policy_id: Source of its verdicts: ``hook``, or a file's stem.
+        policy_version: Content hash of that file.
+        mode: ``enforce`` or ``monitor``; None for that of the process.
         judge: The rules behind it, where the hook is one of `otelhooks.policy.enforce`.
+        gate: The hook itself, where it is a gate.
         plain: True when `call` can be called in place: it is synchronous and has no time limit.
     """
 
@@ -32,11 +46,15 @@ class Registration:
         "background",
         "blocking",
         "call",
+        "gate",
         "hook",
         "judge",
         "kind",
+        "mode",
         "plain",
         "point",
+        "policy_id",
+        "policy_version",
         "priority",
         "rule_id",
         "source",
@@ -46,11 +64,15 @@ class Registration:
     def __init__(self, point: str, kind: Kind, hook: Hook) -> None:
         function: Any
         self.call: Callable[[HookContext, Any], Any]
+        self.gate: Gate | None = None
         if isinstance(hook, FunctionHook):
             function, self.call = hook.f, hook.invoke
+        elif isinstance(hook, Gate):
+            self.gate = hook
+            function = self.call = cast("Any", hook.admit)
         else:
             function = self.call = cast("Any", hook).run  # every hook class has it
-        self.source: str = type(hook).__qualname__
+        self.source: str = hook.name or type(hook).__qualname__
         if isinstance(hook, FunctionHook):
             self.source = getattr(function, "__qualname__", self.source)
         is_async = inspect.iscoroutinefunction(function)
@@ -68,8 +90,19 @@ class Registration:
         self.blocking: bool = hook.blocking
         self.background: bool = hook.background
         self.rule_id: str = hook.rule_id or self.source
+        self.policy_id: str = hook.policy_id
+        self.policy_version: str = hook.policy_version
+        self.mode: str | None = hook.mode
         self.judge: Judge | None = getattr(hook, "judge", None)
         self.plain: bool = not is_async and not hook.blocking
+
+
+_CLASSES = (*HOOK_CLASSES, CustomEventHook, PostParamsNormalizationHook, PostCoreActionHook)
+
+
+def is_observed(registration: Registration, monitor: bool) -> bool:
+    """Say whether what a hook blocks is recorded only; its own mode goes before the process's."""
+    return monitor if registration.mode is None else registration.mode == "monitor"
 
 
 def registrations(hook: Any) -> list[Registration]:
@@ -79,7 +112,11 @@ def registrations(hook: Any) -> list[Registration]:
         ValueError: It is no hook.
         TypeError: Its options contradict its kind.
     """
-    found = [Registration(c.POINT, c.KIND, hook) for c in HOOK_CLASSES if isinstance(hook, c)]
+    if isinstance(hook, HookGroup):
+        return [found for part in hook.parts() for found in registrations(part)]
+    found = [Registration(c.POINT, c.KIND, hook) for c in _CLASSES if isinstance(hook, c)]
+    if isinstance(hook, Gate):
+        found += [Registration(point, hook.KIND, hook) for point in hook.points]
     if not found:
         msg = f"Unknown hook type: {type(hook)}"
         raise ValueError(msg)
@@ -89,10 +126,11 @@ def registrations(hook: Any) -> list[Registration]:
 class PointHooks:
     """The hooks of one point, in the order in which they run."""
 
-    __slots__ = ("background", "deciders", "inspectors", "transformers")
+    __slots__ = ("background", "deciders", "gates", "inspectors", "transformers")
 
     def __init__(self, hooks: Iterable[Registration]) -> None:
         ordered = sorted(hooks, key=lambda registration: registration.priority)
+        self.gates: tuple[Registration, ...] = tuple(r for r in ordered if r.kind == "gate")
         self.deciders: tuple[Registration, ...] = tuple(r for r in ordered if r.kind == "decide")
         self.transformers: tuple[Registration, ...] = tuple(
             r for r in ordered if r.kind == "transform"
@@ -104,11 +142,21 @@ class PointHooks:
             r for r in ordered if r.kind == "inspect" and r.background
         )
 
+    def gates_only(self) -> PointHooks:
+        """Return its gates, for a call that hooks have decided about."""
+        return PointHooks(self.gates)
+
     def __bool__(self) -> bool:
-        return bool(self.deciders or self.transformers or self.inspectors or self.background)
+        return bool(
+            self.deciders or self.transformers or self.inspectors or self.background or self.gates
+        )
 
 
 _NONE = PointHooks(())
+
+
+_NORMALIZED = PostParamsNormalizationHook.POINT
+_CORE = PostCoreActionHook.POINT
 
 
 class HookSet:
@@ -116,23 +164,49 @@ class HookSet:
 
     Args:
         hooks: In the order of registration.
+        is_staged: Whether it is for a tool in steps, see `in_stages`.
     """
 
-    __slots__ = ("_points", "all", "can_deny", "has_background", "has_events")
+    __slots__ = (
+        "_in_stages",
+        "_points",
+        "all",
+        "can_deny",
+        "has_background",
+        "has_events",
+        "transforms_results",
+    )
 
-    def __init__(self, hooks: Iterable[Registration] = ()) -> None:
+    def __init__(self, hooks: Iterable[Registration] = (), *, is_staged: bool = False) -> None:
         self.all: tuple[Registration, ...] = tuple(hooks)
         by_point: dict[str, list[Registration]] = {}
         for registration in self.all:
             by_point.setdefault(registration.point, []).append(registration)
+        if not is_staged:
+            before, after = by_point.get(_NORMALIZED), by_point.get(_CORE)
+            if before:
+                by_point["pre_tool_call"] = by_point.get("pre_tool_call", []) + before
+            if after:
+                by_point["post_tool_call"] = after + by_point.get("post_tool_call", [])
+        self._in_stages: HookSet | None = self if is_staged else None
         self._points = {point: PointHooks(found) for point, found in by_point.items()}
         self.has_events: bool = "event" in self._points
         self.has_background: bool = any(r.background for r in self.all)
-        self.can_deny: bool = any(r.kind in {"decide", "transform"} for r in self.all)
+        self.transforms_results: bool = bool(self.at("post_tool_call").transformers)
+        self.can_deny: bool = any(r.kind in {"decide", "transform", "gate"} for r in self.all)
 
     def at(self, point: str) -> PointHooks:
         """Return the hooks of a point; an empty set where there are none."""
         return self._points.get(point, _NONE)
+
+    def in_stages(self) -> HookSet:
+        """Return the set for a tool that normalizes, acts and commits in steps of their own.
+
+        There the hooks of these steps run between them, not at pre_tool_call and post_tool_call.
+        """
+        if self._in_stages is None:
+            self._in_stages = HookSet(self.all, is_staged=True)
+        return self._in_stages
 
     def __bool__(self) -> bool:
         return bool(self.all)

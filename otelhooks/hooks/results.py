@@ -16,7 +16,7 @@ from otelhooks import types
 from otelhooks.hooks import background
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
-from otelhooks.hooks.registry import PointHooks, Registration
+from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
 
@@ -108,8 +108,18 @@ def post_point(
     for registration in hooks.transformers:
         value = yield from run_hook(registration, context, data, watch)
         blocked = _block(point, registration, value)
-        if blocked is not None and monitor and blocked.error is None:
-            observed.append(Observed(DENY, HOOK, blocked.rule_id, blocked.reason, blocked.severity))
+        is_seen_only = is_observed(registration, monitor)
+        if blocked is not None and blocked.error is None and is_seen_only:
+            observed.append(
+                Observed(
+                    DENY,
+                    blocked.policy_id,
+                    blocked.rule_id,
+                    blocked.reason,
+                    blocked.severity,
+                    blocked.policy_version,
+                )
+            )
             continue
         if blocked is not None:
             blocked.observed = observed
@@ -121,7 +131,12 @@ def post_point(
         new = place(data, value)
         if new is not data and not _same_data(new, data):
             verdict = Verdict(
-                point, MODIFY, policy_id=HOOK, rule_id=registration.rule_id, evaluations=1
+                point,
+                MODIFY,
+                policy_id=registration.policy_id,
+                policy_version=registration.policy_version,
+                rule_id=registration.rule_id,
+                evaluations=1,
             )
         data = new
     if observed:
@@ -168,7 +183,7 @@ def _block(point: str, registration: Registration, value: Any) -> Verdict | None
             point,
             DENY,
             reason=f"hook '{registration.source}' failed: {text_of(value.error)}",
-            told=RESULT_CHECK_FAILED,
+            told=getattr(value.error, "told", RESULT_CHECK_FAILED),
             error=value.error,
         )
     elif isinstance(value, types.HookResult) and not value.allow:
@@ -176,7 +191,8 @@ def _block(point: str, registration: Registration, value: Any) -> Verdict | None
         verdict = Verdict(point, DENY, reason=reason, severity=value.severity)
     else:
         return None
-    verdict.policy_id, verdict.rule_id = HOOK, registration.rule_id
+    verdict.policy_id, verdict.rule_id = registration.policy_id, registration.rule_id
+    verdict.policy_version = registration.policy_version
     verdict.withheld = True
     verdict.evaluations = 1
     return verdict

@@ -36,6 +36,9 @@ EVENT_TYPES = {
 }
 """Names of points in `HookEvent.type`, where they differ from the point's own."""
 
+_NAMES = {(c.POINT, c.KIND): f"{keyword(c)}_hooks" for c in HOOK_CLASSES}
+"""Keyword and property of each point and kind."""
+
 
 class Observer(Protocol):
     """Makes spans, metrics and records of what a runner dispatches. Telemetry: never raises."""
@@ -82,7 +85,7 @@ class HookRunner:
     def __init__(
         self, hooks: Sequence[Any] | None = None, **by_point: Sequence[Any] | None
     ) -> None:
-        self._given: dict[str, list[Any]] = {f"{keyword(c)}_hooks": [] for c in HOOK_CLASSES}
+        self._given: dict[str, list[Any]] = {name: [] for name in _NAMES.values()}
         self._registered: list[Registration] = []
         for name, given in by_point.items():
             if name not in self._given:
@@ -96,17 +99,15 @@ class HookRunner:
             self.register_hook(hook)
 
     def _add(self, hook: Any, only: str | None = None) -> None:
-        found = [
-            (registration, f"{keyword(cls)}_hooks")
-            for registration, cls in zip(registrations(hook), _classes(hook), strict=True)
-        ]
-        found = [entry for entry in found if only in (None, entry[1])]
-        if not found:
+        named = [(_NAMES.get((r.point, r.kind)), r) for r in registrations(hook)]
+        found = [(name, registration) for name, registration in named if only in (None, name)]
+        if only is not None and not found:
             msg = f"Unknown hook type: {type(hook)} is none of `{only}`"
             raise ValueError(msg)
-        for registration, name in found:
+        for name, registration in found:
             self._registered.append(registration)
-            self._given[name].append(hook)
+            if name is not None:
+                self._given[name].append(hook)
 
     def register_hook(self, hook: Any) -> None:
         """Add a hook at every point that it serves.
@@ -249,6 +250,7 @@ class HookRunner:
     ) -> tuple[types.HookResult, types.ModelCall, OperationContext]:
         """Decide about a model call."""
         context, hooks, watch = OperationContext(turn_context), self._hooks, self._watch()
+        context.know(model_name=getattr(model_call, "model", ""))
         verdict, new = await adrive(
             points.pre_model_call(hooks.at("pre_model_call"), context, model_call, watch)
         )
@@ -258,6 +260,10 @@ class HookRunner:
 
     async def dispatch_post_model_call(self, op_context: HookContext, response: Any) -> Any:
         """Transform a model's answer, then let the inspectors see it."""
+        usage, name = getattr(response, "usage", None), op_context.known("model_name")
+        for registration in self._hooks.at("pre_model_call").gates:
+            assert registration.gate is not None
+            await adrive(registration.gate.used(op_context, (name,), usage))
         return await self._post("post_model_call", op_context, response, results.place_response)
 
     async def dispatch_on_model_error(
@@ -273,7 +279,7 @@ class HookRunner:
     ) -> tuple[types.HookResult, types.ToolCall, OperationContext]:
         """Decide about a tool call; the call that comes back has the arguments that are to run."""
         context, hooks, watch = OperationContext(turn_context), self._hooks, self._watch()
-        call = Call.of(tool_call)
+        call = context.call = Call.of(tool_call)
         context.know(tool_name=call.name)
         verdict = await adrive(
             points.pre_tool_call(hooks.at("pre_tool_call"), context, call, watch)
@@ -399,7 +405,3 @@ class HookRunner:
 
 
 _QUIET = Watch()
-
-
-def _classes(hook: Any) -> list[Any]:
-    return [cls for cls in HOOK_CLASSES if isinstance(hook, cls)]

@@ -112,6 +112,9 @@ class Ruling:
 class Judge(Protocol):
     """A set of rules, as the point that asks it sees it."""
 
+    needs_context: bool
+    """Whether rules read the operation's context."""
+
     def evaluate(
         self, call: Call, context: Any = None, *, asked: bool = False
     ) -> Generator[Run, Any, Ruling]:
@@ -122,6 +125,10 @@ class Judge(Protocol):
             context: The operation's context.
             asked: A human has approved: ask rules that match allow, denies still deny.
         """
+        ...
+
+    def settled(self, call: Call) -> Ruling | None:
+        """Return what `evaluate` would, where that depends on nothing but the tool; None else."""
         ...
 
 

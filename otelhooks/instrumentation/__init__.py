@@ -1,8 +1,8 @@
 """The adapters: their names, which are wanted, and the order in which they patch.
 
-An adapter is a module here with an ``ADAPTER`` (see `_patch`). Importing one imports nothing of
-its framework. Order: what others are built on comes first, so that an inner seat is there before
-an outer one relies on it.
+An adapter is a module here with the name of its framework and an ``ADAPTER`` (see `_patch`). It is
+loaded when its framework is imported (see `_waiting`), and imports nothing of it. Order: what
+others are built on comes first, so that an inner seat is there before an outer one relies on it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,35 @@ from otelhooks.errors import ConfigError
 if TYPE_CHECKING:
     from otelhooks.instrumentation._patch import Adapter, Coverage
 
-__all__ = ["ADAPTERS", "adapter", "coverage", "install", "set_strict", "uninstall", "wanted"]
+__all__ = [
+    "ADAPTERS",
+    "adapter",
+    "coverage",
+    "coverage_so_far",
+    "install",
+    "modules",
+    "set_strict",
+    "uninstall",
+    "wanted",
+]
 
-ADAPTERS: dict[str, str] = {
-    "mcp": "otelhooks.instrumentation.mcp",
-    "langchain": "otelhooks.instrumentation.langchain",
-    "openai_agents": "otelhooks.instrumentation.openai_agents",
+ADAPTERS: dict[str, tuple[str, ...]] = {
+    "mcp": ("mcp",),
+    "langchain": (
+        "langchain_core",
+        "langgraph",
+        "langchain",
+        "deepagents",
+        "langgraph_swarm",
+        "langgraph_supervisor",
+        "langchain_quickjs",
+        "langchain_classic",
+    ),
+    "openai_agents": ("agents",),
+    "hedera_agent_kit": ("hedera_agent_kit",),
+    "google_antigravity": ("google.antigravity",),
 }
+"""Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 
 Frameworks = Iterable[str] | Mapping[str, Any] | None
 
@@ -35,7 +57,7 @@ def adapter(name: str) -> Adapter:
     """
     if name not in ADAPTERS:
         raise _unknown(name, ADAPTERS)
-    return importlib.import_module(ADAPTERS[name]).ADAPTER
+    return importlib.import_module(f"{__name__}.{name}").ADAPTER
 
 
 def wanted(frameworks: Frameworks) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -69,57 +91,95 @@ def wanted(frameworks: Frameworks) -> tuple[tuple[str, ...], frozenset[str]]:
             raise _unknown(name, [*ADAPTERS, *_distributions()])
         if setting == "off":
             off.add(name)
-        elif setting != "on" and not isinstance(setting, Mapping):
+        elif isinstance(setting, Mapping):
+            _check_options(name, cast("Mapping[str, Any]", setting))
+        elif setting != "on":
             problem = f"unknown setting for framework `{name}`: `{setting}`"
             raise ConfigError(problem, hint='use "on", "off" or a dict such as {"spans": "own"}')
     return names, frozenset(off)
 
 
-def install(frameworks: Frameworks = None, *, strict: bool) -> tuple[Coverage, ...]:
+def _check_options(name: str, setting: Mapping[str, Any]) -> None:
+    """Refuse what the framework has no option for.
+
+    Raises:
+        ConfigError: An option or its word is unknown.
+    """
+    others = {option: word for option, word in setting.items() if option != "spans"}
+    known: Mapping[str, tuple[str, ...]] = {}
+    if others and name in ADAPTERS:
+        known = adapter(name).options
+    for option, word in others.items():
+        if option not in known:
+            listed = ", ".join(f"`{one}`" for one in ("spans", *known))
+            problem = f"unknown option of framework `{name}`: `{option}`"
+            raise ConfigError(problem, hint=f"use one of {listed}")
+        if word not in known[option]:
+            listed = " or ".join(f'"{one}"' for one in known[option])
+            problem = f"option `{option}` of framework `{name}` cannot be `{word}`"
+            raise ConfigError(problem, hint=f"use {listed}")
+
+
+def install(frameworks: Frameworks = None, *, strict: bool) -> None:
     """Patch every wanted framework, now or as it is imported.
 
     Args:
         frameworks: As in `otelhooks.instrument`.
         strict: Whether what cannot be guarded in full is refused.
 
-    Returns:
-        The coverage so far.
-
     Raises:
         ConfigError: if a name or setting is unknown, or two adapters want the same framework;
             nothing stays patched then.
     """
-    from otelhooks.instrumentation import _patch
+    from otelhooks.instrumentation._waiting import waiting
 
     names, off = wanted(frameworks)
     try:
-        for name in names:
-            _patch.install(adapter(name), strict=strict, off=off)
+        waiting.begin({name: ADAPTERS[name] for name in names}, strict=strict, off=off)
     except BaseException:
-        _patch.uninstall()
+        waiting.end()
         raise
-    return _patch.coverage()
 
 
 def uninstall() -> None:
     """Put every patched name of every framework back."""
-    from otelhooks.instrumentation import _patch
+    from otelhooks.instrumentation._waiting import waiting
 
-    _patch.uninstall()
+    waiting.end()
 
 
 def set_strict(strict: bool) -> None:
     """Switch refusal of what cannot be guarded, for all frameworks at once."""
-    from otelhooks.instrumentation import _patch
+    from otelhooks.instrumentation._waiting import waiting
 
-    _patch.set_strict(strict)
+    waiting.set_strict(strict)
 
 
 def coverage() -> tuple[Coverage, ...]:
-    """Return the coverage of all frameworks; empty when nothing is installed."""
+    """Return the coverage of all frameworks; empty when nothing is installed.
+
+    Loads the adapters of frameworks that are not imported yet.
+    """
+    from otelhooks.instrumentation._waiting import waiting
+
+    waiting.arrive_all()
+    return coverage_so_far()
+
+
+def coverage_so_far() -> tuple[Coverage, ...]:
+    """Return the coverage of those frameworks whose adapters are loaded."""
     from otelhooks.instrumentation import _patch
 
     return _patch.coverage()
+
+
+def modules() -> tuple[str, ...]:
+    """Return the modules with seats of every package that is installed and not turned off."""
+    from otelhooks.instrumentation import _patch
+    from otelhooks.instrumentation._waiting import waiting
+
+    waiting.arrive_all()
+    return _patch.modules()
 
 
 def _distributions() -> tuple[str, ...]:

@@ -1,12 +1,13 @@
 """What an adapter says of its framework, and what the coverage report says of it.
 
-`_patch` exports these; its text explains how they are used.
+`_patch` exports these; its text explains how they are used. They are named tuples because those are
+made in a fraction of a dataclass's time, at each start of a program.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otelhooks.instrumentation._seat import Seat
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 Table = tuple[Seat, ...]
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(NamedTuple):
     """One distribution of a framework, judged for itself.
 
     Args:
@@ -33,8 +33,7 @@ class Package:
     seats: Table | Callable[[str], Table]
 
 
-@dataclass(frozen=True)
-class NotCovered:
+class NotCovered(NamedTuple):
     """Something of a framework that no seat guards.
 
     Args:
@@ -52,8 +51,7 @@ class NotCovered:
     seats: Table = ()
 
 
-@dataclass(frozen=True)
-class Adapter:
+class Adapter(NamedTuple):
     """What `_patch` knows of one framework; made once, at the end of an adapter's module.
 
     Args:
@@ -61,16 +59,21 @@ class Adapter:
         packages: Distributions with seats, innermost first.
         not_covered: What no seat guards.
         canonical_tools: Built-in tool of the framework -> canonical name.
+        in_part: Events and rules that do not do here all that they do elsewhere, and how far they
+            go, one sentence without a period.
+        options: What can be set for the framework beside ``spans``, and the words that each option
+            may have; the first is its default.
     """
 
     framework: str
     packages: tuple[Package, ...]
     not_covered: tuple[NotCovered, ...] = ()
-    canonical_tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    canonical_tools: Mapping[str, str] = MappingProxyType({})
+    in_part: tuple[tuple[str, str], ...] = ()
+    options: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class SeatCoverage:
+class SeatCoverage(NamedTuple):
     """One seat in the coverage report.
 
     Args:
@@ -87,8 +90,7 @@ class SeatCoverage:
     entry: bool
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(NamedTuple):
     """One package in the coverage report.
 
     Args:
@@ -115,7 +117,7 @@ class Coverage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain lists and dicts, for JSON."""
-        report = asdict(self)
-        report["seats"] = list(report["seats"])
+        report = self._asdict()
+        report["seats"] = [seat._asdict() for seat in self.seats]
         report["not_covered"] = [{"what": what, "why": why} for what, why in self.not_covered]
         return report

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from opentelemetry.context import Context, attach, detach
 
-from otelhooks.hooks.drive import Raised, Run, astep, step
+from otelhooks.hooks.drive import Raised, Run, aanswer, answer, astep, escapes, step
 
-__all__ = ["Body", "Closed", "Operation", "Split", "adrive", "drive"]
+__all__ = ["Body", "Closed", "Operation", "Split", "Unrun", "adrive", "drive"]
 
 
 class Body:
@@ -46,6 +46,21 @@ class Closed:
         self.value = value
 
 
+class Unrun:
+    """What the framework did not run after all, though it was approved.
+
+    Args:
+        reason: What is known of why, one sentence.
+        is_refused: Whether otelhooks refused it in the end; else somebody else, or nobody knows.
+    """
+
+    __slots__ = ("is_refused", "reason")
+
+    def __init__(self, reason: str, *, is_refused: bool = True) -> None:
+        self.reason = reason
+        self.is_refused = is_refused
+
+
 Operation: TypeAlias = Generator[Run | Body, Any, Any]
 
 
@@ -59,16 +74,25 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
     Raises:
         BaseException: What the body raised, if no hook recovered from it.
     """
-    ended, result = step(operation, None)
-    while not ended:
-        token = attach(result.context)
+    value: Any = None
+    while True:
         try:
-            value = body(result.value)
+            effect: Any = operation.send(value)
+        except StopIteration as stop:
+            result = stop.value
+            break
+        if type(effect) is Run:
+            ended, effect = answer(operation, effect)
+            if ended:
+                result = effect
+                break
+        token = attach(effect.context)
+        try:
+            value = body(effect.value)
         except BaseException as error:  # handed to the operation, see above
             value = Raised(error)
         finally:
             detach(token)
-        ended, result = step(operation, value)
     if type(result) is Raised:
         raise result.error
     return result
@@ -76,11 +100,22 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
 
 async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) -> Any:
     """Run an operation from a coroutine, on asyncio or trio; as `drive` otherwise."""
-    ended, result = await astep(operation, None)
-    while not ended:
-        token = attach(result.context)
+    value: Any = None
+    while True:
         try:
-            value = await body(result.value)
+            effect: Any = operation.send(value)
+        except StopIteration as stop:
+            result = stop.value
+            break
+        if type(effect) is Run:
+            is_stopping = type(value) is Raised and escapes(value.error)
+            ended, effect = await aanswer(operation, effect, is_stopping)
+            if ended:
+                result = effect
+                break
+        token = attach(effect.context)
+        try:
+            value = await body(effect.value)
         except GeneratorExit:  # the coroutine is being closed: nothing can be awaited any more
             operation.close()
             raise
@@ -88,7 +123,6 @@ async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) ->
             value = Raised(error)
         finally:
             detach(token)
-        ended, result = await astep(operation, value)
     if type(result) is Raised:
         raise result.error
     return result

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span
 
     from otelhooks.hooks.calls import Call
+    from otelhooks.hooks.recorders import Recorder
     from otelhooks.hooks.registry import HookSet
     from otelhooks.hooks.verdict import Judge, Verdict
+    from otelhooks.instrumentation._stages import Stages
 
 __all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "current_scope"]
 
 _FRAME = otel_context.create_key("otelhooks-frame")
 _SCOPE = otel_context.create_key("otelhooks-scope")
-(_SPAN,) = trace.set_span_in_context(trace.INVALID_SPAN, otel_context.Context())
+(SPAN,) = trace.set_span_in_context(trace.INVALID_SPAN, otel_context.Context())
 """The key that OpenTelemetry keeps a context's span under."""
 
 MAX_SESSIONS = 10_000
@@ -49,9 +51,10 @@ class Scope:
         session: Conversation that the block runs, if it opened one.
         agent: Agent that hooks and rules are for, with those below it; empty for all.
         origin: The scope that it stands for since a block outside was left first; else itself.
+        widens: Whether it, or one outside, has any hook or rule.
     """
 
-    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session")
+    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "widens")
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Scope:
         self.session: Session | None = session or (outer.session if outer is not None else None)
         self.agent: str = agent
         self.origin: Scope = self
+        self.widens: bool = bool(hooks or judges) or (outer is not None and outer.widens)
 
     def contains(self, scope: Scope) -> bool:
         """Say whether a block lies outside this one, or is this one."""
@@ -155,12 +159,16 @@ class Sessions:
 
     Args:
         on_evicted: Told of each that goes.
+        on_new: Told of each that comes.
     """
 
-    def __init__(self, on_evicted: Callable[[Session], None]) -> None:
+    def __init__(
+        self, on_evicted: Callable[[Session], None], on_new: Callable[[Session], None]
+    ) -> None:
         self._by_id: collections.OrderedDict[str, Session] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._on_evicted = on_evicted
+        self._on_new = on_new
 
     def get(self, id: str) -> Session:
         """Return the conversation of that id, a new one if it is not known."""
@@ -168,7 +176,9 @@ class Sessions:
         with self._lock:
             session = self._by_id.get(id)
             if session is None:
-                session = self._by_id[id] = Session(id)
+                session = Session(id)
+                self._on_new(session)
+                self._by_id[id] = session
                 if len(self._by_id) > MAX_SESSIONS:
                     _, evicted = self._by_id.popitem(last=False)
             else:
@@ -294,20 +304,27 @@ class Op:
         resumed: The verdict before a pause, where exactly this call goes on after one.
         trace_id: The id that its trace will have, where its span is to be the first one; else 0.
         failure: What a deeper seat saw of its failure; its framework may make a result of it.
+        flip: Attributes that say what a candidate set would have done, where it differs.
+        known: Its context, once somebody has looked at it.
+        recorders: Who keeps records of its verdicts.
+        stages: The steps that its tool takes, where hooks may look at them.
     """
 
     __slots__ = (
-        "_context",
         "adopted",
         "agent",
         "branch",
         "call",
         "failure",
+        "flip",
+        "known",
         "outer",
         "permits",
+        "recorders",
         "resumed",
         "session",
         "span",
+        "stages",
         "subagent",
         "trace_id",
         "turn",
@@ -337,27 +354,33 @@ class Op:
         self.resumed: Verdict | None = None
         self.trace_id: int = 0
         self.failure: Exception | str | None = None
-        self._context: OperationContext | None = None
+        self.flip: dict[str, str] | None = None
+        self.known: OperationContext | None = None
+        self.recorders: tuple[Recorder, ...] = ()
+        self.stages: Stages | None = None
+
+    def judged_under(self) -> list[str]:
+        """Return the labels in force when it was decided, in order."""
+        return [] if self.known is None else sorted(self.known.judged_under)
 
     @property
     def context(self) -> OperationContext:
         """State of its hooks, made when somebody looks."""
-        if self._context is None:
+        if self.known is None:
             outer = self.outer
             parent = outer.context if outer is not None else self.session.context
-            self._context = OperationContext(parent)
-            self._context.know(agent_name=self.agent, branch=self.branch)
+            self.known = OperationContext(parent)
+            self.known.know(agent_name=self.agent, branch=self.branch)
             if self.call is not None:
-                self._context.know(tool_name=self.call.name)
+                self.known.call = self.call
+                self.known.know(tool_name=self.call.name)
+                self.known.tool_kind = self.call.kind
+                self.known.canonical = self.call.canonical
+                self.known.starts_agent = self.call.name if self.subagent else ""
             if self.span is not None:
-                self._context.span = self.span
-                self._context.know_trace(trace_id_of(self.span))
-        return self._context
-
-    @property
-    def has_context(self) -> bool:
-        """Whether anybody has looked at the context."""
-        return self._context is not None
+                self.known.span = self.span
+                self.known.know_trace(trace_id_of(self.span))
+        return self.known
 
 
 def current_frame(context: Context | None = None) -> Turn | Op | None:
@@ -366,10 +389,10 @@ def current_frame(context: Context | None = None) -> Turn | Op | None:
     return frame
 
 
-def current_span(context: Context) -> Span | None:
-    """Return the span of a context, None where there is none."""
-    span: Any = context.get(_SPAN)
-    return span
+def around(context: Context) -> tuple[Turn | Op | None, Scope | None]:
+    """Return the innermost frame and scope of a context."""
+    values: Any = context
+    return values.get(_FRAME), values.get(_SCOPE)
 
 
 def _located() -> str:
@@ -388,11 +411,11 @@ def current_scope(context: Context | None = None) -> Scope | None:
 
 def with_frame(frame: Turn | Op, span: Span | None, base: Context | None = None) -> Context:
     """Return a context in which a frame, and its span, are current."""
-    values: dict[str, Any] = dict(otel_context.get_current() if base is None else base)
-    values[_FRAME] = frame
-    if span is not None:
-        values[_SPAN] = span
-    return otel_context.Context(values)
+    if base is None:
+        base = otel_context.get_current()
+    if span is None:
+        return otel_context.Context({**base, _FRAME: frame})
+    return otel_context.Context({**base, _FRAME: frame, SPAN: span})
 
 
 def with_scope(scope: Scope | None) -> Context:

@@ -14,6 +14,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks.hooks.context import current_branch
 from otelhooks.instrumentation._frames import Op, current_frame, current_scope
+from otelhooks.instrumentation._langchain_fields import field
 from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
@@ -89,46 +90,47 @@ def read(
         stream: Whether somebody listens to the tokens.
     """
     told: Mapping[str, Any] = metadata or {}
-    name = told.get("ls_model_name") or getattr(chat_model, "model_name", None)
-    name = name or getattr(chat_model, "model", None)
+    name = told.get("ls_model_name")
+    name = name or field(chat_model, "model_name") or field(chat_model, "model")
     provider = str(told.get("ls_provider") or "").lower()
-    settings = {
-        key: value
-        for key, value in (
-            ("temperature", told.get("ls_temperature")),
-            ("max_tokens", told.get("ls_max_tokens")),
-            ("stop", kwargs.get("stop") or told.get("ls_stop")),
-            ("tool_choice", kwargs.get("tool_choice")),
-            ("response_format", kwargs.get("response_format")),
-        )
-        if value is not None
-    }
+    temperature, max_tokens = told.get("ls_temperature"), told.get("ls_max_tokens")
+    attributes: dict[str, Any] = {}
+    if isinstance(temperature, (int, float)):
+        attributes[semconv.GEN_AI_REQUEST_TEMPERATURE] = temperature
+    if isinstance(max_tokens, (int, float)):
+        attributes[semconv.GEN_AI_REQUEST_MAX_TOKENS] = max_tokens
     return ModelRequest(
         name if isinstance(name, str) else "",
         messages,
         provider=_PROVIDERS.get(provider, provider),
         tools=kwargs.get("tools") or (),
-        settings=settings,
+        settings=_given(
+            temperature=temperature,
+            max_tokens=max_tokens,
+            stop=kwargs.get("stop") or told.get("ls_stop"),
+            tool_choice=kwargs.get("tool_choice"),
+            response_format=kwargs.get("response_format"),
+        ),
         stream=stream,
-        attributes={
-            attribute: value
-            for attribute, value in (
-                (semconv.GEN_AI_REQUEST_TEMPERATURE, told.get("ls_temperature")),
-                (semconv.GEN_AI_REQUEST_MAX_TOKENS, told.get("ls_max_tokens")),
-            )
-            if isinstance(value, (int, float))
-        },
+        attributes=attributes,
     )
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def call(wrapped: Any, request: ModelRequest, args: Any, kwargs: Mapping[str, Any]) -> Any:
     """Make the call that was approved: its messages, its tools, and a manager that is quiet."""
+    if not request.is_rewritten and not request.holds_back:
+        return wrapped(*args, **kwargs)
     further = dict(kwargs)
     if request.is_rewritten:
+        messages = _as_messages(request.messages)
         if args:
-            args = (request.messages, *args[1:])
+            args = (messages, *args[1:])
         else:
-            further["messages"] = request.messages
+            further["messages"] = messages
         if request.tools:
             further["tools"] = request.tools
         elif further.pop("tools", None):  # a choice among nothing is an error of the provider
@@ -141,11 +143,19 @@ def call(wrapped: Any, request: ModelRequest, args: Any, kwargs: Mapping[str, An
     return wrapped(*args, **further)
 
 
+def _as_messages(messages: Any) -> Any:
+    """Return messages as models take them: a hook may give roles and texts, as users may."""
+    from langchain_core.messages import convert_to_messages
+
+    return convert_to_messages(messages)
+
+
 def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any]) -> bool:
     """Say whether tokens go to somebody while the model speaks."""
-    if kwargs.get("stream") or getattr(chat_model, "streaming", None) is True:
+    if kwargs.get("stream") or field(chat_model, "streaming") is True:
         return True
-    return any(is_streaming(handler) for handler in getattr(run_manager, "handlers", ()))
+    handlers = getattr(run_manager, "handlers", None)
+    return bool(handlers) and any(is_streaming(handler) for handler in handlers)
 
 
 def is_streaming(handler: Any) -> bool:
@@ -199,7 +209,7 @@ class ChatSeat(ModelSeat):
         reason = about.get("finish_reason") or about.get("stop_reason")
         name = about.get("model_name") or about.get("model")
         return ModelReply(
-            str(message.text),
+            _text(message),
             [
                 (c["id"] or "" if c["name"] in _local_tools else "", c["name"], c["args"])
                 for c in getattr(message, "tool_calls", None) or ()
@@ -322,16 +332,21 @@ def _response_id(value: Any) -> str:
     return value
 
 
+def _text(message: Any) -> str:
+    content = message.content
+    return content if isinstance(content, str) else str(message.text)
+
+
 def _usage(told: Any) -> dict[str, int]:
     if not told:
         return {}
-    inputs = told.get("input_token_details") or {}
-    outputs = told.get("output_token_details") or {}
     found = {
         "input_tokens": told.get("input_tokens"),
         "output_tokens": told.get("output_tokens"),
-        "cache_read_input_tokens": inputs.get("cache_read"),
-        "cache_write_input_tokens": inputs.get("cache_creation"),
-        "reasoning_output_tokens": outputs.get("reasoning"),
     }
+    if inputs := told.get("input_token_details"):
+        found["cache_read_input_tokens"] = inputs.get("cache_read")
+        found["cache_write_input_tokens"] = inputs.get("cache_creation")
+    if outputs := told.get("output_token_details"):
+        found["reasoning_output_tokens"] = outputs.get("reasoning")
     return {name: value for name, value in found.items() if isinstance(value, int)}

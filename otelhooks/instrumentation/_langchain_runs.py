@@ -83,8 +83,12 @@ class GraphRun(RunSeat):
         self._input = args[0] if args else kwargs.get("input")
         self._config = args[1] if len(args) > 1 else kwargs.get("config")
         self._keywords = {k: v for k, v in kwargs.items() if k not in ("input", "config")}
+        self._is_v2 = kwargs.get("version") == "v2"
+        self._has_namespace = bool(kwargs.get("subgraphs"))
         self._own = (graph.config or {}).get("configurable") or {}
         self._given = (self._config or {}).get("configurable") or {}
+        self._mode = self._read_mode()
+        self._has_mode = isinstance(self._mode, list)
         self._turn: Turn | None = None
         self._left_out: Listeners | None = None
         self._tools = tool_names(graph)
@@ -204,11 +208,16 @@ class GraphRun(RunSeat):
             return False
         for item in raw:
             namespace, mode, payload = self._parts(item)
-            if namespace == () and is_interrupted(item, mode, payload):
+            if namespace == () and is_interrupted(mode, payload):
                 return True
-        if self._turn is not None and self._turn.asked:
+            if self._is_v2 and namespace == () and item.get("interrupts"):
+                return True
+        turn = self._turn
+        if turn is not None and turn.asked:
             for call_id in refused_by_graph(raw):
-                self._turn.judged(call_id)
+                turn.judged(call_id)
+                if not turn.asked:  # the last state tells all of them: the history was in each
+                    break
         return False
 
     # -- telling ------------------------------------------------------------------------------
@@ -224,11 +233,15 @@ class GraphRun(RunSeat):
         heard: Any = None
         try:
             for item in items:
+                kind = type(item)
+                if self._left_out is None and kind is not _Changed and kind is not _Answer:
+                    yield item
+                    continue
                 found = [item]
-                if type(item) is _Changed:
+                if kind is _Changed:
                     found = item.items
                     self._keep(item)
-                elif type(item) is _Answer:
+                elif kind is _Answer:
                     before = self._graph.get_state(self._config).values if self._thread else {}
                     new, found = self._shape(item, before)
                     if item.is_kept and self._thread:
@@ -250,11 +263,15 @@ class GraphRun(RunSeat):
         name = self._graph.get_name()
         try:
             async for item in items:
+                kind = type(item)
+                if self._left_out is None and kind is not _Changed and kind is not _Answer:
+                    yield item
+                    continue
                 found = [item]
-                if type(item) is _Changed:
+                if kind is _Changed:
                     found = item.items
                     await self._akeep(item)
-                elif type(item) is _Answer:
+                elif kind is _Answer:
                     state = await self._graph.aget_state(self._config) if self._thread else None
                     new, found = self._shape(item, state.values if state is not None else {})
                     if item.is_kept and self._thread:
@@ -335,35 +352,31 @@ class GraphRun(RunSeat):
 
     # -- the shape of items -------------------------------------------------------------------
 
-    @property
-    def _mode(self) -> Any:
+    def _read_mode(self) -> Any:
         mode = self._kwargs.get("stream_mode")
         if mode is None:
             return "values" if _TASK in self._given else self._graph.stream_mode
         return mode
 
     def _item(self, mode: str, payload: Any) -> Any:
-        if self._kwargs.get("version") == "v2":
+        if self._is_v2:
             item = {"type": mode, "ns": (), "data": payload}
             return {**item, "interrupts": ()} if mode == "values" else item
-        has_mode, has_namespace = isinstance(self._mode, list), self._kwargs.get("subgraphs")
-        if has_namespace:
-            return ((), mode, payload) if has_mode else ((), payload)
-        return (mode, payload) if has_mode else payload
+        if self._has_namespace:
+            return ((), mode, payload) if self._has_mode else ((), payload)
+        return (mode, payload) if self._has_mode else payload
 
     def _parts(self, item: Any) -> tuple[tuple[str, ...], str, Any]:
         """Return an item's namespace, mode and payload, whatever shape was asked for."""
-        if self._kwargs.get("version") == "v2":
+        if self._is_v2:
             return item["ns"], item["type"], item["data"]
-        has_mode, has_namespace = isinstance(self._mode, list), self._kwargs.get("subgraphs")
-        namespace: tuple[str, ...] = ()
-        if has_namespace and has_mode:
+        if self._has_namespace and self._has_mode:
             return item
-        if has_namespace:
-            namespace, item = item
-        if has_mode:
-            return namespace, item[0], item[1]
-        return namespace, str(self._mode), item
+        if self._has_namespace:
+            return item[0], self._mode, item[1]
+        if self._has_mode:
+            return (), item[0], item[1]
+        return (), self._mode, item
 
     def _final(self, items: list[Any]) -> tuple[Any, Any]:
         """Return the last message of the graph itself, and its last values."""

@@ -171,20 +171,18 @@ def replace_values(item: Any, old: Any, new: Any) -> Any:
     return item
 
 
-def is_interrupted(item: Any, mode: str, payload: Any) -> bool:
-    if isinstance(item, dict) and item.get("interrupts"):
-        return True
+def is_interrupted(mode: str, payload: Any) -> bool:
     return mode in ("updates", "values") and isinstance(payload, dict) and _INTERRUPT in payload
 
 
 def refused_by_graph(items: list[Any]) -> Iterator[str]:
-    """Yield the ids of calls whose message says that they failed."""
+    """Yield the ids of calls whose message says that they failed, those told last first."""
     stack: list[Any] = list(items)
     while stack:
         value = stack.pop()
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             stack.extend(value.values())
         elif isinstance(value, (list, tuple)):
             stack.extend(value)
-        elif getattr(value, "status", None) == "error" and getattr(value, "tool_call_id", None):
+        elif getattr(value, "type", None) == "tool" and getattr(value, "status", None) == "error":
             yield value.tool_call_id

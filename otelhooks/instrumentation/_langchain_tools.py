@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.stages import StageParams
+from otelhooks.instrumentation._copies import is_a
+from otelhooks.instrumentation._langchain_fields import field
 from otelhooks.instrumentation._permit import Handoff
 from otelhooks.instrumentation._tool import ToolSeat
 
@@ -36,6 +40,10 @@ _KINDS = {
 }
 _MCP = "langchain_mcp_adapters.tools"
 _NATIVE_MCP = "langchain.mcp."
+_TOOL = ("langchain_core.tools.base", "BaseTool")
+_MESSAGE = ("langchain_core.messages.tool", "ToolMessage")
+_COMMAND = ("langgraph.types", "Command")
+_JUMP = ("langgraph.errors", "GraphBubbleUp")
 _JSON = (str, int, float, bool, list, dict, type(None))
 
 
@@ -113,7 +121,7 @@ class ToolRun(ToolSeat):
 
     def denied(self, call: Call, reason: str) -> Any:
         """Return an error message for the model, or the reason for a caller without a call id."""
-        return _error_message(self.tool.name, call.id, reason)
+        return _error_message(self.tool, call.id, reason)
 
     def result(self, call: Call, raw: Any) -> Any:
         """Return the content for the model, if there is one in it."""
@@ -138,29 +146,36 @@ class ToolRun(ToolSeat):
 
     def failed(self, call: Call, error: BaseException, message: str) -> Any:
         """Return the failure with another text: told where it was told, raised where raised."""
-        if self._was_reported:
-            return _error_message(self.tool.name, call.id, message)
+        if self._was_reported or (call.op is not None and call.op.failure is not None):
+            return _error_message(self.tool, call.id, message)
         return super().failed(call, error, message)
 
     def recovered(self, call: Call, value: Any) -> Any:
         """Return a value as the tool's result."""
-        from langchain_core.messages import ToolMessage
-
-        if call.id is None or isinstance(value, ToolMessage):
+        if call.id is None or is_a(value, _MESSAGE):
             return value
-        return ToolMessage(_content(value), name=self.tool.name, tool_call_id=call.id)
+        make = _message_class(self.tool)
+        return make(_content(value), name=self.tool.name, tool_call_id=call.id)
 
     def is_control_flow(self, error: BaseException) -> bool:
         """Say whether langgraph pauses or jumps."""
         return is_control_flow(error)
 
     def handoff(self, call: Call) -> Handoff | None:
-        """Lead an override to the method below it, and an MCP tool to its client."""
+        """Lead an override to the method below it, and a tool of another kit to its own seat."""
         if self._is_override:
             return Handoff(GROUP, call.name, call.server)
         if self._mcp is not None:
             return Handoff("mcp.client", call.name, call.server)
-        return None
+        return Handoff("hedera_agent_kit.langchain", call.name) if _is_hedera(self.tool) else None
+
+    def stages(self, call: Call) -> StageParams | None:
+        """Return what the Hedera Agent Kit's adapter knows of the steps of one of its tools."""
+        steps = sys.modules.get("otelhooks.instrumentation._hedera_agent_kit_steps")
+        if steps is None or not _is_hedera(self.tool) or self.tool.method != call.name:
+            return None
+        make = steps.at_api(self.tool.hedera_api, call.name)
+        return None if make is None else make()
 
     def attributes(self, call: Call) -> Mapping[str, Any] | None:
         """Return nothing further."""
@@ -169,8 +184,7 @@ class ToolRun(ToolSeat):
 
 def is_control_flow(error: BaseException) -> bool:
     """Say whether an exception is langgraph's way to pause a run or to jump."""
-    errors = sys.modules.get("langgraph.errors")
-    return errors is not None and isinstance(error, errors.GraphBubbleUp)
+    return is_a(error, _JUMP)
 
 
 def refuse(error: Exception, wrapped: Callable[..., Any], tool: Any, args: Any, kwargs: Any) -> Any:
@@ -193,12 +207,20 @@ async def refuse_async(
 # -- results ----------------------------------------------------------------------------------
 
 
-def _error_message(name: str, call_id: str | None, text: str) -> Any:
-    from langchain_core.messages import ToolMessage
-
+def _error_message(tool: Any, call_id: str | None, text: str) -> Any:
     if call_id is None:
         return text
-    return ToolMessage(text, name=name, tool_call_id=call_id, status="error")
+    return _message_class(tool)(text, name=tool.name, tool_call_id=call_id, status="error")
+
+
+def _message_class(tool: Any) -> Any:
+    """Return the class of messages in the copy of langchain that a tool belongs to."""
+    for cls in type(tool).__mro__:
+        if (cls.__module__, cls.__name__) == _TOOL:
+            return vars(cls)["run"].__globals__[_MESSAGE[1]]
+    from langchain_core.messages import ToolMessage
+
+    return ToolMessage
 
 
 def _content(value: Any) -> Any:
@@ -214,17 +236,15 @@ def _content(value: Any) -> Any:
 
 def _message_in(raw: Any, call_id: str | None) -> Any:
     """Return the tool message of a call: the result itself, or inside commands and lists."""
-    from langchain_core.messages import ToolMessage
-
-    if isinstance(raw, ToolMessage):
+    if is_a(raw, _MESSAGE):
         return raw
     if isinstance(raw, list):
         found = (_message_in(item, call_id) for item in raw if _carries(item))
         return next((message for message in found if message is not None), None)
-    update = getattr(raw, "update", None) if _is_command(raw) else None
+    update = getattr(raw, "update", None) if is_a(raw, _COMMAND) else None
     messages = update.get("messages") if isinstance(update, dict) else None
     for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, ToolMessage) and message.tool_call_id == call_id:
+        if is_a(message, _MESSAGE) and message.tool_call_id == call_id:
             return message
     return None
 
@@ -234,7 +254,7 @@ def _replace(raw: Any, old: Any, new: Any) -> Any:
         return new
     if isinstance(raw, list):
         return [_replace(item, old, new) if _carries(item) else item for item in raw]
-    if not _is_command(raw) or not isinstance(raw.update, dict):
+    if not is_a(raw, _COMMAND) or not isinstance(raw.update, dict):
         return raw
     import dataclasses
 
@@ -243,14 +263,7 @@ def _replace(raw: Any, old: Any, new: Any) -> Any:
 
 
 def _carries(item: Any) -> bool:
-    from langchain_core.messages import ToolMessage
-
-    return isinstance(item, ToolMessage) or _is_command(item)
-
-
-def _is_command(value: Any) -> bool:
-    types = sys.modules.get("langgraph.types")
-    return types is not None and isinstance(value, types.Command)
+    return is_a(item, _MESSAGE, _COMMAND)
 
 
 # -- arguments --------------------------------------------------------------------------------
@@ -274,31 +287,39 @@ def _is_hidden(name: str, value: Any, hidden: Mapping[str, bool]) -> bool:
     return by_framework is True or (by_framework is False and not isinstance(value, _JSON))
 
 
-_schemas: weakref.WeakKeyDictionary[Any, dict[str, bool]] = weakref.WeakKeyDictionary()
-
-
-def _injected_names(tool: Any) -> dict[str, bool]:
+def _injected_names(tool: Any) -> Mapping[str, bool]:
     """Return the arguments that no model gives: name -> whether the framework fills them in."""
-    found: dict[str, bool] = {}
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    for source in (getattr(tool, "args_schema", None), function, type(tool)._run, type(tool)._arun):
-        if source is not None and not isinstance(source, dict):
-            found.update(_injected_by(getattr(source, "__func__", source)))
-    return found
-
-
-def _injected_by(source: Any) -> dict[str, bool]:
+    kind = type(tool)
+    sources = (field(tool, "args_schema"), _function(tool), kind._run, kind._arun)
     try:
-        known = _schemas.get(source)
-    except TypeError:  # cannot be hashed or referred to weakly
-        return _read_annotations(source)
-    if known is None:
-        known = _read_annotations(source)
-        try:
-            _schemas[source] = known
-        except TypeError:
-            return known
-    return known
+        return _known_names(*map(_weakly, sources))
+    except TypeError:  # one of them cannot be hashed or referred to weakly
+        return _read_names(sources)
+
+
+def _weakly(source: Any) -> Callable[[], Any]:
+    if source is None or isinstance(source, dict):
+        return _nobody
+    if not isinstance(source, type):  # a bound method is a new one each time
+        source = getattr(source, "__func__", source)
+    return weakref.ref(source)
+
+
+def _nobody() -> None:
+    """Stand for a tool's schema or function that is not there, or has no annotations."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _known_names(*sources: Callable[[], Any]) -> Mapping[str, bool]:
+    return _read_names(source() for source in sources)
+
+
+def _read_names(sources: Iterable[Any]) -> Mapping[str, bool]:
+    found: dict[str, bool] = {}
+    for source in sources:
+        if source is not None and not isinstance(source, dict):
+            found.update(_read_annotations(source))
+    return found
 
 
 def _read_annotations(source: Any) -> dict[str, bool]:
@@ -328,12 +349,19 @@ def _is_plain(hint: Any, injected: type) -> bool:
 # -- where a tool comes from ------------------------------------------------------------------
 
 
+def _is_hedera(tool: Any) -> bool:
+    return is_a(tool, ("hedera_agent_kit.langchain.tool", "HederaAgentKitTool"))
+
+
+def _function(tool: Any) -> Any:
+    return field(tool, "func") or field(tool, "coroutine")
+
+
 def _canonical(tool: Any) -> str:
     name = CANONICAL_TOOLS.get(tool.name)
     if name is None:
         return ""
-    function = getattr(tool, "func", None) or getattr(tool, "coroutine", None)
-    module = getattr(function, "__module__", "") or ""
+    module = getattr(_function(tool), "__module__", "") or ""
     return name if module.startswith(_BUILT_IN) else ""
 
 
@@ -343,7 +371,7 @@ def _mcp_origin(tool: Any) -> tuple[str, str | None, str | None] | None:
     The application names a server where it makes the client, and langchain-mcp-adapters keeps that
     name in the closure of the tool's function only.
     """
-    function = getattr(tool, "coroutine", None)
+    function = field(tool, "coroutine")
     module = getattr(function, "__module__", None) or ""
     if module == _MCP:
         closed = _closure(function)

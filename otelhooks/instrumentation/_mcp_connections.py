@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import wrapt
@@ -37,8 +36,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(NamedTuple):
     """What the application connects to: a command, or an address."""
 
     command: str = ""
@@ -74,7 +72,6 @@ class Link:
         self.sent: dict[Any, Context] = {}
 
 
-@dataclass(eq=False)
 class Peer:
     """What is known of the other side of a session.
 
@@ -86,11 +83,17 @@ class Peer:
         calls: Contexts of the calls that are open.
     """
 
-    connection: Connection | None = None
-    link: Link | None = None
-    says: str | None = None
-    protocol: str | None = None
-    calls: list[Context] = field(default_factory=list)
+    def __init__(
+        self,
+        connection: Connection | None = None,
+        link: Link | None = None,
+        protocol: str | None = None,
+    ) -> None:
+        self.connection: Connection | None = connection
+        self.link: Link | None = link
+        self.says: str | None = None
+        self.protocol: str | None = protocol
+        self.calls: list[Context] = []
 
 
 _streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referred to weakly

@@ -7,6 +7,7 @@ the place of content and structured content.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from opentelemetry import trace
 
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Raised
+from otelhooks.hooks.stages import StageParams
 from otelhooks.instrumentation import _mcp_wire as wire
 from otelhooks.instrumentation._frames import Op, current_frame
 from otelhooks.instrumentation._mcp_connections import Peer, server_name
@@ -204,15 +206,29 @@ class Request(McpSeat):
 
 
 class Server(McpSeat):
-    """A server's handler; what it returns is still checked against the tool's schema."""
+    """A server's handler; what it returns is still checked against the tool's schema.
+
+    Args:
+        peer: What is known of the client.
+        wrap: Makes of a tool's result what the handler returns.
+        handler: The handler.
+    """
 
     group = SERVER
     metric = semconv.METRIC_MCP_SERVER_OPERATION_DURATION
     keeps_schema = True
 
-    def __init__(self, peer: Peer, wrap: Callable[[Any], Any]) -> None:
+    def __init__(self, peer: Peer, wrap: Callable[[Any], Any], handler: Any = None) -> None:
         super().__init__(peer)
         self._wrap = wrap
+        self._handler = handler
+
+    def stages(self, call: Call) -> StageParams | None:
+        func = _closure(self._handler).get("func")  # `FastMCP.call_tool`, where it is one
+        manager = getattr(getattr(func, "__self__", None), "_tool_manager", None)
+        tools = getattr(manager, "_tools", None)
+        tool = tools.get(call.name) if isinstance(tools, dict) else None
+        return _stages_of(getattr(tool, "fn", None))
 
     def denied(self, call: Call, reason: str) -> Any:
         return self._wrap(super().denied(call, reason))
@@ -288,7 +304,36 @@ class Tool(McpSeat):
         return super().error(call, raw) if wire.is_result(raw) else None
 
     def handoff(self, call: Call) -> Handoff | None:
-        return Handoff(TOOL, call.name, call.server) if self._is_override else None
+        if self._is_override:
+            return Handoff(TOOL, call.name, call.server)
+        is_hedera = getattr(self._own.fn, "__module__", "") == _HEDERA
+        return Handoff("hedera_agent_kit.mcp", call.name, call.server) if is_hedera else None
+
+    def stages(self, call: Call) -> StageParams | None:
+        return _stages_of(self._own.fn)
+
+
+_HEDERA = "hedera_agent_kit.mcp.toolkit"
+
+
+def _stages_of(function: Any) -> StageParams | None:
+    """Return what the Hedera Agent Kit's adapter knows of the steps of one of its tools."""
+    steps = sys.modules.get("otelhooks.instrumentation._hedera_agent_kit_steps")
+    if steps is None or getattr(function, "__module__", "") != _HEDERA:
+        return None
+    closed = _closure(function)
+    make = steps.at_api(closed["self"]._hedera_agent_kit, closed["tool"].method)
+    return None if make is None else make()
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    """Return what a function has of the scope that it was made in; empty for what is none."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        with contextlib.suppress(ValueError):  # it has no value yet
+            found[name] = cell.cell_contents
+    return found
 
 
 def _tool_error(reason: str) -> Exception:

@@ -82,7 +82,7 @@ class _Handlers(wrapt.ObjectProxy):
         return self[key] if key in self.__wrapped__ else default
 
     def _guarded(self, key: Any, handler: Any) -> Any:
-        is_call = key is sys.modules["mcp.types"].CallToolRequest
+        is_call = key.__name__ == "CallToolRequest"  # the class, of whichever copy of the package
         return self._self_guard(handler) if is_call else handler
 
 
@@ -132,7 +132,8 @@ def _handle_1(rt: Runtime, handler: Any, server: Any, request: Any, peer: Peer) 
         changes = {"name": call.name, "arguments": or_none(arguments, approved)}
         return handler(wire.copy_request(request, **changes))
 
-    return adrive(tool(rt, Server(peer, sys.modules["mcp.types"].ServerResult), call), body)
+    seat = Server(peer, sys.modules["mcp.types"].ServerResult, handler)
+    return adrive(tool(rt, seat, call), body)
 
 
 def _origin() -> tuple[otel_context.Context | None, Peer]:

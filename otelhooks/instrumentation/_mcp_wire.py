@@ -102,7 +102,7 @@ def with_trace(request: Any) -> Any:
     if not carrier:
         return request
     old = params.meta.model_dump(exclude_none=True) if params.meta is not None else {}
-    meta = _types().RequestParams.Meta(**{**carrier, **old})
+    meta = type(params).Meta(**{**carrier, **old})
     return copy_request(request, meta=meta)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from time import perf_counter, time_ns
 from typing import Any, cast
 
 from opentelemetry import context as otel_context
@@ -12,27 +12,17 @@ from opentelemetry.trace import SpanKind
 
 from otelhooks import types
 from otelhooks.hooks import points, results
-from otelhooks.hooks.calls import Call
-from otelhooks.hooks.context import SpanNotes, Step, current_branch
+from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
-from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import ALLOW, MODIFY, Verdict, refusal
+from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, refusal, text_of
 from otelhooks.instrumentation._drive import Body, Closed, Operation
-from otelhooks.instrumentation._frames import (
-    MAX_STEPS,
-    Op,
-    current_frame,
-    current_scope,
-    current_span,
-    with_frame,
-)
+from otelhooks.instrumentation._frames import Op, around, with_frame
 from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._runtime import Runtime
-from otelhooks.instrumentation._tool import UNRECORDED, settle
+from otelhooks.instrumentation._traced import UNRECORDED, Traced, settle
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import error_type, exemplar, fail, native_span, now_ns, put_notes
-from otelhooks.telemetry.verdicts import error_type_of
+from otelhooks.telemetry.quiet import fails_open, report
+from otelhooks.telemetry.spans import error_type
 
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
 
@@ -40,33 +30,29 @@ PROVIDER_OTHER = semconv.ERROR_OTHER
 """Provider of a model call that does not say it; the conventions demand one."""
 
 
-_TOKEN_ATTRIBUTES = (
-    (
-        "input_tokens",
+_TOKENS = {
+    "input_tokens": (
         semconv.GEN_AI_USAGE_INPUT_TOKENS,
         semconv.METRIC_GEN_AI_USAGE_INPUT_TOKENS,
     ),
-    (
-        "output_tokens",
+    "output_tokens": (
         semconv.GEN_AI_USAGE_OUTPUT_TOKENS,
         semconv.METRIC_GEN_AI_USAGE_OUTPUT_TOKENS,
     ),
-    (
-        "cache_read_input_tokens",
+    "cache_read_input_tokens": (
         semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
         semconv.METRIC_GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
     ),
-    (
-        "cache_write_input_tokens",
+    "cache_write_input_tokens": (
         semconv.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
         semconv.METRIC_GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
     ),
-    (
-        "reasoning_output_tokens",
+    "reasoning_output_tokens": (
         semconv.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
         semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
     ),
-)
+}
+"""The span attribute and the counter of each sort of token that a reply tells."""
 
 
 _TOKEN_TYPES = {
@@ -81,54 +67,42 @@ def model(rt: Runtime, seat: ModelSeat, request: ModelRequest) -> Operation:
     return (yield from _ModelCall(rt, seat, request).steps())
 
 
-class _ModelCall:
+class _ModelCall(Traced):
     """One model call, from decision to response."""
 
-    __slots__ = (
-        "ended_ns",
-        "hooks",
-        "judges",
-        "op",
-        "provider",
-        "request",
-        "rt",
-        "seat",
-        "started_ns",
-        "status",
-        "told",
-        "verdict",
-    )
+    POINT_AFTER = semconv.POINT_POST_MODEL_CALL
+
+    __slots__ = ("is_detailed", "judges", "provider", "request", "seat", "told")
 
     def __init__(self, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> None:
-        outer = current_frame()
+        context = otel_context.get_current()
+        outer, scope = around(context)
         if outer is None:
             rt.refresh()  # no turn has looked whether the providers still hold
-        scope = current_scope()
         turn = outer.turn if outer is not None else None
         session = rt.outside
         if turn is not None:
             session = turn.session
         elif scope is not None and scope.session is not None:
             session = scope.session
-        here = current_branch()
+        here = current_branch(outer.branch if outer is not None else "")
         agent = request.agent or here.rpartition("/")[2]
-        self.rt = rt
-        self.seat = seat
-        self.request = request
-        self.provider = request.provider or PROVIDER_OTHER
-        self.hooks: HookSet
-        self.hooks, self.judges = rt.in_force(scope, here or agent)
-        self.op = request.op = Op(session, turn, outer, None, agent, here or agent)
-        self.verdict: Verdict | None = None
-        self.started_ns = 0
-        self.ended_ns = 0
-        self.status = "ok"
+        hooks, judges = rt.in_force(scope, here or agent)
+        op = Op(session, turn, outer, None, agent, here or agent)
+        super().__init__(rt, op, hooks, None, context)
+        request.op = op
+        self.seat: ModelSeat = seat
+        self.request: ModelRequest = request
+        self.judges: tuple[Judge, ...] = judges
+        self.provider: str = request.provider or PROVIDER_OTHER
+        self.is_detailed: bool = rt.emit_details or rt.content.on_event
         self.told: dict[str, Any] = {}
 
     def steps(self) -> Operation:
         """Run the operation."""
         rt, request, hooks = self.rt, self.request, self.hooks
         self._hide_tools()
+        self._meet()
         pre = hooks.at("pre_model_call")
         if pre:
             yield from self._decide(pre)
@@ -161,6 +135,16 @@ class _ModelCall:
         finally:
             self._close()
 
+    def _meet(self) -> None:
+        """Look whether the conversation comes with a history, at its first model call here."""
+        context = self.op.session.context
+        if not context.is_met:
+            looks = any(judge.needs_context for judge in self.judges)
+            context.meet(self._has_history if looks else None)
+
+    def _has_history(self) -> bool:
+        return any(map(_is_past, self.seat.messages(self.request)))
+
     def _hide_tools(self) -> None:
         """Take definitions out that a rule hides; calls of them are denied anyway."""
         request, op = self.request, self.op
@@ -169,10 +153,12 @@ class _ModelCall:
             return
         shown: list[Any] = []
         for definition in request.tools:
-            name = self.seat.tool_name(definition)
-            call = Call(name, {}, agent=op.agent, branch=op.branch) if name else None
-            if call is None or not any(judge.hides(call) for judge in hiding):
-                shown.append(definition)
+            call = self.seat.tool(definition)
+            if call is not None:
+                call.agent, call.branch = op.agent, op.branch
+                if any(judge.hides(call) for judge in hiding):
+                    continue
+            shown.append(definition)
         if len(shown) != len(request.tools):
             request.tools, request.is_rewritten = shown, True
 
@@ -192,11 +178,11 @@ class _ModelCall:
             settings=dict(request.settings or {}),
             **rt.place(op),
         )
-        started = time.perf_counter()
+        started = perf_counter()
         verdict, new = yield from points.pre_model_call(
             pre, op.context, record, rt.watch, rt.loaded.monitor
         )
-        rt.count_evaluations(verdict.evaluations, time.perf_counter() - started, "pre_model_call")
+        rt.count_evaluations(verdict.evaluations, perf_counter() - started, "pre_model_call")
         yield from results.inspect_point(pre, op.context, new, rt.watch)
         self.verdict = op.verdict = verdict
         if new is not record:
@@ -205,105 +191,89 @@ class _ModelCall:
 
     # -- span ---------------------------------------------------------------------------------
 
-    @fails_open
     def _open(self) -> None:
-        rt, op, request, verdict = self.rt, self.op, self.request, self.verdict
-        self.started_ns = now_ns()
-        mode = rt.spans_of(self.seat.framework)
+        self.started_ns = time_ns()
+        mode = self.span_mode(self.seat.framework)
         if mode == "off":
             return
-        attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
-        optional = (
-            (semconv.GEN_AI_PROVIDER_NAME, self.provider),
-            (semconv.GEN_AI_REQUEST_MODEL, request.model),
-            (semconv.GEN_AI_AGENT_NAME, op.agent),
-        )
-        attributes.update((name, value) for name, value in optional if value)
+        try:
+            self._open_span(mode)
+        except Exception as error:
+            report("_ModelCall._open", error)
+
+    def _open_span(self, mode: str) -> None:
+        rt, op, request = self.rt, self.op, self.request
+        attributes: dict[str, Any] = {
+            semconv.GEN_AI_OPERATION_NAME: request.operation,
+            semconv.GEN_AI_PROVIDER_NAME: self.provider,
+            **rt.session_attributes(op.session),
+        }
+        if request.model:
+            attributes[semconv.GEN_AI_REQUEST_MODEL] = request.model
+        if op.agent:
+            attributes[semconv.GEN_AI_AGENT_NAME] = op.agent
         if op.branch:
             attributes[semconv.AGENT_BRANCH] = op.branch
         if op.turn is not None and op.turn.task_id:
             attributes[semconv.TASK_ID] = op.turn.task_id
-        if op.session.id or op.session.user:
-            attributes.update(rt.session_attributes(op.session))
         if request.stream:
             attributes[semconv.GEN_AI_REQUEST_STREAM] = True
             if rt.stream == "pass" and self.hooks.at("post_model_call").transformers:
                 attributes[semconv.STREAM] = semconv.STREAM_PASS
         if request.attributes:
             attributes.update(request.attributes)
-        failure = None
-        if verdict is not None:
-            attributes.update(rt.verdicts.attributes(verdict))
-            failure = error_type_of(verdict)
-            if failure is not None and rt.denied_status == "error":
-                attributes[semconv.ERROR_TYPE] = failure
-        if op.has_context:
-            exports = op.context.exports()
-            attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
+        if self.verdict is not None or op.known is not None:
+            self.complete(attributes)
         if rt.content.on_span:
             attributes[semconv.GEN_AI_INPUT_MESSAGES] = rt.content.span_messages(
                 self.seat.messages(request)
             )
-        self.told.update(attributes)
-        outer = op.outer.span if op.outer is not None else None
-        current = current_span(otel_context.get_current())
-        native = None
-        if mode == "auto" and current is not outer and current is not None:
-            native = native_span(
-                current, request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model
-            )
-        if native is not None:
-            op.adopted, span = True, native
-            for name, value in attributes.items():
-                if name.startswith(semconv.OWN_PREFIX):
-                    span.set_attribute(name, value)
-        else:
-            name = f"{request.operation} {request.model}".rstrip()
-            span = rt.spans.start(
-                name,
-                attributes,
-                None,
-                kind=SpanKind.CLIENT,
-                start_ns=self.started_ns,
-                trace_id=op.trace_id,
-            )
-        op.span = span
-        if failure is not None and rt.denied_status == "error" and verdict is not None:
-            fail(span, failure, verdict.reason)
-        if op.has_context:
-            notes, op.context.span = op.context.span, span
-            if isinstance(notes, SpanNotes):
-                put_notes(span, notes)
+        if self.is_detailed:
+            self.told.update(attributes)
+        name = f"{request.operation} {request.model}".rstrip()
+        named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
+        self.start_span(mode, name, attributes, named_by, SpanKind.CLIENT)
 
-    @fails_open
     def _close(self) -> None:
-        rt, op, request = self.rt, self.op, self.request
-        span = op.span
-        if self.ended_ns:
-            failure = self.status if self.status not in _SUCCESSES else None
+        try:
+            self._record()
+            self._details()
+            self.end_span(self.request.model)
+        except Exception as error:
+            report("_ModelCall._close", error)
+
+    def _record(self) -> None:
+        if not self.ended_ns:
+            return
+        rt, request = self.rt, self.request
+        failure = self.status if self.status not in _SUCCESSES else None
+        shape = rt.shapes.model_duration(request.operation, self.provider, request.model, failure)
+        rt.instruments.record(
+            semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
+            (self.ended_ns - self.started_ns) / 1e9,
+            shape,
+            self.exemplar,
+        )
+        if request.first_chunk_ns:
             rt.instruments.record(
-                semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
-                (self.ended_ns - self.started_ns) / 1e9,
-                rt.model_metric(request.operation, self.provider, request.model, failure),
-                exemplar(span),
+                semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
+                self._first_chunk_s,
+                shape,
+                self.exemplar,
             )
-        turn = op.turn
-        if turn is not None and len(turn.context.steps) < MAX_STEPS:
-            span_id = ""
-            if span is not None:
-                span_id = trace.format_span_id(span.get_span_context().span_id)
-            decision = self.verdict.decision if self.verdict is not None else "allow"
-            turn.context.steps.append(Step(request.model, decision, self.status, span_id))
-        self._details()
-        if span is not None and not op.adopted:
-            span.end(self.ended_ns or now_ns())
+
+    @property
+    def _first_chunk_s(self) -> float:
+        return (self.request.first_chunk_ns - self.started_ns) / 1e9
 
     # -- body ---------------------------------------------------------------------------------
 
     def _run(self) -> Operation:
         op, request = self.op, self.request
-        raw = yield Body(with_frame(op, op.span), request)
-        self.ended_ns = now_ns()
+        raw = yield Body(with_frame(op, op.span, self.context), request)
+        self.ended_ns = time_ns()
+        if self.hooks.all and type(raw) is not Raised:
+            yield from self._charge(raw.value if type(raw) is Closed else raw)
         if type(raw) is Closed:
             self._read(self.seat.reply(request, raw.value))
             return raw.value
@@ -311,29 +281,35 @@ class _ModelCall:
             return (yield from self._post(raw))
         error = raw.error
         kind = error_type(error)
-        self.status = kind
         if escapes(error):
-            self._fail(kind, error)
+            self.mark(kind, text_of(error, str))
             return raw
         found = self.hooks.at("on_model_error")
         result, value = types.HookResult(allow=False), None
         if found:
             result, value = yield from results.on_error(found, op.context, error, self.rt.watch)
         if self.hooks.has_events:
-            yield from self._tell("on_model_error", is_error=True, error=str(error), output=value)
+            yield from self._tell(
+                "on_model_error", is_error=True, error=text_of(error, str), output=value
+            )
         if result.allow and value is not None:
-            if op.span is not None:
-                op.span.set_attribute(semconv.RECOVERED, True)
-                op.span.set_attribute(semconv.ERROR_TYPE, kind)
-            self._event(semconv.EVENT_RECOVERED)
+            self.status = kind
+            self.recovered(kind)
             return (yield from self._post(self.seat.answered(request, value)))
-        self._fail(kind, error)
+        self.mark(kind, text_of(error, str))
         return raw
 
-    @fails_open
-    def _fail(self, kind: str, error: BaseException) -> None:
-        if self.op.span is not None and not self.op.adopted:
-            fail(self.op.span, kind, str(error))
+    def _charge(self, raw: Any) -> Generator[Run, Any, None]:
+        """Tell the gates what the call has used, whatever hooks make of its answer."""
+        gates = self.hooks.at("pre_model_call").gates
+        if not gates:
+            return
+        reply = self.seat.reply(self.request, raw)
+        usage = types.Usage(**reply.usage) if reply.usage else None
+        for registration in gates:
+            assert registration.gate is not None
+            names = (self.request.model, reply.model)
+            yield from registration.gate.used(self.op.context, names, usage)
 
     def _post(self, raw: Any) -> Operation:
         rt, op, request = self.rt, self.op, self.request
@@ -362,14 +338,15 @@ class _ModelCall:
                 rt.loaded.monitor,
             )
             if verdict is not None:
-                yield from self._post_verdict(verdict)
+                yield from self.post_verdict(verdict)
                 if data is not record:
                     raw = self.seat.with_response(request, raw, data)
                     reply = self.seat.reply(request, raw)
             yield from results.inspect_point(post, op.context, data, rt.watch)
-        self._show(reply)
-        if op.turn is not None and reply.tool_calls:
-            op.turn.ask_for({id: name for id, name, _ in reply.tool_calls if id})
+        if rt.content.on_span or rt.content.on_event:
+            self._show(reply)
+        if op.turn is not None and (asked := reply.asked):
+            op.turn.ask_for(asked)
         if self.hooks.has_events:
             usage = types.Usage(**reply.usage) if reply.usage else None
             yield from self._tell(
@@ -382,64 +359,59 @@ class _ModelCall:
             )
         return raw
 
-    @fails_open
     def _read(self, reply: ModelReply) -> None:
+        try:
+            self._tell_reply(reply)
+        except Exception as error:
+            report("_ModelCall._read", error)
+
+    def _tell_reply(self, reply: ModelReply) -> None:
         """Put what the answer tells of itself on the span, and count its tokens."""
-        op, request, rt = self.op, self.request, self.rt
+        op = self.op
         attributes: dict[str, Any] = {}
+        if self.request.first_chunk_ns:
+            attributes[semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk_s
         if reply.finish_reasons:
             attributes[semconv.GEN_AI_RESPONSE_FINISH_REASONS] = list(reply.finish_reasons)
         if reply.response_id:
             attributes[semconv.GEN_AI_RESPONSE_ID] = reply.response_id
         if reply.model:
             attributes[semconv.GEN_AI_RESPONSE_MODEL] = reply.model
-        usage = reply.usage
-        if usage:
-            span_context = exemplar(op.span)
-            for name, attribute, metric in _TOKEN_ATTRIBUTES:
-                tokens = usage.get(name)
-                if tokens is None or (not tokens and name not in _TOKEN_TYPES):
-                    continue  # of a cache, or of reasoning, there were none
-                attributes[attribute] = tokens
-                if rt.instruments.token_histogram and name in _TOKEN_TYPES:
-                    rt.instruments.record(
-                        semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
-                        tokens,
-                        {
-                            **rt.model_metric(
-                                request.operation, self.provider, request.model, None
-                            ),
-                            semconv.GEN_AI_TOKEN_TYPE: _TOKEN_TYPES[name],
-                        },
-                        span_context,
-                    )
-                rt.token_cell(metric, request.operation, self.provider, request.model).add(
-                    tokens, span_context
-                )
-                turn = op.turn
-                if turn is not None:
-                    turn.usage[name] = turn.usage.get(name, 0) + tokens
-        self.told.update(attributes)
-        if attributes and op.span is not None and not op.adopted:
+        if reply.usage:
+            self._count_tokens(reply.usage, attributes)
+        if not attributes:
+            return
+        if self.is_detailed:
+            self.told.update(attributes)
+        if op.span is not None and not op.adopted:
             op.span.set_attributes(attributes)
 
-    def _post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
-        op = self.op
-        if op.span is not None and (self.verdict is None or verdict.is_stricter_than(self.verdict)):
-            op.span.set_attributes(self.rt.verdicts.attributes(verdict))
-        if verdict.withheld:
-            self.status = "withheld"
-            self._event(semconv.EVENT_WITHHELD)
-        elif verdict.decision == MODIFY:
-            self._event(semconv.EVENT_REWRITTEN)
-        yield from settle(self.rt, op, verdict)
+    def _count_tokens(self, usage: Mapping[str, int], attributes: dict[str, Any]) -> None:
+        request, turn, shapes = self.request, self.op.turn, self.rt.shapes
+        operation, provider, model = request.operation, self.provider, request.model
+        for name, tokens in usage.items():
+            if name not in _TOKENS or not (tokens or (tokens == 0 and name in _TOKEN_TYPES)):
+                continue  # of a cache, or of reasoning, there were none
+            attribute, metric = _TOKENS[name]
+            attributes[attribute] = tokens
+            shapes.token_cell(metric, operation, provider, model).add(tokens, self.exemplar)
+            if turn is not None:
+                turn.usage[name] = turn.usage.get(name, 0) + tokens
+        if self.rt.instruments.token_histogram:
+            self._record_tokens(usage)
 
-    @fails_open
-    def _event(self, name: str) -> None:
-        op = self.op
-        context = trace.set_span_in_context(op.span) if op.span is not None else None
-        attributes = {**self.rt.about(op), semconv.HOOK_POINT: semconv.POINT_POST_MODEL_CALL}
-        self.rt.events.emit(name, 9, attributes, context=context)
+    def _record_tokens(self, usage: Mapping[str, int]) -> None:
+        """Record tokens in the histogram that the counters have replaced."""
+        rt, request = self.rt, self.request
+        shape = rt.shapes.model_duration(request.operation, self.provider, request.model, None)
+        for name, kind in _TOKEN_TYPES.items():
+            if (tokens := usage.get(name)) is not None:
+                rt.instruments.record(
+                    semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
+                    tokens,
+                    {**shape, semconv.GEN_AI_TOKEN_TYPE: kind},
+                    self.exemplar,
+                )
 
     @fails_open
     def _show(self, reply: ModelReply) -> None:
@@ -457,7 +429,7 @@ class _ModelCall:
     def _details(self) -> None:
         """Emit the event that tells of the whole call, where it is asked for."""
         rt, span = self.rt, self.op.span
-        if not rt.emit_details and not rt.content.on_event:
+        if not self.is_detailed:
             return
         context = trace.set_span_in_context(span) if span is not None else None
         name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
@@ -465,6 +437,18 @@ class _ModelCall:
 
     def _tell(self, point: str, **fields: Any) -> Generator[Run, Any, None]:
         yield from self.rt.tell(self.hooks, point, self.op.context, **fields)
+
+
+_GIVEN_ROLES = frozenset(("system", "developer", "user"))
+_GIVEN_PARTS = frozenset(("text", "blob", "file", "uri"))
+
+
+def _is_past(message: Mapping[str, Any]) -> bool:
+    """Say whether a message is no user's: somebody has answered already, or called a tool."""
+    parts: Any = message.get("parts") or ()
+    return message.get("role") not in _GIVEN_ROLES or any(
+        part.get("type") not in _GIVEN_PARTS for part in parts
+    )
 
 
 _SUCCESSES = frozenset(("ok", "denied", "answered", "withheld"))

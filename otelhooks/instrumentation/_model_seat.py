@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import time_ns
 from typing import Any, cast
 
 from otelhooks import types
+from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import refusal
 from otelhooks.instrumentation._frames import (
     Op,
@@ -31,11 +33,14 @@ class ModelRequest:
         attributes: Further start attributes.
         is_rewritten: Whether hooks replaced messages or tools.
         holds_back: Whether a stream must wait for the verdict on the whole answer.
+        first_chunk_ns: When the first chunk of a stream came, in nanoseconds since the epoch; 0
+            without one.
     """
 
     __slots__ = (
         "agent",
         "attributes",
+        "first_chunk_ns",
         "holds_back",
         "is_rewritten",
         "messages",
@@ -72,7 +77,12 @@ class ModelRequest:
         self.attributes = attributes
         self.is_rewritten = False
         self.holds_back = False
+        self.first_chunk_ns = 0
         self.op: Op | None = None
+
+    def note_first_chunk(self) -> None:
+        """Keep when the first chunk came."""
+        self.first_chunk_ns = time_ns()
 
 
 class ModelReply:
@@ -106,6 +116,11 @@ class ModelReply:
         self.response_id = response_id
         self.model = model
 
+    @property
+    def asked(self) -> dict[str, str]:
+        """Names of the tools that it asks for by the ids of the calls, of those that have one."""
+        return {id: name for id, name, _ in self.tool_calls if id}
+
 
 class ModelSeat:
     """How one seat reads and writes a model call; adapters subclass it.
@@ -137,15 +152,19 @@ class ModelSeat:
         """Return a model's answer with another response in it; a text, or a `ModelResponse`."""
         return self.answered(request, response)
 
-    def tool_name(self, definition: Any) -> str:
-        """Return the name in a tool definition, empty if there is none to be found."""
+    def tool(self, definition: Any) -> Call | None:
+        """Return what a call of a defined tool would be to rules, None where it has no name.
+
+        It is read as the tool's seat will read it, so that a rule hides what it denies: the server
+        and the canonical names are the call's.
+        """
         if isinstance(definition, Mapping):
             outer = cast("Mapping[str, Any]", definition)
             inner: Mapping[str, Any] = outer.get("function") or {}
             found = outer.get("name") or inner.get("name")
         else:
             found = getattr(definition, "name", None)
-        return found if isinstance(found, str) else ""
+        return Call(found, {}) if isinstance(found, str) and found else None
 
     def messages(self, request: ModelRequest) -> list[dict[str, Any]]:
         """Return the messages in the form of the conventions, for captured content."""

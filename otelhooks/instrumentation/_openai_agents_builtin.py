@@ -21,8 +21,10 @@ from otelhooks.instrumentation._openai_agents_calls import (
 )
 from otelhooks.instrumentation._tool import ToolSeat, tool
 
-__all__ = ["call_computer", "call_local_shell", "call_patch", "call_shell", "refuse_patch"]
+__all__ = ["SHELL", "call_computer", "call_local_shell", "call_patch", "call_shell", "refuse_patch"]
 
+SHELL: dict[str, Any] = {"canonical": ("run_command",), "kind": "shell"}
+"""What rules may know every shell by."""
 _PATCH_TOOLS = {"create_file": "create_file", "update_file": "edit_file"}
 
 # -- shells -----------------------------------------------------------------------------------
@@ -84,8 +86,7 @@ def _shell_call(shell: Any, request: Any, args: dict[str, Any]) -> AgentsCall:
         request,
         shell,
         id=request.data.call_id,
-        canonical=("run_command",),
-        kind="shell",
+        **SHELL,
     )
 
 

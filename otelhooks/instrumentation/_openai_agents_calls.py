@@ -30,22 +30,49 @@ __all__ = [
 FRAMEWORK = "openai_agents"
 TEXT = "input"
 """Name of the one argument of a call whose text is no JSON object."""
+_raw_decode = json.JSONDecoder().raw_decode
 
 
 class AgentsCall(Call):
     """A call with what its seat needs to write it.
 
-    Attributes:
+    Args:
         given: What the SDK handed over: the tool context, a request, an operation.
         tool: The SDK's tool.
+
+    Attributes:
         failure: What the tool raised, where the SDK has made a text of it already.
         mcp_server: Name that the application gave to the MCP server that will run the call.
     """
 
     __slots__ = ("failure", "given", "mcp_server", "tool")
 
-    def __init__(self, name: str, args: dict[str, Any], given: Any, tool: Any, **more: Any) -> None:
-        super().__init__(name, args, **more)
+    def __init__(
+        self,
+        name: str,
+        args: dict[str, Any],
+        given: Any,
+        tool: Any,
+        *,
+        id: str | None = None,
+        canonical: tuple[str, ...] = (),
+        kind: str | None = None,
+        path: str | None = None,
+        raw: str | None = None,
+        agent: str = "",
+        description: str | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            args,
+            id=id,
+            canonical=canonical,
+            kind=kind,
+            path=path,
+            raw=raw,
+            agent=agent,
+            description=description,
+        )
         self.given = given
         self.tool = tool
         self.failure: Exception | None = None
@@ -78,6 +105,12 @@ def read_arguments(text: Any) -> dict[str, Any]:
 def _parse(text: Any) -> Any:
     """Return the JSON in a text, None if there is none that a rule could read."""
     try:
+        found, end = _raw_decode(text)
+        if end == len(text):  # no space around it, as models write it
+            return found
+    except (TypeError, ValueError, RecursionError):
+        pass
+    try:
         return json.loads(text)
     except (TypeError, json.JSONDecodeError, UnicodeError, RecursionError):
         return None
@@ -104,11 +137,27 @@ def _repeats_names(text: Any, args: dict[str, Any]) -> bool:
         text: The model's.
         args: What our parser made of it.
     """
-    if not isinstance(text, str) or text.count(":") <= len(args) or not _is_object(text):
+    if not isinstance(text, str) or text.count(":") <= len(args):
         return False
-    objects: list[list[tuple[str, Any]]] = []
-    json.loads(text, object_pairs_hook=objects.append, parse_int=float)
-    return any(len(dict(pairs)) < len(pairs) for pairs in objects)
+    try:
+        _each_once.decode(text)
+    except _RepeatedError:
+        return _is_object(text)
+    except (ValueError, RecursionError):
+        pass  # no JSON: handed on as it is
+    return False
+
+
+class _RepeatedError(Exception):
+    """A name stands twice in an object."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RepeatedError
+
+
+_each_once = json.JSONDecoder(object_pairs_hook=_once, parse_int=float)
 
 
 def in_order(

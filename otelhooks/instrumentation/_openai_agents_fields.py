@@ -6,6 +6,10 @@ hands out a stand-in when the field is read: tools made before and after `instru
 to it, and after it is gone the instances are as if it had never been there. The SDK compares,
 copies and replaces what it reads, so the stand-in of an instance is one object, and writing it back
 writes the raw value.
+
+The SDK reads the field some twenty times a call, so the stand-in is kept in the instance. What is
+kept says which field of which instance it was made for, and of which value: a copy takes it along
+with the rest of its state, or something that was copied of it, and must not be led by either.
 """
 # pyright: basic
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import wrapt
@@ -66,6 +71,21 @@ class _Editor(_StandIn):
         return lambda *args, **kwargs: self._self_call(value, self._self_owner, args, kwargs)
 
 
+class _Kept:
+    """A stand-in, in the instance that it was made for; a deep copy or a pickle of it is None."""
+
+    __slots__ = ("field", "owner", "raw", "stand_in")
+
+    def __init__(self, field: _Field, owner: Any, raw: Any, stand_in: _StandIn) -> None:
+        self.field = field
+        self.owner = owner
+        self.raw = raw
+        self.stand_in = stand_in
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
 class _Field:
     """The data descriptor on a class, and on subclasses that define the name again.
 
@@ -84,6 +104,16 @@ class _Field:
         self._kept = f"_otelhooks_{name}"
 
     def __get__(self, instance: Any, owner: type) -> Any:
+        try:
+            state = instance.__dict__
+            kept = state[self._kept]
+            if kept.owner is instance and kept.raw is state[self._name] and kept.field is self:
+                return kept.stand_in
+        except (AttributeError, KeyError):
+            pass
+        return self._read(instance, owner)
+
+    def _read(self, instance: Any, owner: type) -> Any:
         original = self.original
         if instance is None:
             if original is _MISSING:  # a field without default: nothing on the class
@@ -98,15 +128,13 @@ class _Field:
         if raw is None:
             return None
         kept = state.get(self._kept)
-        # a method of the class is another object at each reading, and equal
-        # one of an `instrument()` before this one leads nowhere
-        is_ours = type(kept) is self._make and kept._self_call is self._call
-        if is_ours and kept._self_owner is instance:
-            if kept.__wrapped__ is raw or kept.__wrapped__ == raw:
-                return kept
-        kept = self._make(raw, instance, self._call)
-        state[self._kept] = kept
-        return kept
+        if type(kept) is _Kept and kept.field is self and kept.owner is instance:
+            # a method of the class is another object at each reading, and equal
+            if kept.raw is raw or (type(raw) is MethodType and kept.raw == raw):
+                return kept.stand_in
+        stand_in = self._make(raw, instance, self._call)
+        state[self._kept] = _Kept(self, instance, raw, stand_in)
+        return stand_in
 
     def __set__(self, instance: Any, value: Any) -> None:
         if issubclass(type(value), _StandIn):

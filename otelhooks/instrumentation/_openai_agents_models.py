@@ -2,6 +2,8 @@
 
 The SDK asks one function for the model of each turn; what it gets is a stand-in whose two ways to
 call are the seat, so that models made before `instrument()`, subclasses and retries are covered.
+The history that a call is given grows with the run: nothing of it, of the settings or of the answer
+is read before somebody looks.
 """
 # pyright: basic
 
@@ -9,19 +11,33 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+import weakref
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import wrapt
 
 from otelhooks import types
 from otelhooks.errors import Denied
+from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._copies import is_a
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat, model
+from otelhooks.instrumentation._openai_agents_builtin import SHELL
 from otelhooks.instrumentation._openai_agents_calls import read_arguments
+from otelhooks.instrumentation._openai_agents_tools import locate
 from otelhooks.instrumentation._streams import astream
 
 __all__ = ["canned", "choose_model"]
@@ -35,8 +51,16 @@ _NAMES = (
     "handoffs",
     "tracing",
 )
+_HANDOFF = ("agents.handoffs", "Handoff")
+_FUNCTION = ("agents.tool", "FunctionTool")
+_SHELLS = (("agents.tool", "ShellTool"), ("agents.tool", "LocalShellTool"))
 _SETTINGS = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
-_CALLS = frozenset(("function_call", "custom_tool_call", "shell_call", "local_shell_call"))
+_CALLS = {  # kinds of calls, and the name of those that say none
+    "function_call": "",
+    "custom_tool_call": "",
+    "shell_call": "shell",
+    "local_shell_call": "local_shell",
+}
 _canned: contextvars.ContextVar[str | None] = contextvars.ContextVar(
     "otelhooks_openai_agents_answer", default=None
 )
@@ -52,6 +76,33 @@ def canned(text: str) -> Generator[None, None, None]:
         _canned.reset(token)
 
 
+class Settings(Mapping[str, Any]):
+    """What a model is called with besides messages and tools, read when somebody looks.
+
+    Args:
+        arguments: The call's, by name.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
+
+    @functools.cached_property
+    def _found(self) -> dict[str, Any]:
+        settings = self._arguments.get("model_settings")
+        found = {name: getattr(settings, name, None) for name in _SETTINGS}
+        found["instructions"] = self._arguments.get("system_instructions") or None
+        return {name: value for name, value in found.items() if value is not None}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class AgentsRequest(ModelRequest):
     """A model call with what its seat needs to write it.
 
@@ -62,16 +113,35 @@ class AgentsRequest(ModelRequest):
 
     __slots__ = ("arguments", "positional")
 
-    def __init__(self, arguments: dict[str, Any], positional: int, model: str, **more: Any) -> None:
-        given = arguments.get("input")
-        messages = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
-        super().__init__(model, messages, **more)
-        self.arguments = arguments
-        self.positional = positional
+    def __init__(
+        self,
+        chosen: Any,
+        agent: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        stream: bool,
+    ) -> None:
+        """Read a call of `Model.get_response` or `Model.stream_response`."""
+        self.arguments = kwargs if not args else {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+        self.positional = len(args)
+        named = self.arguments.get
+        model, given = getattr(chosen, "model", None), named("input")
+        super().__init__(
+            model if isinstance(model, str) else "",
+            [{"role": "user", "content": given}] if isinstance(given, str) else given or (),
+            provider=provider_in(type(chosen).__module__),
+            tools=[*(named("tools") or ()), *(named("handoffs") or ())],
+            settings=Settings(self.arguments),
+            agent=agent,
+            stream=stream,
+        )
 
     def call(self, function: Callable[..., Any]) -> Any:
         """Call a model's function as the SDK did, with what hooks wrote."""
         written = self.written()
+        if not self.positional:
+            return function(**written)
         names = _NAMES[: self.positional]
         rest = {name: value for name, value in written.items() if name not in names}
         return function(*(written[name] for name in names), **rest)
@@ -86,40 +156,21 @@ class AgentsRequest(ModelRequest):
         """Return the arguments, with what hooks wrote."""
         if not self.is_rewritten:
             return self.arguments
-        is_handoff = sys.modules["agents.handoffs"].Handoff
         return {
             **self.arguments,
             "input": self.messages,
-            "tools": [one for one in self.tools if not isinstance(one, is_handoff)],
-            "handoffs": [one for one in self.tools if isinstance(one, is_handoff)],
+            "tools": [one for one in self.tools if not is_a(one, _HANDOFF)],
+            "handoffs": [one for one in self.tools if is_a(one, _HANDOFF)],
         }
 
 
-def read_model_call(
-    chosen: Any, agent: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: bool
-) -> AgentsRequest:
-    """Read a call of `Model.get_response` or `Model.stream_response`."""
-    arguments = {**dict(zip(_NAMES, args, strict=False)), **kwargs}
-    settings = arguments.get("model_settings")
-    found = {name: getattr(settings, name, None) for name in _SETTINGS}
-    if arguments.get("system_instructions"):
-        found["instructions"] = arguments["system_instructions"]
-    name = getattr(chosen, "model", None)
-    return AgentsRequest(
-        arguments,
-        len(args),
-        name if isinstance(name, str) else "",
-        provider=provider_of(chosen),
-        tools=[*(arguments.get("tools") or ()), *(arguments.get("handoffs") or ())],
-        settings={name: value for name, value in found.items() if value is not None},
-        agent=agent,
-        stream=stream,
-    )
+@functools.lru_cache(maxsize=64)
+def provider_in(module: str) -> str:
+    """Return who answers: ``openai`` for the SDK's own models, else the package of the class.
 
-
-def provider_of(chosen: Any) -> str:
-    """Return who answers: ``openai`` for the SDK's own models, else the package of the class."""
-    module = type(chosen).__module__
+    Args:
+        module: Name of the module that the model's class is from.
+    """
     if module.startswith("agents.extensions.models."):
         return module.rpartition(".")[2].removesuffix("_model")
     head = module.partition(".")[0]
@@ -127,24 +178,68 @@ def provider_of(chosen: Any) -> str:
 
 
 def _get(item: Any, name: str) -> Any:
-    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+    value = getattr(item, name, None)
+    return item.get(name) if value is None and isinstance(item, Mapping) else value
+
+
+class AgentsReply(ModelReply):
+    """An answer whose text, and whose calls' arguments, are read when somebody looks.
+
+    Args:
+        output: The answer's items.
+        asked: Those that ask for calls that the SDK will run here, with the names of the tools.
+        usage: Tokens by name.
+        response_id: The provider's id.
+    """
+
+    def __init__(
+        self,
+        output: Sequence[Any],
+        asked: Sequence[tuple[Any, str]],
+        usage: Mapping[str, int],
+        response_id: str,
+    ) -> None:
+        self._output = output
+        self._asked = asked
+        self.usage = usage
+        self.finish_reasons = ["tool_call" if asked else "stop"] if output else ()
+        self.response_id = response_id
+        self.model = ""
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """Names of the tools that it asks for, by the ids of the calls."""
+        return {id: name for item, name in self._asked if (id := _id_of(item))}
+
+    @functools.cached_property
+    def text(self) -> str:  # type: ignore[override]
+        """Text of the answer."""
+        return text_of(self._output)
+
+    @functools.cached_property
+    def tool_calls(self) -> list[tuple[str, str, dict[str, Any]]]:  # type: ignore[override]
+        """Calls that it asks for: id, name, arguments."""
+        return [(_id_of(item), name, _arguments_of(item)) for item, name in self._asked]
 
 
 class _ModelSeat(ModelSeat):
     framework = "openai_agents"
 
     def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
-        calls = [call for item in raw.output if (call := _read_call(request, item)) is not None]
-        return ModelReply(
-            text_of(raw.output),
-            calls,
-            _usage(raw.usage),
-            ["tool_call" if calls else "stop"] if raw.output else (),
-            raw.response_id or "",
-        )
+        output = raw.output
+        asked = [(item, name) for item in output if (name := _asked_name(request, item))]
+        return AgentsReply(output, asked, _usage(raw.usage), raw.response_id or "")
 
-    def tool_name(self, definition: Any) -> str:
-        return getattr(definition, "tool_name", None) or super().tool_name(definition)
+    def tool(self, definition: Any) -> Call | None:
+        name = getattr(definition, "tool_name", None) or getattr(definition, "name", None)
+        if not isinstance(name, str) or not name:
+            return None
+        if is_a(definition, *_SHELLS):
+            return Call(name, {}, **SHELL)
+        call = Call(name, {})
+        if is_a(definition, _FUNCTION):
+            locate(call, definition.on_invoke_tool, definition)
+        return call
 
     def refused(self, request: AgentsRequest, reason: str) -> Any:  # type: ignore[override]
         if request.answer_is_typed:
@@ -166,15 +261,15 @@ class _ModelSeat(ModelSeat):
             kept = {call.id or "": call for call in response.tool_calls}
         output: list[Any] = []
         for item in raw.output:
-            call = _read_call(request, item)
             if _get(item, "type") == "message":
                 output += [message(text)] if text else []
                 text = ""
-            elif call is None or kept is None:
+            elif kept is None or not _asked_name(request, item):
                 output.append(item)
-            elif call[0] in kept:
-                asked = kept[call[0]]
-                output.append(item if asked.args == call[2] else function_call(asked))
+            elif _id_of(item) in kept:
+                asked = kept[_id_of(item)]
+                is_same = asked.args == _arguments_of(item)
+                output.append(item if is_same else function_call(asked))
         if text:
             output.append(message(text))
         changed = response_of(output)
@@ -196,34 +291,38 @@ def text_of(output: Sequence[Any]) -> str:
     return "".join(parts)
 
 
-def _read_call(request: ModelRequest, item: Any) -> tuple[str, str, dict[str, Any]] | None:
-    """Return id, name and arguments of a call that the SDK will run here, else None."""
+def _asked_name(request: ModelRequest, item: Any) -> str:
+    """Return the name in a call that the SDK will run here; empty if an item is no such call."""
     kind = _get(item, "type")
     if kind not in _CALLS:
-        return None
-    name = _get(item, "name") or {"shell_call": "shell", "local_shell_call": "local_shell"}.get(
-        kind, ""
-    )
-    if not any(_SEAT.tool_name(one) == name for one in request.tools):
-        return None
-    if kind == "shell_call" and not any(
-        getattr(one, "executor", None) is not None and one.name == name for one in request.tools
-    ):
-        return None  # a hosted shell
-    args = read_arguments(_get(item, "arguments") or _get(item, "input"))
-    return _get(item, "call_id") or "", name, args
+        return ""
+    name = _get(item, "name") or _CALLS[kind]
+    for one in request.tools:
+        if getattr(one, "name", None) == name or getattr(one, "tool_name", None) == name:
+            if kind != "shell_call" or getattr(one, "executor", None) is not None:
+                return name
+    return ""  # the provider runs it
 
 
-def _usage(usage: Any) -> dict[str, int] | None:
+def _id_of(item: Any) -> str:
+    return _get(item, "call_id") or ""
+
+
+def _arguments_of(item: Any) -> dict[str, Any]:
+    return read_arguments(_get(item, "arguments") or _get(item, "input"))
+
+
+def _usage(usage: Any) -> dict[str, int]:
     if not getattr(usage, "total_tokens", 0):
-        return None
-    found = {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_input_tokens": getattr(usage.input_tokens_details, "cached_tokens", None),
-        "reasoning_output_tokens": getattr(usage.output_tokens_details, "reasoning_tokens", None),
-    }
-    return {name: tokens for name, tokens in found.items() if tokens is not None}
+        return {}
+    found = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    cached = getattr(usage.input_tokens_details, "cached_tokens", None)
+    reasoning = getattr(usage.output_tokens_details, "reasoning_tokens", None)
+    if cached is not None:
+        found["cache_read_input_tokens"] = cached
+    if reasoning is not None:
+        found["reasoning_output_tokens"] = reasoning
+    return found
 
 
 def _responses() -> Any:
@@ -335,28 +434,45 @@ class GuardedModel(wrapt.ObjectProxy):
         super().__init__(chosen)
         self._self_agent = agent
 
-    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+    def get_response(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         """Call the model through the pipeline."""
         rt, chosen = _runtime.active(), self.__wrapped__
         if rt is None:
-            return await chosen.get_response(*args, **kwargs)
-        request = read_model_call(chosen, self._self_agent, args, kwargs, stream=False)
+            return chosen.get_response(*args, **kwargs)
+        request = AgentsRequest(chosen, self._self_agent, args, kwargs, stream=False)
         operation = model(rt, _SEAT, request)
-        return await adrive(operation, lambda approved: approved.call(chosen.get_response))
+        return adrive(operation, lambda approved: approved.call(chosen.get_response))
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Call the model through the pipeline, for its events."""
         rt, chosen = _runtime.active(), self.__wrapped__
         if rt is None:
             return chosen.stream_response(*args, **kwargs)
-        request = read_model_call(chosen, self._self_agent, args, kwargs, stream=True)
+        request = AgentsRequest(chosen, self._self_agent, args, kwargs, stream=True)
         return astream(
             model(rt, _SEAT, request),
             lambda approved: approved.call(chosen.stream_response),
             final=last_response,
             chunks=events_of,
             holds_back=lambda: request.holds_back,
+            on_first=request.note_first_chunk,
         )
+
+
+_stand_ins: weakref.WeakValueDictionary[tuple[int, str], GuardedModel]
+_stand_ins = weakref.WeakValueDictionary()
+
+
+def guarded(chosen: Any, agent: str) -> GuardedModel:
+    """Return the stand-in for a model; the same one while anybody holds it.
+
+    The SDK keeps the models of a run by identity, to tell each of them once when the run has ended.
+    """
+    key = (id(chosen), agent)
+    found = _stand_ins.get(key)
+    if found is None or found.__wrapped__ is not chosen:
+        found = _stand_ins[key] = GuardedModel(chosen, agent)
+    return found
 
 
 class CannedModel:
@@ -382,6 +498,9 @@ class CannedModel:
     async def close(self) -> None:
         """Have nothing to close."""
 
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        """Have nothing to clean up."""
+
 
 def choose_model(
     wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -393,4 +512,4 @@ def choose_model(
     if text is not None:
         return CannedModel(text)
     agent = args[0] if args else kwargs["agent"]
-    return GuardedModel(wrapped(*args, **kwargs), agent.name)
+    return guarded(wrapped(*args, **kwargs), agent.name)

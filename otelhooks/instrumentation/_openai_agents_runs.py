@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from otelhooks.errors import Denied
 from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._copies import is_a
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._openai_agents_models import canned
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
@@ -166,7 +166,7 @@ def _start(starting_agent: Any, input: Any, **options: Any) -> tuple[Any, Any]:
 
 
 def _is_state(given: Any) -> bool:
-    return isinstance(given, sys.modules["agents.run_state"].RunState)
+    return is_a(given, ("agents.run_state", "RunState"))
 
 
 def stream_agent(

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._frames import Op, current_frame
@@ -34,6 +35,7 @@ from otelhooks.instrumentation._tool import ToolSeat, tool
 __all__ = [
     "call_custom_tool",
     "call_function_tool",
+    "locate",
     "note_failure",
     "note_rejection",
     "refuse_text",
@@ -78,8 +80,10 @@ class _FunctionSeat(ToolSeat):
 
     def is_paused(self, call: AgentsCall, raw: Any) -> bool:  # type: ignore[override]
         """Say whether an agent that is a tool waits for an approval: it runs again after it."""
+        if not call.canonical:
+            return False
         tool_call = getattr(call.given, "tool_call", None)
-        if not call.canonical or tool_call is None:
+        if tool_call is None:
             return False
         state = sys.modules["agents.agent_tool_state"]
         scope = state.get_agent_tool_state_scope(call.given)
@@ -101,9 +105,8 @@ def mcp_origin(raw: Any) -> tuple[Any, Any] | None:
 
 def read_function_call(raw: Any, tool: Any, context: Any, text: Any) -> AgentsCall:
     """Read a call of a function tool."""
-    name = tool.name
     call = AgentsCall(
-        name,
+        tool.name,
         read_arguments(text),
         context,
         tool,
@@ -112,23 +115,38 @@ def read_function_call(raw: Any, tool: Any, context: Any, text: Any) -> AgentsCa
         agent=agent_name(context),
         description=tool.description,
     )
-    origin = mcp_origin(raw)
-    if origin is not None:
-        server, there = origin
-        call.name = there.name
-        call.server = call.mcp_server = server.name
-        if name != there.name:  # a prefix: rules may deny by the name that the model sees
-            call.canonical = (name,)
-    elif getattr(tool, "_is_agent_tool", False):
-        call.canonical = ("invoke_subagent",)
+    call.mcp_server = locate(call, raw, tool)
     return call
+
+
+def locate(call: Call, raw: Any, tool: Any) -> str | None:
+    """Say in a call of a function tool whose it is: a server's, or an agent's.
+
+    Args:
+        call: Has the name that the model sees.
+        raw: The tool's function.
+        tool: The SDK's tool.
+
+    Returns:
+        The server's name, None where no server runs the tool.
+    """
+    origin = mcp_origin(raw)
+    if origin is None:
+        if getattr(tool, "_is_agent_tool", False):
+            call.canonical = ("invoke_subagent",)
+        return None
+    server, there = origin
+    if call.name != there.name:  # a prefix: rules may deny by the name that the model sees
+        call.canonical = (call.name,)
+    call.name, call.server = there.name, server.name
+    return server.name
 
 
 def _is_answer_form(raw: Any) -> bool:
     """Say whether a function is the SDK's own way to carry a structured answer: no tool."""
-    name = getattr(raw, "__qualname__", "")
-    is_sdk = getattr(raw, "__module__", "").startswith("agents.run_internal.")
-    return is_sdk and "build_litellm_json_tool_call" in name
+    if "build_litellm_json_tool_call" not in getattr(raw, "__qualname__", ""):
+        return False
+    return getattr(raw, "__module__", "").startswith("agents.run_internal.")
 
 
 def call_function_tool(
@@ -141,11 +159,11 @@ def call_function_tool(
     context, text = in_order(wrapped, args, kwargs, 2)
     call = read_function_call(wrapped, instance, context, text)
 
-    async def body(approved: dict[str, Any]) -> Any:
+    def body(approved: dict[str, Any]) -> Any:
         written = write_arguments(call, text, approved)
         if written is not text and hasattr(context, "_function_tool_arguments"):
             context._function_tool_arguments = None  # parsed from the text before
-        return await wrapped(context, written)
+        return wrapped(context, written)
 
     return adrive(tool(rt, _FUNCTION, call, conversation(context)), body)
 

@@ -20,7 +20,7 @@ seats are where calls are refused). ``since`` and ``until`` of a seat are applie
 
 What the rest of otelhooks calls::
 
-    install(adapter, *, strict, off=frozenset()) -> AdapterState
+    install(adapter, *, strict, off=frozenset(), wait=True) -> AdapterState
     uninstall(framework=None)            coverage() -> tuple[Coverage, ...]
     set_strict(strict)                   Coverage.to_dict()
     modules() -> tuple[str, ...]
@@ -41,17 +41,22 @@ which, so it changes at once and is never a mix.
    on, and every seat found in a module, now or imported later, is wrapped to refuse. Without
    ``strict`` all its seats are put back. Either way one ERROR line, once it is in use.
 
-Import hooks run inside the user's ``import``: they catch everything (and then fail the package,
-closed) and carry the generation of their installation, so a late import after `uninstall` patches
-nothing. A module that is only half imported by the very thread that calls `install` is judged as
-it is. What cannot be reached: bound methods and copies of functions taken before `install`, and
-modules that are imported a second time after they were removed from ``sys.modules`` or reloaded.
+6. A module that is imported again, after it was removed from ``sys.modules``, or reloaded, is
+   judged again, by the version that is installed then. All copies of a package are one unit: what
+   was found in any of them is guarded, refused and put back with the rest. A problem stays, also
+   where a later copy has none. Copies are kept alive until `uninstall`.
+
+What `_imports` tells of runs inside the user's ``import``: it catches everything (and then fails
+the package, closed). After `uninstall` nothing is told any more. A module that is only half
+imported by the very thread that calls `install` is judged as it is. What cannot be reached: bound
+methods and copies of functions taken before `install`, what another thread calls of a module while
+it is being reloaded, and files that do not pass the import system, such as those that are run under
+another name by ``importlib.util.spec_from_file_location``.
 """
 
 from __future__ import annotations
 
 import importlib
-import itertools
 import logging
 import sys
 from typing import TYPE_CHECKING
@@ -65,8 +70,9 @@ from otelhooks.instrumentation._adapter import (
     Package,
     SeatCoverage,
 )
+from otelhooks.instrumentation._imports import lock
 from otelhooks.instrumentation._seat import Seat, pass_through
-from otelhooks.instrumentation._unit import Unit, is_importing, live_generations, lock
+from otelhooks.instrumentation._unit import Unit, is_importing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -128,24 +134,25 @@ class AdapterState:
     def clear(self) -> None:
         """Put everything back, the last package first; called under the lock."""
         for unit in reversed(self._units):
-            live_generations.discard(unit.generation)
-            unit.clear()
+            unit.stop()
 
     def _has_row(self, item: NotCovered) -> bool:
         return any(item.distribution in unit.package.distributions for unit in self._units)
 
 
 _states: dict[str, AdapterState] = {}
-_generations = itertools.count(1)
 
 
-def install(adapter: Adapter, *, strict: bool, off: frozenset[str] = frozenset()) -> AdapterState:
+def install(
+    adapter: Adapter, *, strict: bool, off: frozenset[str] = frozenset(), wait: bool = True
+) -> AdapterState:
     """Patch a framework, now or as it is imported. The same adapter again changes nothing.
 
     Args:
         adapter: The framework.
         strict: Whether a package that cannot be guarded in full is refused.
         off: Names that are left alone: frameworks, or single distributions of one.
+        wait: Whether imports of it that run in other threads are waited for; not under the lock.
 
     Returns:
         The installed adapter, for its coverage.
@@ -156,7 +163,8 @@ def install(adapter: Adapter, *, strict: bool, off: frozenset[str] = frozenset()
     units = _units(adapter, strict=strict, off=off)
     for unit in units:
         unit.plan()
-    _wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
+    if wait:
+        _wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
     with lock:
         state = _states.get(adapter.framework)
         if state is not None and state.adapter is adapter:
@@ -164,11 +172,8 @@ def install(adapter: Adapter, *, strict: bool, off: frozenset[str] = frozenset()
         if state is not None:
             problem = f"framework `{adapter.framework}` is already patched by another adapter"
             raise ConfigError(problem, hint="call `otelhooks.uninstrument()` first")
-        generation = next(_generations)
-        live_generations.add(generation)
         state = _states[adapter.framework] = AdapterState(adapter, units)
         for unit in units:
-            unit.generation = generation
             if not unit.off:
                 unit.start()
         return state

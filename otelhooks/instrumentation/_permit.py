@@ -37,17 +37,17 @@ class Permit(NamedTuple):
     args: dict[str, Any]
 
 
-class Permits:
-    """The permits of one operation; taking is atomic, since `list.remove` and `append` are."""
+class Permits(list[Permit]):
+    """The permits of one operation; taking is atomic, since `list.remove` and `append` are.
 
-    __slots__ = ("_left",)
+    Empty at first, for most operations for good; `clear` takes back what nobody took.
+    """
 
-    def __init__(self) -> None:
-        self._left: list[Permit] = []
+    __slots__ = ()
 
     def leave(self, to: Handoff, args: dict[str, Any]) -> None:
         """Leave a permit for the one deeper seat that the call will reach."""
-        self._left.append(Permit(to, args))
+        self.append(Permit(to, args))
 
     def take(self, seat: str, call: Call) -> Permit | None:
         """Take the permit for exactly this call at this seat, if there is one.
@@ -56,7 +56,7 @@ class Permits:
             The permit. Its server may differ from the call's only where one of the two is unknown.
             Where it is the permit's, rules are to be asked again.
         """
-        for permit in tuple(self._left):
+        for permit in tuple(self):
             to = permit.to
             if to.seat != seat or to.name != call.name:
                 continue
@@ -66,7 +66,7 @@ class Permits:
             if not same_json(permit.args, call.args):
                 continue
             try:
-                self._left.remove(permit)
+                self.remove(permit)
             except ValueError:  # another thread was faster: the permit is used up
                 continue
             return permit
@@ -74,8 +74,4 @@ class Permits:
 
     def holds(self, seat: str) -> bool:
         """Say whether any call is on its way to a seat."""
-        return any(permit.to.seat == seat for permit in tuple(self._left))
-
-    def revoke(self) -> None:
-        """Take back what nobody took; the operation is over."""
-        self._left.clear()
+        return any(permit.to.seat == seat for permit in tuple(self))

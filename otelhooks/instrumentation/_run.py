@@ -23,7 +23,7 @@ from otelhooks.instrumentation._frames import Op, Session, Turn, current_frame, 
 from otelhooks.instrumentation._run_seat import RunRequest, RunSeat
 from otelhooks.instrumentation._run_tracing import RunTracing
 from otelhooks.instrumentation._runtime import Runtime, log
-from otelhooks.instrumentation._tool import UNRECORDED, settle
+from otelhooks.instrumentation._traced import UNRECORDED, settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import error_type, fail, now_ns
 from otelhooks.telemetry.verdicts import error_type_of
@@ -108,6 +108,8 @@ class _AgentRun:
         turn.number, links = session.next_turn()
         turn.context.know(turn_number=turn.number)
         started = yield from self.rt.begin_session(session, self.scope)
+        if self.request.is_resumed and any(judge.needs_context for judge in self.judges):
+            session.context.meet(lambda: True)
         self.tracing.open(links)
         if started:
             self.rt.session_event(session, semconv.EVENT_SESSION_START, "session_start", turn.otel)
@@ -210,6 +212,7 @@ class _AgentRun:
         if op.subagent or op.call is None:
             return None
         op.subagent = True
+        op.context.starts_agent = self.turn.agent
         rt = self.rt
         call = Call(
             SUBAGENT,
@@ -219,8 +222,9 @@ class _AgentRun:
             branch=op.branch,
         )
         call.op = op
+        call.is_counted = True  # the tool call was
         deciders = self.hooks.at("pre_tool_call")
-        if not deciders.deciders and not self.judges:
+        if not deciders.deciders and not deciders.gates and not self.judges:
             return None
         if deciders:
             call.place = rt.place(op)

@@ -139,7 +139,7 @@ class RunTracing:
             if is_workflow
             else semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION,
             (ended - self.started_ns) / 1e9,
-            rt.run_metric(request.operation, turn.agent, failure),
+            rt.shapes.run_duration(request.operation, turn.agent, failure),
             exemplar(turn.span),
         )
         if turn.span is None:

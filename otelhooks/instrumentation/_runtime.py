@@ -18,9 +18,9 @@ from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.hooks import background, results
-from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run, drive
+from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.runner import EVENT_TYPES
 from otelhooks.hooks.verdict import Judge, Verdict
@@ -28,6 +28,7 @@ from otelhooks.instrumentation._frames import Op, Scope, Session, Sessions
 from otelhooks.instrumentation._watch import RuntimeWatch
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.shapes import Shapes
 from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of
 from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
 
@@ -35,18 +36,22 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otelhooks.audit import Audit
+    from otelhooks.audit.ticket import Ticket
+    from otelhooks.policy.candidate import Candidate
+    from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content
     from otelhooks.telemetry.counters import Cell
     from otelhooks.telemetry.events import EventLog
     from otelhooks.telemetry.metrics import Instruments
 
-__all__ = ["Loaded", "Runtime", "active", "set_active"]
+__all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "set_active"]
 
 log = logging.getLogger("otelhooks")
 
 DEFAULT_APPROVAL_TIMEOUT_S = 300.0
-_SUPPRESSED = "suppress_instrumentation"
-_MAX_TEMPLATES = 4_096
+SUPPRESSED = "suppress_instrumentation"
+"""The key of a context in which telemetry is switched off."""
+
 _MAX_PAUSED = 10_000
 
 
@@ -90,6 +95,12 @@ class Runtime:
         max_continuations: How often a turn may be sent on by stop hooks.
         emit_details: Whether each model call is also an event of its own.
         approval_timeout_s: Seconds after which a question counts as refused.
+        servers: Configurations of MCP servers that rules may name.
+        labels: Where labels of conversations are kept; None for nowhere.
+        candidate: A second set of rules, evaluated and never enforced.
+
+    Attributes:
+        tells_allows: Whether a plain allow leaves a record of its own.
     """
 
     def __init__(
@@ -105,6 +116,7 @@ class Runtime:
         channel: Callable[..., Any] | None = None,
         span_mode: str = "auto",
         framework_spans: Mapping[str, str] | None = None,
+        framework_options: Mapping[str, Mapping[str, str]] | None = None,
         denied_status: str = "error",
         raise_on_deny: bool = False,
         stream: str = "buffer",
@@ -112,6 +124,8 @@ class Runtime:
         emit_details: bool = False,
         approval_timeout_s: float = DEFAULT_APPROVAL_TIMEOUT_S,
         servers: Sequence[types.BaseMcpServerConfig] = (),
+        labels: LabelBook | None = None,
+        candidate: Candidate | None = None,
     ) -> None:
         self.loaded = loaded
         self.spans = spans
@@ -120,9 +134,11 @@ class Runtime:
         self.verdicts = verdicts
         self.content = content
         self.audit = audit
+        self.tells_allows: bool = audit is not None or verdicts.record_allows
         self.channel = channel
         self.span_mode = span_mode
         self.framework_spans: dict[str, str] = dict(framework_spans or {})
+        self._framework_options: dict[str, Mapping[str, str]] = dict(framework_options or {})
         self.denied_status = denied_status
         self.raise_on_deny = raise_on_deny
         self.stream = stream
@@ -130,41 +146,46 @@ class Runtime:
         self.emit_details = emit_details
         self.approval_timeout_s = approval_timeout_s
         self.servers: tuple[types.BaseMcpServerConfig, ...] = tuple(servers)
-        self.sessions: Sessions = Sessions(self.end_session)
+        self.labels = labels
+        self.candidate = candidate
+        self.sessions: Sessions = Sessions(self.end_session, self._keep_labels)
         self.outside: Session = Session()
-        self.pending: int = 0
+        self.pending: int | None = None  # until somebody is asked; 0 afterwards, lest 1 goes on
         self.watch: RuntimeWatch = RuntimeWatch(self)
         self.refresh: Callable[[], object] = _nothing
         self.tighten: Callable[[], None] = _nothing
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
-        self._model_metrics: dict[tuple[str, str, str, str | None], dict[str, str]] = {}
-        self._run_metrics: dict[tuple[str, str, str | None], dict[str, str]] = {}
-        self._token_cells: dict[tuple[str, str, str, str], Cell] = {}
-        self._tool_metrics: dict[tuple[str, str, str, str | None], dict[str, str]] = {}
+        self.shapes: Shapes = Shapes(instruments, verdicts)
         self._evaluations: Cell = instruments.evaluations.cell({})
         self._evaluation_time: Cell = instruments.evaluation_time.cell({})
         instruments.set_gauge(
-            semconv.METRIC_APPROVAL_PENDING, lambda: [(self.pending, {})] if self.pending else []
+            semconv.METRIC_APPROVAL_PENDING,
+            lambda: [] if self.pending is None else [(self.pending, {})],
         )
 
     # -- telemetry ----------------------------------------------------------------------------
 
     def is_suppressed(self) -> bool:
         """Say whether the code runs where telemetry is switched off; rules and audit go on."""
-        return bool(otel_context.get_current().get(_SUPPRESSED))
+        return bool(otel_context.get_current().get(SUPPRESSED))
 
     def spans_of(self, framework: str) -> str:
-        """Return how spans of a framework are made: ``auto``, ``own`` or ``off``."""
+        """Return how spans of a framework are made here: ``auto``, ``own`` or ``off``."""
         if self.is_suppressed():
             return "off"
         return self.framework_spans.get(framework, self.span_mode)
 
+    def option(self, framework: str, name: str) -> str:
+        """Return the word of an option of a framework; empty where the application gave none."""
+        return self._framework_options.get(framework, {}).get(name, "")
+
     def count_evaluations(self, number: int, seconds: float, point: str) -> None:
         """Count the rules and hooks that ran for one decision."""
-        self._evaluations.add(number)
-        self._evaluation_time.add(seconds)
+        with self._evaluations.lock:  # the two are only ever counted together
+            self._evaluations.value += number
+            self._evaluation_time.value += seconds
         if seconds >= 0.0001:
             self.instruments.record(
                 semconv.METRIC_POLICY_EVALUATION_DURATION,
@@ -172,69 +193,6 @@ class Runtime:
                 {semconv.HOOK_POINT: point},
                 None,
             )
-
-    def tool_metric(self, call: Call, agent: str, failure: str | None) -> dict[str, str]:
-        """Return the attributes of a tool's duration; made once, not to be changed."""
-        name = call.name if call.is_known else semconv.TOOL_NAME_OTHER
-        key = (name, call.tool_type, agent, failure)
-        attributes = self._tool_metrics.get(key)
-        if attributes is None:
-            attributes = {
-                semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-                semconv.GEN_AI_TOOL_NAME: name,
-                semconv.GEN_AI_TOOL_TYPE: call.tool_type,
-            }
-            if agent:
-                attributes[semconv.GEN_AI_AGENT_NAME] = agent
-            if failure is not None:
-                attributes[semconv.ERROR_TYPE] = failure
-            if len(self._tool_metrics) < _MAX_TEMPLATES:
-                self._tool_metrics[key] = attributes
-        return attributes
-
-    def model_metric(
-        self, operation: str, provider: str, model: str, failure: str | None
-    ) -> dict[str, str]:
-        """Return the attributes of a model call's duration; made once, not to be changed."""
-        key = (operation, provider, model, failure)
-        attributes = self._model_metrics.get(key)
-        if attributes is None:
-            attributes = {semconv.GEN_AI_OPERATION_NAME: operation}
-            optional = (
-                (semconv.GEN_AI_PROVIDER_NAME, provider),
-                (semconv.GEN_AI_REQUEST_MODEL, model),
-                (semconv.ERROR_TYPE, failure),
-            )
-            attributes.update((name, value) for name, value in optional if value)
-            if len(self._model_metrics) < _MAX_TEMPLATES:
-                self._model_metrics[key] = attributes
-        return attributes
-
-    def run_metric(self, operation: str, agent: str, failure: str | None) -> dict[str, str]:
-        """Return the attributes of a run's duration; made once, not to be changed."""
-        key = (operation, agent, failure)
-        attributes = self._run_metrics.get(key)
-        if attributes is None:
-            attributes = {semconv.GEN_AI_OPERATION_NAME: operation}
-            is_workflow = operation == semconv.OP_INVOKE_WORKFLOW
-            name = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
-            attributes.update(
-                (k, v) for k, v in ((name, agent), (semconv.ERROR_TYPE, failure)) if v
-            )
-            if len(self._run_metrics) < _MAX_TEMPLATES:
-                self._run_metrics[key] = attributes
-        return attributes
-
-    def token_cell(self, metric: str, operation: str, provider: str, model: str) -> Cell:
-        """Return the count of one sort of token; made once."""
-        key = (metric, operation, provider, model)
-        cell = self._token_cells.get(key)
-        if cell is None:
-            attributes = self.model_metric(operation, provider, model, None)
-            cell = self.instruments.counter(metric).cell(attributes)
-            if len(self._token_cells) < _MAX_TEMPLATES:
-                self._token_cells[key] = cell
-        return cell
 
     # -- paused calls -------------------------------------------------------------------------
 
@@ -255,14 +213,9 @@ class Runtime:
     def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
         """Return the hooks and rules that hold for an operation on a branch of agents."""
         loaded = self.loaded
-        if scope is None:
+        if scope is None or not scope.widens:
             return loaded.hooks, loaded.judges
         return scope.add_to(loaded.hooks, loaded.judges, branch)
-
-    @property
-    def tells_allows(self) -> bool:
-        """Whether a plain allow leaves a record of its own."""
-        return self.audit is not None or self.verdicts.record_allows
 
     def warn_once(self, key: str, message: str, *args: Any) -> None:
         """Log a warning the first time its key is seen."""
@@ -324,6 +277,7 @@ class Runtime:
             (semconv.AGENT_BRANCH, op.branch),
             (semconv.TASK_ID, op.turn.task_id if op.turn is not None else ""),
             (semconv.GEN_AI_CONVERSATION_ID, op.session.id),
+            (semconv.LABELS, op.judged_under()),
         )
         about.update((name, value) for name, value in optional if value)
         return about
@@ -340,6 +294,11 @@ class Runtime:
             record["trace_id"] = trace_id_of(op.span)
             record["span_id"] = span_id_of(op.span)
         return record
+
+    @fails_open
+    def write_verdict(self, op: Op, verdict: Verdict) -> Ticket | None:
+        """Give a verdict to the audit file; None where no record could be made of it."""
+        return self.audit.write(self.audit_record(op, verdict)) if self.audit is not None else None
 
     @fails_open
     def tell_verdict(self, op: Op, verdict: Verdict) -> None:
@@ -359,6 +318,12 @@ class Runtime:
         if self.audit is not None:
             self.audit.write(self.audit_record(op, verdict))
 
+    def spooled_records(self) -> list[tuple[float, dict[str, str]]]:
+        """Return how many audit records are not where they belong yet, as a gauge has it."""
+        waiting = self.audit.spooled if self.audit is not None else 0
+        waiting += sum(recorder.spooled for recorder in recorders_of(self.loaded.hooks))
+        return [(waiting, {})] if waiting else []
+
     # -- events of points ---------------------------------------------------------------------
 
     def tell(
@@ -369,6 +334,10 @@ class Runtime:
         yield from results.inspect_point(hooks.at("event"), context, event, self.watch)
 
     # -- sessions -----------------------------------------------------------------------------
+
+    def _keep_labels(self, session: Session) -> None:
+        if self.labels is not None:
+            session.context.keep_labels(self.labels.of(session.id))
 
     def begin_session(self, session: Session, scope: Scope | None) -> Generator[Run, Any, bool]:
         """Run session_start, unless it has run.
@@ -439,7 +408,7 @@ class Runtime:
     def wait_for(self, number: int) -> None:
         """Count calls that wait for a person: 1 for one more, -1 for one less."""
         with self._lock:
-            self.pending += number
+            self.pending = (self.pending or 0) + number
 
     # -- end ----------------------------------------------------------------------------------
 
@@ -457,7 +426,7 @@ class Runtime:
         """Start anew in a child process: its parent's threads and people are not its own."""
         self._lock = threading.Lock()
         self.sessions.after_fork()
-        self.pending = 0
+        self.pending = None
 
 
 def _pause_key(op: Op) -> tuple[str, ...] | None:

@@ -35,13 +35,13 @@ lazy module attribute would start an import under our lock.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import wrapt
 
@@ -70,8 +70,7 @@ def pass_through(
     return wrapped(*args, **kwargs)
 
 
-@dataclass(frozen=True)
-class Seat:
+class Seat(NamedTuple):
     """One function of a framework that an adapter wraps.
 
     Args:
@@ -131,13 +130,16 @@ class Switch:
 class SeatWrapper(wrapt.FunctionWrapper[..., Any]):
     """The wrapper on one seat. Its type is how a second installation recognises it."""
 
+    # wrapt asks subclasses for it at each call of a method; without it, it raises and drops an
+    # AttributeError there, which costs more than the wrapper.
+    __bound_function_wrapper__ = wrapt.BoundFunctionWrapper
+
     def __init__(self, wrapped: Any, call: Wrapper, switch: Switch) -> None:
         super().__init__(wrapped, call)  # pyright: ignore[reportUnknownMemberType]
         self._self_switch = switch
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a seat was found: the module or class to write to, and the name there."""
 
     owner: Any
@@ -300,21 +302,38 @@ def _wrap_copies(attribute: str, wrapper: Any) -> None:
     """Put a wrapper where modules hold the function itself; `restore_copies` undoes it."""
     original = wrapper.__wrapped__
     for module in list(sys.modules.values()):
-        names = _names(module)
-        if names.get(attribute) is original:
+        try:
+            names = module.__dict__
+        except AttributeError:  # anything may be put there, also None
+            continue
+        if attribute in names and names[attribute] is original:
             names[attribute] = wrapper
 
 
-def restore_copies(handles: Iterable[Handle]) -> None:
-    """Put functions back where modules that were imported after us copied our wrappers of them."""
+def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
+    """Put functions back where modules that were imported after us copied our wrappers of them.
+
+    Args:
+        handles: Handles whose own names are put back.
+        everywhere: Whether also in modules that are no longer in ``sys.modules``; takes as long as
+            a garbage collection.
+    """
     pairs = [pair for handle in handles if (pair := handle.copied) is not None]
     originals = {id(wrapper): (wrapper, original) for wrapper, original in pairs}
-    for module in list(sys.modules.values()) if originals else ():
-        names = _names(module)
+    modules = [_names(module) for module in list(sys.modules.values())] if originals else []
+    if everywhere:
+        holders = gc.get_referrers(*[wrapper for wrapper, _ in pairs])
+        modules += [found for found in holders if _is_namespace(found)]
+    for names in modules:
         for name, value in list(names.items()):
             wrapper, original = originals.get(id(value), (None, None))
             if wrapper is not None and value is wrapper:
                 names[name] = original
+
+
+def _is_namespace(found: Any) -> bool:
+    """Say whether something is the namespace of a module, which may itself be gone."""
+    return type(found) is dict and "__builtins__" in found and "__spec__" in found
 
 
 def _unwrap(owner: Any, attribute: str, wrapper: Any) -> None:

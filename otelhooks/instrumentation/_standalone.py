@@ -23,10 +23,12 @@ from otelhooks.hooks.registry import EMPTY
 from otelhooks.hooks.verdict import ALLOW, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._execution import Execution
 from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._model import PROVIDER_OTHER
 from otelhooks.instrumentation._runtime import Loaded, Runtime
-from otelhooks.instrumentation._tool import Execution, ToolSeat, settle
+from otelhooks.instrumentation._tool import ToolSeat
+from otelhooks.instrumentation._traced import settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, fail, now_ns, put_notes
@@ -86,7 +88,8 @@ class RunnerObserver:
             execution = None
             if call is not None:
                 call.op = op
-                execution = Execution(rt, _RunnerSeat(), op, call, EMPTY, verdict)
+                current = otel_context.get_current()
+                execution = Execution(rt, _RunnerSeat(), op, call, EMPTY, verdict, current)
                 execution.open()
             else:
                 self._open(rt, op, verdict, data)

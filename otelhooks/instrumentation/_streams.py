@@ -27,6 +27,7 @@ def stream(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     holds_back: Callable[[], bool] = lambda: False,
+    on_first: Callable[[], None] = lambda: None,
 ) -> Generator[Any, Any, None]:
     """Run an operation whose body is a generator; yield its items.
 
@@ -38,6 +39,7 @@ def stream(
             items that tell it.
         holds_back: Asked once the operation has been decided: whether all items must wait for the
             verdict on the whole.
+        on_first: Called when the first item has come.
     """
     split = Split(operation).begin()
     if not split.proceeds:
@@ -45,7 +47,7 @@ def stream(
         return
     held = holds_back()
     while split.proceeds:  # more than once where a stop hook sends a run on
-        yield from _pass(split, inner, final, chunks, held)
+        yield from _pass(split, inner, final, chunks, held, on_first)
 
 
 def _pass(
@@ -54,6 +56,7 @@ def _pass(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     held: bool,
+    on_first: Callable[[], None],
 ) -> Generator[Any, Any, None]:
     seen: list[Any] = []
     generator: Any = None
@@ -72,6 +75,8 @@ def _pass(
                 break
             finally:
                 detach(token)
+            if not seen:
+                on_first()
             seen.append(item)
             if not held:
                 yield item
@@ -100,6 +105,7 @@ async def astream(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     holds_back: Callable[[], bool] = lambda: False,
+    on_first: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Any, None]:
     """Do what `stream` does, for an asynchronous generator."""
     split = await Split(operation).abegin()
@@ -109,7 +115,7 @@ async def astream(
         return
     held = holds_back()
     while split.proceeds:
-        items = _apass(split, inner, final, chunks, held)
+        items = _apass(split, inner, final, chunks, held, on_first)
         try:
             async for item in items:
                 yield item
@@ -123,6 +129,7 @@ async def _apass(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     held: bool,
+    on_first: Callable[[], None],
 ) -> AsyncGenerator[Any, None]:
     seen: list[Any] = []
     generator: Any = None
@@ -142,6 +149,8 @@ async def _apass(
                 break
             finally:
                 detach(token)
+            if not seen:
+                on_first()
             seen.append(item)
             if not held:
                 yield item

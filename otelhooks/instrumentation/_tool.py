@@ -8,6 +8,7 @@ post hooks run before the result goes on.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from time import perf_counter, time_ns
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -17,25 +18,28 @@ from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run
-from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.recorders import recorders_of
+from otelhooks.hooks.registry import PointHooks
+from otelhooks.hooks.stages import StageParams
 from otelhooks.hooks.verdict import Judge, Ruling, refusal
 from otelhooks.instrumentation._drive import Body, Closed, Operation
-from otelhooks.instrumentation._execution import UNRECORDED, Execution, decide, settle
+from otelhooks.instrumentation._execution import Execution, decide
 from otelhooks.instrumentation._frames import (
     Op,
     Session,
     Turn,
-    current_frame,
-    current_scope,
+    around,
 )
 from otelhooks.instrumentation._permit import Handoff, Permit
 from otelhooks.instrumentation._runtime import Runtime
+from otelhooks.instrumentation._stages import in_stages
+from otelhooks.instrumentation._traced import UNRECORDED, settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import error_type, fail, now_ns, put_on
+from otelhooks.telemetry.spans import error_type, fail, put_on
 from otelhooks.telemetry.verdicts import error_type_of
 
-__all__ = ["UNRECORDED", "Execution", "ToolSeat", "decide", "settle", "tool"]
+__all__ = ["ToolSeat", "tool"]
 
 
 class ToolSeat:
@@ -45,11 +49,14 @@ class ToolSeat:
         framework: Adapter's name.
         group: Name that a `Handoff` knows the seat by; empty if none leads here.
         judges_again: Whether rules are asked again although a permit led here.
+        recovers: Whether what a hook recovers takes the place of a failure; else it is only the
+            failure's text, and the call has failed.
     """
 
     framework = ""
     group = ""
     judges_again = False
+    recovers = True
 
     def denied(self, call: Call, reason: str) -> Any:
         """Return what the framework takes for a tool's error, with the reason.
@@ -67,8 +74,16 @@ class ToolSeat:
         """Return what the tool returned with another result in it."""
         return value
 
+    def withheld(self, call: Call, raw: Any, reason: str) -> Any:
+        """Return what the tool returned with a reason in the place of its result."""
+        return self.with_result(call, raw, reason)
+
     def error(self, call: Call, raw: Any) -> Exception | str | None:
         """Return the failure that the framework reports as a result, or its text; else None."""
+        return None
+
+    def stages(self, call: Call) -> StageParams | None:
+        """Return what hooks are shown of the steps that the tool takes; None where nobody knows."""
         return None
 
     def is_paused(self, call: Call, raw: Any) -> bool:
@@ -125,19 +140,21 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
         conversation: Id of the conversation, for a call outside any turn.
     """
     context = otel_context.get_current()
-    outer = current_frame(context)
+    outer, scope = around(context)
+    turn = None
+    located = ""
     if outer is None:
         rt.refresh()  # no turn has looked whether the providers still hold
-    scope = current_scope(context)
-    turn = outer.turn if outer is not None else None
-    located = outer.branch if outer is not None else ""
+    else:
+        turn, located = outer.turn, outer.branch
     agent, branch = call.agent, call.branch = _agent(call, turn, located)
     hooks, judges = rt.in_force(scope, branch)
-    call.holds_back = bool(hooks.at("post_tool_call").transformers)
-    if type(outer) is Op and seat.group and (permit := outer.permits.take(seat.group, call)):
+    call.holds_back = hooks.transforms_results
+    if type(outer) is Op and outer.permits and (permit := outer.permits.take(seat.group, call)):
         refusal = None
         if _is_news(outer, permit, call) or seat.judges_again:
-            refusal = yield from _judge_again(rt, seat, outer, call, judges)
+            gates = hooks.at("pre_tool_call").gates_only()
+            refusal = yield from _judge_again(rt, seat, outer, call, gates, judges)
         if refusal is None:
             return (yield from _pass(rt, seat, outer, call))
         return refusal.value
@@ -145,12 +162,27 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
     call.op = op
     op.subagent = seat.starts_agent(call)
+    if hooks.all and (params := seat.stages(call)) is not None:
+        hooks = in_stages(rt, op, hooks, params)
+    if hooks.has_events:
+        op.recorders = tuple(r for r in recorders_of(hooks) if r.wants(call))
+        for recorder in op.recorders:
+            recorder.follow(op.context)
     if call.id is not None:
         op.resumed = rt.resume(op)
-    verdict = yield from decide(rt, op, call, hooks, judges)
+    verdict = None
+    is_simple = not hooks.all and not rt.tells_allows and rt.candidate is None
+    if is_simple and op.resumed is None:
+        started = perf_counter()
+        verdict = points.settled(call, judges)
+        if verdict is not None:
+            seconds = perf_counter() - started
+            rt.count_evaluations(verdict.evaluations or 1, seconds, "pre_tool_call")
+    if verdict is None:
+        verdict = yield from decide(rt, op, call, hooks, judges)
     if turn is not None:
         turn.judged(call.id)
-    return (yield from Execution(rt, seat, op, call, hooks, verdict).steps())
+    return (yield from Execution(rt, seat, op, call, hooks, verdict, context).steps())
 
 
 class _Refusal:
@@ -171,13 +203,15 @@ def _session(rt: Runtime, turn: Turn | None, scope: Any, conversation: str) -> S
 def _agent(call: Call, turn: Turn | None, located: str) -> tuple[str, str]:
     """Return agent and branch; what the framework says of the call goes before the turn's."""
     here = current_branch(located)
+    if not here:
+        return call.agent, call.branch or call.agent
     agent = call.agent or here.rpartition("/")[2]
     if call.branch:
         return agent, call.branch
     if turn is not None and agent != turn.agent and here == turn.branch:
         head, _, _ = here.rpartition("/")  # a hand-off: another agent of the same turn
         return agent, f"{head}/{agent}" if head else agent
-    return agent, here or agent
+    return agent, here
 
 
 def _is_news(op: Op, permit: Permit, call: Call) -> bool:
@@ -207,17 +241,16 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     handoff = seat.handoff(call)
     if handoff is not None:
         op.permits.leave(handoff, call.args)
-    started_ns = now_ns()
+    started_ns = time_ns()
     # A copy: what the outer seat approved must not change under way to the body.
     call.args = copy_json(call.args)
-    raw = yield Body(otel_context.get_current(), call.args)
     failure, op.failure = None, None
+    raw = yield Body(otel_context.get_current(), call.args)
     if type(raw) is Raised:
         failure = seat.error_type(raw.error)
-    elif type(raw) is not Closed:
-        op.failure = seat.error(call, raw)
-        failure = None if op.failure is None else semconv.ERROR_TOOL_ERROR
-    fails_open(seat.finished)(rt, call, (now_ns() - started_ns) / 1e9, failure, op.span)
+    elif type(raw) is not Closed and (found := seat.error(call, raw)) is not None:
+        failure, op.failure = semconv.ERROR_TOOL_ERROR, found
+    fails_open(seat.finished)(rt, call, (time_ns() - started_ns) / 1e9, failure, op.span)
     again = seat.follow_up(call, raw)
     if again is not None:
         op.permits.leave(again, call.args)
@@ -225,18 +258,21 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
 
 
 def _judge_again(
-    rt: Runtime, seat: ToolSeat, op: Op, call: Call, judges: tuple[Judge, ...]
+    rt: Runtime, seat: ToolSeat, op: Op, call: Call, gates: PointHooks, judges: tuple[Judge, ...]
 ) -> Generator[Run, Any, _Refusal | None]:
     """Ask the rules again, now that more of the server is known; on the same span.
 
     What people approved before is approved.
     """
     call.op = op
+    if call.server:
+        put_on(op.span, {semconv.TOOL_SERVER: call.server})
     approval = op.verdict.approval if op.verdict is not None else None
     if approval is not None and approval.approved:
         judges = tuple(_Approved(judge) for judge in judges)
+    call.is_counted = True
     verdict = yield from points.pre_tool_call(
-        _NO_HOOKS, None, call, rt.watch, judges, rt.loaded.monitor
+        gates, op.context, call, rt.watch, judges, rt.loaded.monitor
     )
     if verdict.is_plain():
         return None
@@ -253,15 +289,16 @@ def _judge_again(
 class _Approved:
     """Rules, as they judge a call that people have approved."""
 
-    __slots__ = ("_judge",)
+    __slots__ = ("_judge", "needs_context")
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
+        self.needs_context: bool = judge.needs_context
 
     def evaluate(
         self, call: Call, context: Any = None, *, asked: bool = True
     ) -> Generator[Run, Any, Ruling]:
         return self._judge.evaluate(call, context, asked=True)
 
-
-_NO_HOOKS = HookSet().at("pre_tool_call")
+    def settled(self, call: Call) -> Ruling | None:
+        return None

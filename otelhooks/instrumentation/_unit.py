@@ -1,16 +1,15 @@
 """One package of a framework: planned, judged, patched, refused or put back as a whole.
 
-The rule it follows is in the text of `_patch`.
+The rule it follows is in the text of `_patch`. A package may be there in several copies, since a
+module can be imported again and reloaded; they are one unit, with one switch. What was found in any
+of them is kept until the unit is stopped, because whoever holds an older copy goes on calling it.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-import threading
 from typing import TYPE_CHECKING
-
-import wrapt
 
 from otelhooks.errors import SeatError
 from otelhooks.instrumentation import _versions
@@ -22,6 +21,7 @@ from otelhooks.instrumentation._adapter import (
     SeatCoverage,
     Table,
 )
+from otelhooks.instrumentation._imports import imports
 from otelhooks.instrumentation._seat import (
     GUARD,
     PASS,
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("otelhooks.instrumentation")
 
-lock = threading.RLock()
-live_generations: set[int] = set()
-
 
 class Unit:
-    """One package of an installed adapter. After `plan`, methods are called under `lock`."""
+    """One package of an installed adapter. After `plan`, methods are called under the lock."""
 
     def __init__(self, adapter: Adapter, package: Package, why: str, *, strict: bool, off: bool):
         self.adapter = adapter
@@ -58,11 +55,10 @@ class Unit:
         self.distribution, self.version = package.distributions[0], ""
         self.seats: Table = ()
         self._switch = Switch(self._error)
-        self._handles: dict[Seat, Handle] = {}
+        self._found: dict[tuple[Seat, Place], Handle | None] = {}  # None = not wrapped now
+        self._replaced: list[Handle] = []  # of functions that a reload has put others in place of
         self._judged: set[str] = set()
-        self._armed: set[str] = set()
-        self.generation = 0
-        self._is_arming = False
+        self._has_copies = False
         self._logged = ""  # the effect that was logged last
 
     def plan(self) -> None:
@@ -106,85 +102,127 @@ class Unit:
         A module that is still being imported now is imported by this very thread, which cannot
         wait for itself: it is judged as it is.
         """
-        self._arm()
-        self.advance(frozenset(self.modules))
+        imports.watch(self.modules, self._ran)
+        loaded = {name: sys.modules.get(name) for name in self.modules}
+        self._judge({name: module for name, module in loaded.items() if module is not None})
 
-    def _arm(self) -> None:
-        self._is_arming = True  # hooks of modules that are imported already fire at once
-        for name in self.modules:
-            if name not in self._armed:
-                self._armed.add(name)
-                wrapt.register_post_import_hook(self._on_import, name)
-        self._is_arming = False
+    def stop(self) -> None:
+        """Put every copy back, for good."""
+        imports.unwatch(self._ran)
+        self._clear()
 
-    def _on_import(self, module: ModuleType) -> None:
-        """Go on with a module that was just imported; never raises into the user's import."""
+    def _ran(self, name: str, module: ModuleType, *, ended: bool) -> None:
+        """Go on with a module that just ran; never raises into the user's import.
+
+        Args:
+            name: Name it was found by.
+            module: The module, which need not be in ``sys.modules``.
+            ended: Whether all of it ran. If not, what it has come to is wrapped, for others may
+                have taken it, and the module counts as not imported yet.
+        """
         try:
-            with lock:
-                if self.generation not in live_generations or self._is_arming:
-                    return
-                if not self._judged:
-                    self.plan()
-                    self._arm()
-                self.advance(frozenset((module.__name__,)))
+            self._has_copies |= name in self._judged
+            if self._has_copies or not self._judged:
+                self._plan_again()
+            if ended:
+                self._judge({**self._loaded(), name: module})
+            elif self.version or self._why:
+                self._find(name, module)
+                self._settle()
         except Exception as error:
             _logger.exception("import hook failed: %s", self.distribution)
-            self._fail_closed(f"import hook failed: {error!r}")
+            self._fail_closed(name, module, f"import hook failed: {error!r}")
 
-    def _fail_closed(self, problem: str) -> None:
+    def _plan_again(self) -> None:
+        """Take the version that is installed by now; a problem of an earlier copy stays."""
+        names = self.package.distributions
+        now = _versions.installed(names, self.package.module)
+        if not self._judged or now != (self.distribution, self.version):
+            problem = self.problem if self._judged else ""
+            self.plan()
+            self.problem = problem or self.problem
+            imports.watch(self.modules, self._ran)
+
+    def _fail_closed(self, name: str, module: ModuleType, problem: str) -> None:
         try:
-            with lock:
-                self.problem = self.problem or problem
-                self._apply_problem()
+            self.problem = self.problem or problem
+            self._judged.add(name)
+            self._find(name, module)
+            self._apply_problem()
         except Exception:
             _logger.exception("refusal failed: %s", self.distribution)
 
-    def advance(self, fresh: frozenset[str]) -> None:
-        """Judge every module that is imported and was not judged yet.
+    def _loaded(self) -> dict[str, ModuleType]:
+        """Return the modules that are imported and were not judged yet."""
+        return {
+            name: sys.modules[name]
+            for name in self.modules
+            if name not in self._judged and _is_loaded(name)
+        }
 
-        Args:
-            fresh: Modules that count as imported although the import system is not done with
-                them, such as the one whose hook is running.
-        """
-        names = [name for name in self.modules if name not in self._judged]
-        loaded = {name: sys.modules[name] for name in names if _is_loaded(name, fresh)}
+    def _judge(self, modules: Mapping[str, ModuleType]) -> None:
+        """Judge modules that ran, for the first time or again."""
         if not self.version and not self._why:
-            if not any(find(s, loaded[s.module]) for s in self.seats if s.module in loaded):
+            if not any(
+                find(seat, modules[seat.module]) for seat in self.seats if seat.module in modules
+            ):
                 return  # a module of the user's own that only shares the name
             self.problem = self.problem or "its version cannot be read"
-        self._judged.update(loaded)
+        self._judged.update(modules)
+        for name, module in modules.items():
+            found = self._find(name, module)
+            self.problem = self.problem or self._wrong(found)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Guard what was found, or apply what is wrong with it."""
         if not self.problem:
-            self.problem = self._patch(loaded)
+            self._switch.mode = GUARD
+            self.problem = self._wrap()
         if self.problem:
             self._apply_problem()
 
-    def _patch(self, modules: Mapping[str, ModuleType]) -> str:
-        """Patch all seats of these modules or none; returns what is wrong."""
-        places: dict[Seat, Place] = {}
-        for seat in self.seats:
-            if seat.module not in modules or seat in self._handles:
+    def _find(self, name: str, module: ModuleType) -> list[tuple[Seat, Place | None]]:
+        """Find the seats of a module that has just run, and note where they are now."""
+        found = [(seat, find(seat, module)) for seat in self.seats if seat.module == name]
+        for seat, place in found:
+            if place is None:
                 continue
-            place = find(seat, modules[seat.module])
-            if place is not None:
-                if is_taken(place, self._switch):
-                    return f"seat `{seat.name}` is already patched by another otelhooks"
-                places[seat] = place
-            elif seat.required:
+            handle = self._found.pop((seat, place), None)  # put back as the newest
+            if handle is not None and not handle.in_place:
+                self._replaced.append(handle)
+                handle = None
+            self._found[seat, place] = handle
+        return found
+
+    def _wrong(self, found: Iterable[tuple[Seat, Place | None]]) -> str:
+        """Say why the seats of a module cannot be guarded; empty if they can."""
+        for seat, place in found:
+            if place is None and seat.required:
                 return f"seat `{seat.name}` is missing"
-        self._switch.mode = GUARD
-        for seat, place in places.items():
-            try:
-                self._handles[seat] = Handle(seat, place, self._switch)
-            except Exception as error:
-                return f"seat `{seat.name}` cannot be patched: {error!r}"
+            if place is not None and is_taken(place, self._switch):
+                return f"seat `{seat.name}` is already patched by another otelhooks"
         return ""
+
+    def _wrap(self) -> str:
+        """Wrap what was found and is not wrapped; returns what is wrong."""
+        problem = ""
+        for (seat, place), handle in self._found.items():
+            if handle is None:
+                try:
+                    self._found[seat, place] = Handle(seat, place, self._switch)
+                except Exception as error:
+                    problem = problem or f"seat `{seat.name}` cannot be patched: {error!r}"
+        return problem
 
     def _apply_problem(self) -> None:
         if self.strict:
             self._switch.mode = REFUSE
-            self._wrap_found()
+            failure = self._wrap()
+            if failure:
+                _logger.error("it cannot be made to refuse everywhere: %s", failure)
         else:
-            self.clear()
+            self._clear()
         effect = "it refuses to run" if self._handles else "it runs unguarded"
         if self.is_in_use and not self._may_refuse_later and effect != self._logged:
             self._logged = effect
@@ -202,36 +240,28 @@ class Unit:
             and any(name not in self._judged and _versions.exists(name) for name in self.modules)
         )
 
-    def _wrap_found(self) -> None:
-        for seat in self.seats:
-            module = sys.modules.get(seat.module)
-            if seat in self._handles or seat.module not in self._judged or module is None:
-                continue
-            place = find(seat, module)
-            if place is None:
-                continue
-            try:
-                self._handles[seat] = Handle(seat, place, self._switch)
-            except Exception:
-                _logger.exception("seat cannot be made to refuse: %s", seat.name)
-
     def set_strict(self, strict: bool) -> None:
         """Switch between refusing and leaving alone, if the package has a problem."""
         self.strict = strict
         if self.problem and not self.off:
             self._apply_problem()
 
-    def clear(self) -> None:
+    @property
+    def _handles(self) -> list[Handle]:
+        return [handle for handle in self._found.values() if handle is not None]
+
+    def _clear(self) -> None:
         """Turn every wrapper to passing through, then put the names back, last one first."""
         self._switch.mode = PASS
-        handles = tuple(self._handles.values())
-        while self._handles:
-            seat, handle = self._handles.popitem()
+        handles = [*self._replaced, *self._handles]
+        self._replaced = []
+        self._found = dict.fromkeys(self._found)
+        for handle in reversed(handles):
             try:
                 handle.undo()
             except Exception:
-                _logger.exception("seat not put back, passing through: %s", seat.name)
-        restore_copies(handles)
+                _logger.exception("seat not put back, passing through: %s", handle.seat.name)
+        restore_copies(handles, everywhere=self._has_copies)
 
     def _error(self) -> SeatError:
         supported = "none" if self._why else self.package.supported
@@ -268,7 +298,8 @@ class Unit:
         return "partial" if waiting else "patched"
 
     def _seat_state(self, seat: Seat) -> str:
-        handle = self._handles.get(seat)
+        handles = [handle for (one, _), handle in self._found.items() if one.name == seat.name]
+        handle = handles[-1] if handles else None  # that of the newest copy
         if handle is None:
             if seat.module not in self._judged:
                 return "unpatched" if self.off else "not imported"
@@ -285,9 +316,9 @@ def _applies(seat: Seat, version: str) -> bool:
     )
 
 
-def _is_loaded(name: str, fresh: frozenset[str]) -> bool:
+def _is_loaded(name: str) -> bool:
     module = sys.modules.get(name)
-    return module is not None and (name in fresh or not is_importing(module))
+    return module is not None and not is_importing(module)
 
 
 def is_importing(module: ModuleType | None) -> bool:

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_VERSION = re.compile(
+# Compiled by those that need it: most versions are a release alone.
+_VERSION = (
     r"\s*v?(?P<release>\d+(?:\.\d+)*)"
     r"(?:[-_.]?(?P<pre>a|alpha|b|beta|c|rc|pre|preview)[-_.]?(?P<pre_n>\d*))?"
     r"(?P<post>[-_.]?(?:post|rev|r)[-_.]?\d*|-\d+)?"
     r"(?P<dev>[-_.]?dev[-_.]?\d*)?"
-    r"(?:\+[a-z0-9.\-_]*)?\s*$",
-    re.IGNORECASE,
+    r"(?:\+[a-z0-9.\-_]*)?\s*$"
 )
 _PRE_ORDER = {"a": 1, "alpha": 1, "b": 2, "beta": 2}
 _DEV, _RC, _FINAL, _POST = 0, 3, 4, 5
 _CLAUSE = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*(\S+)\s*$")
+_WATCHING = frozenset(("otelhooks", "wrapt"))  # whose finders find nothing of their own
 _COMPARE = {">=": ge, "<=": le, "==": eq, "!=": ne, "<": lt, ">": gt}
 
 Key = tuple[tuple[int, ...], int, int]
@@ -42,18 +43,26 @@ def parse(version: str) -> Key | None:
     Returns:
         The tuple, or None for a text that is no version.
     """
-    match = _VERSION.match(version)
+    parts = version.split(".")
+    if all(map(str.isdecimal, parts)):
+        return _release(parts), _FINAL, 0
+    match = re.match(_VERSION, version, re.IGNORECASE)
     if match is None:
         return None
-    release = [int(part) for part in match["release"].split(".")]
-    while len(release) > 1 and release[-1] == 0:
-        release.pop()
+    release = _release(match["release"].split("."))
     if match["pre"]:
         stage = _PRE_ORDER.get(match["pre"].lower(), _RC)
-        return tuple(release), stage, int(match["pre_n"] or 0)
+        return release, stage, int(match["pre_n"] or 0)
     if match["post"]:
-        return tuple(release), _POST, int(re.sub(r"\D", "", match["post"]) or 0)
-    return tuple(release), _DEV if match["dev"] else _FINAL, 0
+        return release, _POST, int(re.sub(r"\D", "", match["post"]) or 0)
+    return release, _DEV if match["dev"] else _FINAL, 0
+
+
+def _release(parts: list[str]) -> tuple[int, ...]:
+    release = [int(part) for part in parts]
+    while len(release) > 1 and release[-1] == 0:
+        release.pop()
+    return tuple(release)
 
 
 def supports(version: str, supported: str) -> bool:
@@ -113,7 +122,17 @@ def installed(distributions: tuple[str, ...], module: str) -> tuple[str, str]:
         init = f"{module.replace('.', '/')}/__init__.py"
         owners = [i for i, one in enumerate(found) if _has_file(one, init)]
         index = owners[0] if owners else 0
-    return names[index], found[index].version
+    return names[index], _version(found[index])
+
+
+def _version(distribution: importlib.metadata.Distribution) -> str:
+    """Read the version alone: the standard library parses the whole description of a project."""
+    head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
+    for line in head.splitlines():
+        name, _, value = line.partition(":")
+        if name.lower() == "version":
+            return value.strip()
+    return distribution.version
 
 
 def _has_file(distribution: importlib.metadata.Distribution, path: str) -> bool:
@@ -124,7 +143,7 @@ def exists(module: str) -> bool:
     """Tell whether a module can be imported, without importing it or any of its parents.
 
     `importlib.util.find_spec` imports the parents, and wrapt's finder calls it; the finders of
-    the import system are asked one by one instead.
+    the import system are asked one by one instead, but for those that only watch.
     """
     if module in sys.modules:
         return _loaded(module) is not None
@@ -151,7 +170,7 @@ def _look_up(name: str, part: str, path: Sequence[str] | None) -> tuple[bool, Se
     """Find one module below `path`: whether it is there, and where its own submodules are."""
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)
-        if find_spec is None or type(finder).__module__.partition(".")[0] == "wrapt":
+        if find_spec is None or type(finder).__module__.partition(".")[0] in _WATCHING:
             continue
         try:
             spec: ModuleSpec | None = find_spec(name, path)

@@ -15,6 +15,7 @@ from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch, ask_handlers
 from otelhooks.instrumentation._frames import Op
+from otelhooks.instrumentation._recording import record_withdrawn
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, span_id_of
@@ -98,6 +99,7 @@ class RuntimeWatch(Watch):
             _end_wait(wait, verdict.approval)
             if isinstance(op, Op):
                 runtime.record_withdrawn(op, verdict)
+                record_withdrawn(runtime, op, verdict)
             raise
         finally:
             runtime.wait_for(-1)

@@ -207,6 +207,7 @@ def stream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         lambda approved: models.call(wrapped, approved, *_streamed(approved, args, kwargs)),
         final=list,
         chunks=models.StreamSeat.chunks,
+        on_first=request.note_first_chunk,
     )
 
 
@@ -223,6 +224,7 @@ def astream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         lambda approved: models.call(wrapped, approved, *_streamed(approved, args, kwargs)),
         final=list,
         chunks=models.StreamSeat.chunks,
+        on_first=request.note_first_chunk,
     )
 
 
@@ -384,4 +386,14 @@ ADAPTER = Adapter(
     ),
     not_covered=NOT_COVERED,
     canonical_tools=CANONICAL_TOOLS,
+    in_part=(
+        (
+            "agent.stop, delegation.post_verify",
+            "a run is not sent on; a result that is not accepted is withheld",
+        ),
+        (
+            "hide",
+            "in Google's form, which holds many tools in one definition, a tool is only denied",
+        ),
+    ),
 )

@@ -31,6 +31,7 @@ from otelhooks.instrumentation import (
     _mcp_connections,
     _mcp_questions,
     _mcp_server,
+    _mcp_sessions,
 )
 from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
 
@@ -66,6 +67,24 @@ def _transports() -> tuple[Seat, ...]:
     ) + tuple(
         Seat(module, target, wrapper, required=False, since=since, until=until)
         for module, target, wrapper, since, until in methods
+    )
+
+
+def _sessions() -> tuple[Seat, ...]:
+    """Return the seats that see how long sessions last."""
+    entered, left, served = _mcp_sessions.entered, _mcp_sessions.left, _mcp_sessions.served
+    seats = (
+        ("mcp.shared.session", "BaseSession.__aenter__", entered, None, "2"),
+        ("mcp.shared.session", "BaseSession.__aexit__", left, None, "2"),
+        ("mcp.client.session", "ClientSession.__aenter__", entered, "2", None),
+        ("mcp.client.session", "ClientSession.__aexit__", left, "2", None),
+    )
+    return tuple(
+        Seat(module, target, wrapper, required=False, since=since, until=until)
+        for module, target, wrapper, since, until in seats
+    ) + tuple(
+        Seat("mcp.server.runner", loop, served, required=False, since="2", copies=True)
+        for loop in ("serve_loop", "serve_dual_era_loop")
     )
 
 
@@ -107,6 +126,7 @@ SEATS = (
     ),
     Seat("mcp.client.session", "ClientSession.__init__", _mcp_questions.made_client, until="2"),
     *_transports(),
+    *_sessions(),
 )
 
 ADAPTER = Adapter(
@@ -120,5 +140,12 @@ ADAPTER = Adapter(
             "messages written to a transport's streams",
             "only requests of a client session are read",
         ),
+    ),
+    in_part=(
+        (
+            "turn.*, completion.*, delegation.*, agent.stop",
+            "MCP has no agents: they fire where the program opens turns and agents itself",
+        ),
+        ("hide", "a tool is only denied: lists of tools are not changed"),
     ),
 )

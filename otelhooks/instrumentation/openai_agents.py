@@ -113,4 +113,11 @@ ADAPTER = Adapter(
         "local_shell": "run_command",
         "apply_patch": "edit_file",
     },
+    in_part=(
+        (
+            "agent.stop, delegation.post_verify",
+            "a streamed run is not sent on: whoever reads it has its end already",
+        ),
+        ("turn.end", "a streamed answer is read before it can be withheld"),
+    ),
 )

@@ -28,13 +28,41 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link
 
 SPAN_COLUMNS = (
-    "trace_id, span_id, parent_id, name, kind, started_at, ended_at, status, status_message,"
-    " verdict, attributes, events, links, trace_state, flags, dropped_attributes, dropped_events,"
-    " dropped_links, origin"
+    "trace_id",
+    "span_id",
+    "parent_id",
+    "name",
+    "kind",
+    "started_at",
+    "ended_at",
+    "status",
+    "status_message",
+    "verdict",
+    "attributes",
+    "events",
+    "links",
+    "trace_state",
+    "flags",
+    "dropped_attributes",
+    "dropped_events",
+    "dropped_links",
+    "origin",
 )
 LOG_COLUMNS = (
-    "trace_id, span_id, event_name, at, emitted_at, observed_at, severity, severity_text, verdict,"
-    " body, attributes, flags, dropped_attributes, origin"
+    "trace_id",
+    "span_id",
+    "event_name",
+    "at",
+    "emitted_at",
+    "observed_at",
+    "severity",
+    "severity_text",
+    "verdict",
+    "body",
+    "attributes",
+    "flags",
+    "dropped_attributes",
+    "origin",
 )
 
 # OTLP's span flags: the low byte is the trace flags, these two tell where the parent is.

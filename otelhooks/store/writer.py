@@ -6,7 +6,7 @@ cannot take a batch is logged once per cause with what to do, and counted in `dr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
@@ -17,7 +17,7 @@ from otelhooks.store import codec, connection, retention, schema
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from opentelemetry.sdk.resources import Resource
@@ -32,21 +32,14 @@ R = TypeVar("R", ReadableSpan, ReadableLogRecord)
 Row = tuple[Any, ...]
 
 
-class SqliteSpanExporter(SpanExporter):
-    """Write ended spans to the local store.
+class _SqliteExporter(Generic[R]):
+    """What both exporters are but for the table they fill, and what `export` returns."""
 
-    Example:
-        >>> import tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "store.db"
-        >>> exporter = SqliteSpanExporter(path)
-        >>> exporter.export([]).name
-        'SUCCESS'
-
-    Args:
-        path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
-        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
-        busy_s: How long, in seconds, a batch waits while other processes write.
-    """
+    _table: ClassVar[str]
+    _columns: ClassVar[tuple[str, ...]]
+    _started_column: ClassVar[str]
+    _ended_column: ClassVar[str]
+    _encode: ClassVar[staticmethod[[Any, int], Row]]
 
     def __init__(
         self,
@@ -55,108 +48,12 @@ class SqliteSpanExporter(SpanExporter):
         max_bytes: int = DEFAULT_MAX_BYTES,
         busy_s: float = DEFAULT_BUSY_S,
     ) -> None:
-        self._sink = _Sink[ReadableSpan](
-            "spans", codec.SPAN_COLUMNS, codec.span_row, path, max_bytes, busy_s
-        )
-
-    @property
-    def dropped(self) -> int:
-        """Spans that could not be stored since the start of this exporter."""
-        return self._sink.dropped
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write one batch in one transaction; a failure is logged once and counted."""
-        is_stored = self._sink.store(spans)
-        return SpanExportResult.SUCCESS if is_stored else SpanExportResult.FAILURE
-
-    def shutdown(self) -> None:
-        """Close the file and say how many spans were lost, if any; later batches are refused."""
-        self._sink.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Return True at once: `export` has written everything when it returns."""
-        return True
-
-
-class SqliteLogExporter(LogRecordExporter):
-    """Write log records, and so all events, to the local store.
-
-    Args:
-        path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
-        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
-        busy_s: How long, in seconds, a batch waits while other processes write.
-    """
-
-    def __init__(
-        self,
-        path: Path | None = None,
-        *,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        busy_s: float = DEFAULT_BUSY_S,
-    ) -> None:
-        self._sink = _Sink[ReadableLogRecord](
-            "logs", codec.LOG_COLUMNS, codec.log_row, path, max_bytes, busy_s
-        )
-
-    @property
-    def dropped(self) -> int:
-        """Log records that could not be stored since the start of this exporter."""
-        return self._sink.dropped
-
-    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
-        """Write one batch in one transaction; a failure is logged once and counted."""
-        is_stored = self._sink.store(batch)
-        return LogRecordExportResult.SUCCESS if is_stored else LogRecordExportResult.FAILURE
-
-    def shutdown(self) -> None:
-        """Close the file and say how many records were lost, if any; later batches are refused."""
-        self._sink.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Return True at once: `export` has written everything when it returns."""
-        return True
-
-
-def check(path: Path | None = None, *, busy_s: float = DEFAULT_BUSY_S) -> Path:
-    """Make sure that the store can be written, making it where it is missing.
-
-    Args:
-        path: The file; None for `otelhooks.store.schema.default_store_path`.
-        busy_s: How long, in seconds, to wait while other processes write.
-
-    Returns:
-        The absolute path of the file.
-
-    Raises:
-        ConfigError: If it cannot, with cause and what to do.
-    """
-    database = connection.shared(path or schema.default_store_path())
-    # Written and put back in the same transaction: a read-only file would take the bare BEGIN.
-    database.write(
-        lambda it: it.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}"), busy_s=busy_s
-    )
-    return database.path
-
-
-class _Sink(Generic[R]):
-    """What both exporters do with a batch."""
-
-    def __init__(
-        self,
-        table: str,
-        columns: str,
-        encode: Callable[[R, int], Row],
-        path: Path | None,
-        max_bytes: int,
-        busy_s: float,
-    ) -> None:
-        self._table = table
-        self._at = columns.split(", ").index("ended_at" if table == "spans" else "at")
-        self._from = columns.split(", ").index("started_at" if table == "spans" else "at")
-        self._verdict = columns.split(", ").index("verdict")
-        marks = ", ".join("?" * len(columns.split(", ")))
-        self._insert = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
-        self._encode = encode
+        columns = self._columns
+        self._from = columns.index(self._started_column)
+        self._at = columns.index(self._ended_column)
+        self._verdict = columns.index("verdict")
+        marks = ", ".join("?" * len(columns))
+        self._insert = f"INSERT INTO {self._table} ({', '.join(columns)}) VALUES ({marks})"
         self._database = connection.shared(path or schema.default_store_path())
         self._max_bytes = max_bytes
         self._busy_s = busy_s
@@ -165,9 +62,33 @@ class _Sink(Generic[R]):
         # By identity: hashing a resource costs more than storing a span. The objects are kept
         # along, or their ids could come back as those of others.
         self._origins: dict[tuple[int, int], tuple[Row, object, object]] = {}
-        self.dropped = 0
+        self._dropped = 0
 
-    def store(self, records: Sequence[R]) -> bool:
+    @property
+    def dropped(self) -> int:
+        """Records that could not be stored since the start of this exporter."""
+        return self._dropped
+
+    def shutdown(self) -> None:
+        """Close the file and say how many records were lost, if any; later batches are refused."""
+        if self._is_shut_down:
+            return
+        self._is_shut_down = True
+        self._database.close()
+        if self._dropped:
+            self._database.report(
+                f"total {self._table}",
+                "local store `%s`: %d %s could not be stored",
+                self._database.path,
+                self._dropped,
+                self._table,
+            )
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Return True at once: `export` has written everything when it returns."""
+        return True
+
+    def _store(self, records: Sequence[R]) -> bool:
         """Write the records; return whether all of them are in the store. Never raises."""
         if self._is_shut_down:
             return self._lost(len(records), "shut down", "the exporter was shut down")
@@ -181,22 +102,8 @@ class _Sink(Generic[R]):
             return self._lost(len(records), type(error).__name__, repr(error))
         return len(rows) == len(records)
 
-    def shutdown(self) -> None:
-        if self._is_shut_down:
-            return
-        self._is_shut_down = True
-        self._database.close()
-        if self.dropped:
-            self._database.report(
-                f"total {self._table}",
-                "local store `%s`: %d %s could not be stored",
-                self._database.path,
-                self.dropped,
-                self._table,
-            )
-
     def _lost(self, count: int, cause: str, message: str) -> bool:
-        self.dropped += count
+        self._dropped += count
         if count:
             self._database.report(
                 f"{self._table} {cause}",
@@ -281,6 +188,74 @@ class _Sink(Generic[R]):
                 start, end, verdict = min(start, seen[0]), max(end, seen[1]), max(verdict, seen[2])
             found[trace_id] = (start, end, verdict)
         return [(trace_id, *summary) for trace_id, summary in found.items()]
+
+
+class SqliteSpanExporter(_SqliteExporter[ReadableSpan], SpanExporter):
+    """Write ended spans to the local store.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "store.db"
+        >>> exporter = SqliteSpanExporter(path)
+        >>> exporter.export([]).name
+        'SUCCESS'
+
+    Args:
+        path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
+        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
+        busy_s: How long, in seconds, a batch waits while other processes write.
+    """
+
+    _table = "spans"
+    _columns = codec.SPAN_COLUMNS
+    _started_column = "started_at"
+    _ended_column = "ended_at"
+    _encode = staticmethod(codec.span_row)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write one batch in one transaction; a failure is logged once and counted."""
+        return SpanExportResult.SUCCESS if self._store(spans) else SpanExportResult.FAILURE
+
+
+class SqliteLogExporter(_SqliteExporter[ReadableLogRecord], LogRecordExporter):
+    """Write log records, and so all events, to the local store.
+
+    Args:
+        path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
+        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
+        busy_s: How long, in seconds, a batch waits while other processes write.
+    """
+
+    _table = "logs"
+    _columns = codec.LOG_COLUMNS
+    _started_column = _ended_column = "at"
+    _encode = staticmethod(codec.log_row)
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        """Write one batch in one transaction; a failure is logged once and counted."""
+        is_stored = self._store(batch)
+        return LogRecordExportResult.SUCCESS if is_stored else LogRecordExportResult.FAILURE
+
+
+def check(path: Path | None = None, *, busy_s: float = DEFAULT_BUSY_S) -> Path:
+    """Make sure that the store can be written, making it where it is missing.
+
+    Args:
+        path: The file; None for `otelhooks.store.schema.default_store_path`.
+        busy_s: How long, in seconds, to wait while other processes write.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        ConfigError: If it cannot, with cause and what to do.
+    """
+    database = connection.shared(path or schema.default_store_path())
+    # Written and put back in the same transaction: a read-only file would take the bare BEGIN.
+    database.write(
+        lambda it: it.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}"), busy_s=busy_s
+    )
+    return database.path
 
 
 _UPSERT_ORIGIN = (

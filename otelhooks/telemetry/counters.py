@@ -45,13 +45,13 @@ def exemplar_context(span_context: SpanContext | None) -> Context:
 class Cell:
     """One attribute set of one counter."""
 
-    __slots__ = ("_lock", "attributes", "exemplar", "value")
+    __slots__ = ("attributes", "exemplar", "lock", "value")
 
     def __init__(self, attributes: dict[str, AttributeValue]) -> None:
         self.attributes: dict[str, AttributeValue] = attributes
         self.value: float = 0
         self.exemplar: SpanContext | None = None
-        self._lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
 
     def add(self, amount: float = 1, exemplar: SpanContext | None = None) -> None:
         """Count.
@@ -60,7 +60,7 @@ class Cell:
             amount: Not negative; in the unit of the counter.
             exemplar: Context of the sampled span this belongs to, or None.
         """
-        with self._lock:
+        with self.lock:
             self.value += amount
         if exemplar is not None:
             self.exemplar = exemplar
@@ -72,7 +72,7 @@ class Cell:
 
     def after_fork(self, *, reset: bool) -> None:
         """Replace the lock, which another thread of the parent may have held."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self.exemplar = None
         if reset:
             self.value = 0

@@ -65,14 +65,21 @@ class EventLog:
         self.is_enabled: bool = False
         self.rebind(logger_provider)
 
-    def rebind(self, logger_provider: LoggerProvider | None) -> None:
-        """Move to another provider.
+    def rebind(
+        self, logger_provider: LoggerProvider | None, attributes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Move to another provider, or to other attributes.
 
         Args:
-            logger_provider: The one that now holds; the same one again changes nothing.
+            logger_provider: The one that now holds.
+            attributes: Of the instrumentation scope; None for those that it has. The same ones at
+                the same provider change nothing.
         """
-        if logger_provider is self._provider and self._logger is not None:
+        attributes = self._attributes if attributes is None else dict(attributes)
+        is_same = logger_provider is self._provider and attributes == self._attributes
+        if is_same and self._logger is not None:
             return
+        self._attributes = attributes
         self._provider, self._logger, self.is_enabled = logger_provider, None, False
         if logger_provider is None:
             return

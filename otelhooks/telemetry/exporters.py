@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from otelhooks.errors import ConfigError
+from otelhooks.telemetry.built import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOWHERE = "nowhere"
 
 _PROTOCOLS = ("http/protobuf", "grpc")
 _ENTRY_POINTS = {

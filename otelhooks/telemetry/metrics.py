@@ -44,7 +44,7 @@ from otelhooks.telemetry.counters import CellCounter, exemplar_context
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider
+    from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider
     from opentelemetry.trace import SpanContext
 
     from otelhooks.telemetry.counters import Attributes
@@ -138,7 +138,7 @@ class _Hub:
     """
 
     def __init__(self, meter_provider: MeterProvider, version: str) -> None:
-        self.meter = meter_provider.get_meter(semconv.SCOPE_NAME, version)
+        self.meter: Meter = meter_provider.get_meter(semconv.SCOPE_NAME, version)
         self.is_silent = isinstance(self.meter, NoOpMeter)
         self.current: Instruments | None = None
         self._histograms: dict[str, Histogram] = {}
@@ -219,6 +219,11 @@ class Instruments:
         self._hub: _Hub | None = None
         self._is_silent = True
         self.rebind(meter_provider)
+
+    @property
+    def meter(self) -> Meter | None:
+        """The meter that everything is recorded with; None in a child that has none yet."""
+        return self._hub.meter if self._hub is not None else None
 
     def _make_worker_parts(self) -> None:
         # Reentrant: a signal handler may run a governed call while this thread drains.

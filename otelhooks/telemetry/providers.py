@@ -24,6 +24,7 @@ fails open.
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import os
 import sys
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics, trace
 
+from otelhooks.telemetry.built import SIGNALS, no_providers
 from otelhooks.telemetry.ending import end_of, flush_of, in_time, shut_down
 
 if TYPE_CHECKING:
@@ -42,11 +44,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otelhooks.config import Config
-    from otelhooks.telemetry.sdk import Built
+    from otelhooks.telemetry.built import Built
 
 _log = logging.getLogger("otelhooks.telemetry")
 
-SIGNALS = ("traces", "metrics", "logs")
 _WORDS = {"traces": "traces", "metrics": "metrics", "logs": "events"}
 _ATTRIBUTES = {
     "traces": "tracer_provider",
@@ -61,13 +62,13 @@ class Providers:
     Attributes:
         tracer_provider: Makes tracers.
         meter_provider: Makes meters.
-        logger_provider: Makes loggers for events.
+        logger_provider: Makes loggers for events; None where they go nowhere.
         owned: Signals whose provider was built here: ``traces``, ``metrics``, ``logs``.
     """
 
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
-    logger_provider: LoggerProvider
+    logger_provider: LoggerProvider | None
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -94,7 +95,7 @@ class Providers:
         for signal in SIGNALS:
             if (given := getattr(self._config, _ATTRIBUTES[signal])) is not None:
                 self._use(signal, given, "the provider given")
-            elif (found := global_provider(signal)) is not None:
+            elif self._may_be_set(signal) and (found := global_provider(signal)) is not None:
                 self._use(signal, found, "the application's provider")
             else:
                 missing.append(signal)
@@ -102,6 +103,14 @@ class Providers:
             built = _build(self._config, has_other=len(missing) < len(SIGNALS))
             self._take(built, tuple(missing))
             self._watched = {signal: _global_reader(signal) for signal in missing}
+
+    def _may_be_set(self, signal: str) -> bool:
+        """Say whether there can be a global provider.
+
+        Few programs import the Logs API, and asking it would do so.
+        """
+        module, _ = _VARIABLES[signal]
+        return module in sys.modules or "OTEL_PYTHON_LOGGER_PROVIDER" in self._config.otel
 
     def _take(self, built: Built, signals: tuple[str, ...]) -> None:
         for signal in SIGNALS:
@@ -123,7 +132,7 @@ class Providers:
                 "running one"
             )
         if signal == "traces" and "opentelemetry.sdk.trace" in sys.modules:
-            from otelhooks.telemetry.sdk import ratio_of
+            from otelhooks.telemetry.samplers import ratio_of
 
             if (ratio := ratio_of(provider)) is not None:
                 self._warn_once(
@@ -204,7 +213,7 @@ class Providers:
             trace.set_tracer_provider(self.tracer_provider)
         if "metrics" in self.owned:
             metrics.set_meter_provider(self.meter_provider)
-        if "logs" in self.owned:
+        if "logs" in self.owned and self.logger_provider is not None:
             from opentelemetry._logs import set_logger_provider
 
             set_logger_provider(self.logger_provider)
@@ -303,15 +312,16 @@ def _build(config: Config, *, has_other: bool) -> Built:
         has_other: The application has a provider for another signal, so that something is
             configured and the local store is not used.
     """
+    is_configured = config.config_file is not None or config.exporters_configured
+    if config.sdk_disabled or (has_other and not is_configured):
+        return no_providers()
     from otelhooks.telemetry import sdk
 
-    if config.sdk_disabled:
-        return sdk.no_providers()
     if config.config_file is not None:
         return sdk.from_file(config.config_file)
     if config.exporters_configured:
         return sdk.from_environment(config.otel)
-    return sdk.no_providers() if has_other else sdk.for_store(config.store, config.otel)
+    return sdk.for_store(config.store, config.otel)
 
 
 # --- Global providers ----------------------------------------------------------------------------
@@ -347,9 +357,11 @@ def _global_reader(signal: str) -> Callable[[], Any]:
     of the API keeps its variable under the known name, that is read instead.
     """
     module, name = _VARIABLES[signal]
-    namespace = vars(sys.modules[module]) if module in sys.modules else {}
+    if module not in sys.modules:
+        return lambda: _global_reader(signal)() if module in sys.modules else None
+    namespace = vars(sys.modules[module])
     if name in namespace:
-        return lambda: namespace[name]
+        return functools.partial(namespace.get, name)
     return lambda: global_provider(signal)
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-__all__ = ["fails_open"]
+__all__ = ["fails_open", "report"]
 
 log: logging.Logger = logging.getLogger("otelhooks.telemetry")
 
@@ -27,10 +27,18 @@ def fails_open(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            cause = (function.__qualname__, type(error))
-            if cause not in _logged:
-                _logged.add(cause)
-                log.exception("telemetry failed in `%s`; calls go on without", cause[0])
+            report(function.__qualname__, error)
             return None
 
     return cast("F", guarded)
+
+
+def report(where: str, error: Exception) -> None:
+    """Log a failure of telemetry, once for each place and class; for ``except`` clauses.
+
+    `fails_open` is the way to call it; where a call costs too much, code catches for itself.
+    """
+    cause = (where, type(error))
+    if cause not in _logged:
+        _logged.add(cause)
+        log.error("telemetry failed in `%s`; calls go on without", where, exc_info=error)

@@ -18,7 +18,7 @@ import logging
 import os
 import uuid
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
@@ -26,91 +26,26 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import (
-    Decision,
-    ParentBased,
-    Sampler,
-    SamplingResult,
-    TraceIdRatioBased,
-)
+from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.exporters import NOWHERE, exporters
+from otelhooks.telemetry.built import NOWHERE, SIGNALS, Built, no_providers
+from otelhooks.telemetry.exporters import exporters
+from otelhooks.telemetry.samplers import KeepVerdicts, ratio_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from opentelemetry._logs import LoggerProvider
-    from opentelemetry.context import Context
     from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
     from opentelemetry.sdk.metrics.export import MetricsData
-    from opentelemetry.trace import Link, SpanKind, TraceState
-    from opentelemetry.util.types import Attributes
 
 _log = logging.getLogger("otelhooks.telemetry")
 
-_SIGNALS: tuple[str, ...] = ("traces", "metrics", "logs")
 _RATIO_SAMPLERS = ("traceidratio", "parentbased_traceidratio")
 _SDK_SAMPLERS = ("always_on", "always_off", "parentbased_always_on", "parentbased_always_off")
-
-
-class Built(NamedTuple):
-    """Three providers and, for each signal, in words where it goes."""
-
-    tracer_provider: TracerProvider
-    meter_provider: MeterProvider
-    logger_provider: LoggerProvider
-    targets: Mapping[str, str]
-
-
-class KeepVerdicts(Sampler):
-    """A sampler that keeps spans which start with a verdict other than a plain allow.
-
-    Works for roots and for children alike, so a parent-based sampler belongs inside.
-
-    Args:
-        inner: Decides for all other spans.
-    """
-
-    def __init__(self, inner: Sampler) -> None:
-        self._inner = inner
-
-    def should_sample(
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None = None,
-        attributes: Attributes = None,
-        links: Sequence[Link] | None = None,
-        trace_state: TraceState | None = None,
-    ) -> SamplingResult:
-        """Ask the inner sampler, and overrule a drop of a span with a verdict."""
-        result = self._inner.should_sample(
-            parent_context, trace_id, name, kind, attributes, links, trace_state
-        )
-        if result.decision is Decision.DROP and attributes and _has_verdict(attributes):
-            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, result.trace_state)
-        return result
-
-    def get_description(self) -> str:
-        """Name both samplers."""
-        return f"KeepVerdicts{{{self._inner.get_description()}}}"
-
-
-def _has_verdict(attributes: Mapping[str, Any]) -> bool:
-    decision = attributes.get(semconv.POLICY_DECISION)
-    if decision is None:
-        return False
-    # Enforcement is left out on a plain allow only; a candidate's verdict is there if it differs.
-    return (
-        decision != semconv.DECISION_ALLOW
-        or semconv.POLICY_ENFORCEMENT in attributes
-        or semconv.CANDIDATE_DECISION in attributes
-    )
 
 
 class _Reader(PeriodicExportingMetricReader):
@@ -165,7 +100,7 @@ def from_environment(otel: Mapping[str, str]) -> Built:
         tracers = _tracer_provider(resource, otel, meters)
         for exporter in span_exporters:
             tracers.add_span_processor(_make(BatchSpanProcessor, exporter, meter_provider=meters))
-    loggers = _no_logs()
+    loggers: SdkLoggerProvider | None = None
     if log_exporters := exporters("logs", otel, targets):
         loggers = _logger_provider(resource, otel, meters)
         for exporter in log_exporters:
@@ -241,7 +176,7 @@ def from_file(path: str) -> Built:
         meters: Any = NoOpMeterProvider()
         if model.meter_provider is not None:
             meters = make["meter_provider"](model.meter_provider, resource)
-        loggers: Any = _no_logs()
+        loggers: Any = None
         if model.logger_provider is not None:
             loggers = make["logger_provider"](model.logger_provider, resource, limits)
     except Exception as error:
@@ -250,19 +185,7 @@ def from_file(path: str) -> Built:
             hint="correct the file, or unset the variable",
         ) from error
     target = f"what {path} says"
-    return Built(tracers, meters, loggers, dict.fromkeys(_SIGNALS, target))
-
-
-def no_providers() -> Built:
-    """Give providers that do nothing."""
-    nowhere = dict.fromkeys(_SIGNALS, NOWHERE)
-    return Built(NoOpTracerProvider(), NoOpMeterProvider(), _no_logs(), nowhere)
-
-
-def _no_logs() -> Any:
-    from opentelemetry._logs import NoOpLoggerProvider
-
-    return NoOpLoggerProvider()
+    return Built(tracers, meters, loggers, dict.fromkeys(SIGNALS, target))
 
 
 def make_resource(otel: Mapping[str, str]) -> Resource:
@@ -341,23 +264,3 @@ def _load_entry_point(group: str, name: str, *arguments: Any) -> Any:
     except Exception:
         _log.warning("`%s` cannot be loaded, the default is used", name, exc_info=True)
     return None
-
-
-def ratio_of(tracer_provider: Any) -> float | None:
-    """Read the ratio of a head sampler that may drop verdicts; None if there is none."""
-    sampler = getattr(tracer_provider, "sampler", None)
-    if not isinstance(sampler, Sampler):
-        return None
-    try:
-        description = sampler.get_description()
-    except Exception:
-        _log.debug("a sampler has no description", exc_info=True)
-        return None
-    _, found, rest = description.partition("TraceIdRatioBased{")
-    if not found or "KeepVerdicts" in description:
-        return None
-    try:
-        ratio = float(rest.partition("}")[0])
-    except ValueError:
-        return None
-    return ratio if ratio < 1 else None

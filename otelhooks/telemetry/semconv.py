@@ -17,6 +17,7 @@ Source: OpenTelemetry GenAI conventions, main branch, November 2026; core conven
 SCOPE_NAME = "otelhooks"
 OWN_PREFIX = "otelhooks."
 MCP_PREFIX = "mcp."
+GEN_AI_PREFIX = "gen_ai."
 GEN_AI_SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 
 # --- Attributes of the GenAI conventions ---------------------------------------------------
@@ -141,6 +142,9 @@ CANDIDATE_RULE_ID = "otelhooks.candidate.rule.id"
 CANDIDATE_VERSION = "otelhooks.candidate.version"
 AGENT_BRANCH = "otelhooks.agent.branch"
 TASK_ID = "otelhooks.task.id"
+TOOL_SERVER = "otelhooks.tool.server"
+TOOL_CANONICAL = "otelhooks.tool.canonical"
+TOOL_KIND = "otelhooks.tool.kind"
 STREAM = "otelhooks.stream"
 CONTEXT_PREFIX = "otelhooks.context."
 ADAPTER_FRAMEWORK = "otelhooks.adapter.framework"
@@ -291,6 +295,8 @@ POINT_PRE_MODEL_CALL = "pre_model_call"
 POINT_POST_MODEL_CALL = "post_model_call"
 POINT_ON_MODEL_ERROR = "on_model_error"
 POINT_PRE_TOOL_CALL = "pre_tool_call"
+POINT_POST_PARAMS_NORMALIZATION = "post_params_normalization"  # parts of one tool call, of hooks
+POINT_POST_CORE_ACTION = "post_core_action"  # and policies that are bound to tools
 POINT_POST_TOOL_CALL = "post_tool_call"
 POINT_ON_TOOL_ERROR = "on_tool_error"
 POINT_ON_INTERACTION = "on_interaction"
@@ -299,6 +305,7 @@ POINT_STOP = "stop"
 POINT_SUBAGENT_START = "subagent_start"
 POINT_SUBAGENT_STOP = "subagent_stop"
 POINT_EVENT = "event"
+POINT_CUSTOM = "custom"
 
 # --- Span names of our own (followed by a space and the tool's name) ---------------------------
 SPAN_APPROVAL_REQUEST = "otelhooks.approval.request"
@@ -317,6 +324,7 @@ EVENT_SUBAGENT_STOP = "otelhooks.subagent_stop"
 EVENT_RECOVERED = "otelhooks.recovered"
 EVENT_REWRITTEN = "otelhooks.rewritten"
 EVENT_WITHHELD = "otelhooks.withheld"
+EVENT_HOOK_LOG = "otelhooks.hook.log"
 EVENT_GEN_AI_OPERATION_DETAILS = "gen_ai.client.inference.operation.details"
 EVENT_GEN_AI_OPERATION_EXCEPTION = "gen_ai.client.operation.exception"
 

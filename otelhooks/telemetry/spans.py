@@ -6,9 +6,9 @@ tool and agent, which a call merges with its own ids and its verdict's.
 
 from __future__ import annotations
 
-import threading
+import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -21,39 +21,28 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Link, TracerProvider
 
-    from otelhooks.hooks.calls import Call
     from otelhooks.hooks.context import SpanNotes
 
 __all__ = ["Spans", "error_type", "exemplar"]
 
-_MAX_TEMPLATES = 4_096
 
-
-class _PinnedIds:
-    """The id generator of our own tracer: a trace id that was already told is the one that is used.
+class _PinnedId:
+    """The id generator of one span: a trace id that was already told is the one that is used.
 
     Hooks may read a call's trace id before its span opens. For a call outside any trace the id is
-    made when it is read, and pinned for the one span that follows on the same thread.
+    made when it is read.
     """
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.pinned = threading.local()
-        self.generate_span_id: Callable[[], int] = inner.generate_span_id
-        # Newer SDKs ask this of every span.
-        if hasattr(inner, "is_trace_id_random"):
-            self.is_trace_id_random: Callable[[], bool] = inner.is_trace_id_random
+    def __init__(self, trace_id: int, inner: Any) -> None:
+        self._trace_id = trace_id
+        self._inner = inner
 
     def generate_trace_id(self) -> int:
-        """Return the pinned id, once, else a new one."""
-        pinned = getattr(self.pinned, "trace_id", 0)
-        if not pinned:
-            return self.inner.generate_trace_id()
-        self.pinned.trace_id = 0
-        return pinned
+        """Return the pinned id."""
+        return self._trace_id
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+        return getattr(self._inner, name)
 
 
 class Spans:
@@ -71,36 +60,8 @@ class Spans:
         self.tracer: trace.Tracer = provider.get_tracer(
             semconv.SCOPE_NAME, version, attributes=dict(scope or {})
         )
-        generator = getattr(self.tracer, "id_generator", None)
-        self._ids: _PinnedIds | None = None
-        if generator is not None:
-            self._ids = _PinnedIds(generator)
-            self.tracer.id_generator = self._ids  # type: ignore[attr-defined]  # SDK tracers only
-        self._tools: dict[tuple[str, str, str, str], tuple[str, dict[str, Any]]] = {}
-
-    def tool_template(self, call: Call, agent: str, branch: str) -> tuple[str, dict[str, Any]]:
-        """Return what all spans of a tool's calls by an agent share: name and start attributes.
-
-        Made once; the attributes are not to be changed.
-        """
-        key = (call.name, agent, branch, call.tool_type)
-        template = self._tools.get(key)
-        if template is None:
-            # Half a surrogate pair in one name would cost an exporter its whole batch.
-            shown = call.name.encode("utf-8", "replace").decode()
-            attributes = {
-                semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-                semconv.GEN_AI_TOOL_NAME: shown,
-                semconv.GEN_AI_TOOL_TYPE: call.tool_type,
-            }
-            if agent:
-                attributes[semconv.GEN_AI_AGENT_NAME] = agent
-            if branch:
-                attributes[semconv.AGENT_BRANCH] = branch
-            template = f"{semconv.OP_EXECUTE_TOOL} {shown}", attributes
-            if len(self._tools) < _MAX_TEMPLATES:
-                self._tools[key] = template
-        return template
+        # Only the SDK's tracers have one.
+        self._ids: Any = getattr(self.tracer, "id_generator", None)
 
     def start(
         self,
@@ -124,13 +85,15 @@ class Spans:
             start_ns: Nanoseconds since the epoch; None for now.
             trace_id: The id that a root span gets, 0 for a new one.
         """
+        tracer = self.tracer
         if trace_id and self._ids is not None:
-            self._ids.pinned.trace_id = trace_id
-        return self.tracer.start_span(name, parent, kind, attributes, links, start_ns)
+            tracer = copy.copy(tracer)  # the provider's own, which others may hold as well
+            tracer.id_generator = _PinnedId(trace_id, self._ids)  # type: ignore[attr-defined]
+        return tracer.start_span(name, parent, kind, attributes, links, start_ns)
 
     def new_trace_id(self) -> int:
         """Return an id for a trace whose first span is to come; 0 where none can be pinned."""
-        return self._ids.inner.generate_trace_id() if self._ids is not None else 0
+        return self._ids.generate_trace_id() if self._ids is not None else 0
 
 
 def put_notes(span: Span, notes: SpanNotes) -> None:

@@ -196,9 +196,7 @@ class Verdicts:
     def count(self, verdict: Verdict, tool: str, agent: str, exemplar: SpanContext | None) -> None:
         """Count a verdict, and each that monitor mode only observed."""
         if verdict.is_plain():
-            self._count(
-                verdict, semconv.ENFORCEMENT_ALLOWED, self.mode, tool, agent, None, exemplar
-            )
+            self.allows(verdict, tool, agent).add(1, exemplar)
             return
         failure = error_type_of(verdict) if verdict.error is not None else None
         self._count(verdict, enforcement_of(verdict), self.mode, tool, agent, failure, exemplar)
@@ -214,7 +212,11 @@ class Verdicts:
                 exemplar,
             )
 
-    def _count(
+    def allows(self, verdict: Verdict, tool: str, agent: str) -> Cell:
+        """Return what counts a plain allow."""
+        return self._cell(verdict, semconv.ENFORCEMENT_ALLOWED, self.mode, tool, agent, None)
+
+    def _cell(
         self,
         verdict: Verdict,
         enforcement: str,
@@ -222,8 +224,7 @@ class Verdicts:
         tool: str,
         agent: str,
         failure: str | None,
-        exemplar: SpanContext | None,
-    ) -> None:
+    ) -> Cell:
         key = (
             verdict.decision,
             enforcement,
@@ -256,7 +257,19 @@ class Verdicts:
             cell = self._instruments.decisions.cell(attributes)
             if len(self._cells) < _MAX_CELLS:
                 self._cells[key] = cell
-        cell.add(1, exemplar)
+        return cell
+
+    def _count(
+        self,
+        verdict: Verdict,
+        enforcement: str,
+        mode: str,
+        tool: str,
+        agent: str,
+        failure: str | None,
+        exemplar: SpanContext | None,
+    ) -> None:
+        self._cell(verdict, enforcement, mode, tool, agent, failure).add(1, exemplar)
         if verdict.decision == ALLOW:
             return
         refused = enforcement in {semconv.ENFORCEMENT_REJECTED, semconv.ENFORCEMENT_EXPIRED}

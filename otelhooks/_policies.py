@@ -1,0 +1,178 @@
+"""What ``policies=`` stands for: rules that are objects, and files; as one table for the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+from otelhooks.errors import ConfigError, PolicyFileError
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.rules import Decision, Policy, RuleSource, flatten_policies
+
+if TYPE_CHECKING:
+    from otelhooks.config import Config
+    from otelhooks.policy.evaluate import Default
+    from otelhooks.policy.files import Loaded
+
+__all__ = ["Policies"]
+
+
+class Policies(NamedTuple):
+    """Rules and policy files in force; immutable, changes make another.
+
+    Attributes:
+        rules: Those that were given as objects, in order.
+        paths: Policy files and folders, absolute.
+        files: What they say; None where there are no paths.
+    """
+
+    rules: tuple[Policy, ...] = ()
+    paths: tuple[Path, ...] = ()
+    files: Loaded | None = None
+
+    @classmethod
+    def load(cls, given: Sequence[Any], config: Config) -> Policies:
+        """Return what rules, lists of rules and paths stand for.
+
+        Args:
+            given: As `otelhooks.config.Config.policies` has them, without hooks.
+            config: The settings that policy files need.
+
+        Raises:
+            ConfigError: A rule or file cannot be understood.
+        """
+        paths = tuple(item for item in given if isinstance(item, Path))
+        rules = flatten_policies([item for item in given if not isinstance(item, Path)])
+        return cls(tuple(rules), paths, _read(paths, config))
+
+    def with_rules(self, rules: Sequence[Any]) -> Policies:
+        """Return these policies and more rules."""
+        return self._replace(rules=(*self.rules, *flatten_policies(rules)))
+
+    def without(self, rules: Sequence[Any]) -> Policies:
+        """Return these policies without some rules that were given as objects.
+
+        Raises:
+            ConfigError: One of them was not.
+        """
+        kept = list(self.rules)
+        for rule in flatten_policies(rules):
+            index = next((i for i, each in enumerate(kept) if each is rule), None)
+            if index is None and rule not in kept:
+                raise ConfigError(
+                    f"no rule `{rule.label}` is loaded", hint="rules of files are changed there"
+                )
+            del kept[kept.index(rule) if index is None else index]
+        return self._replace(rules=tuple(kept))
+
+    def read_again(self, config: Config) -> Policies:
+        """Return these policies with the files as they are now; unchanged limits keep their counts.
+
+        Raises:
+            ConfigError: A file cannot be understood.
+        """
+        from otelhooks.policy.files.rules import keep_counts
+
+        files = _read(self.paths, config)
+        if files is not None and self.files is not None:
+            files = dataclasses.replace(
+                files, hooks=tuple(keep_counts(files.hooks, self.files.hooks))
+            )
+        return self._replace(files=files)
+
+    @property
+    def hooks(self) -> tuple[Any, ...]:
+        """Hooks, limits and labels of the files."""
+        return () if self.files is None else self.files.hooks
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Policy id to version, of every file."""
+        sources = () if self.files is None else self.files.sources
+        return {source.policy_id: source.version for source in sources}
+
+    @property
+    def places(self) -> list[str]:
+        """Files and folders whose change is a change of the policies."""
+        sources = () if self.files is None else self.files.sources
+        return [*map(str, self.paths), *(source.path for source in sources)]
+
+    def describe(self) -> str:
+        """Return files and their versions as a text for logs."""
+        return ", ".join(f"{name} {version}" for name, version in self.versions.items())
+
+    def mode(self, config: Config) -> Literal["enforce", "monitor"]:
+        """Return the mode that holds: a setting's, else the files', else the default."""
+        of_files = None if self.files is None else self.files.mode
+        mode = of_files if of_files and config.sources["mode"] == "default" else config.mode
+        return cast("Literal['enforce', 'monitor']", mode)
+
+    def table(self, config: Config) -> PolicySet:
+        """Return the rules as the engine has them, with the guard of policy files.
+
+        Raises:
+            ConfigError: A rule has nobody to ask.
+        """
+        files = self.files
+        if files is not None and not config.approvals:
+            _refuse_questions(files)
+        mode = self.mode(config)
+        default = cast("Default", files.default) if files and files.default else "allow"
+        sources = [] if files is None else _sources(files)
+        if files is not None and not config.allow_policy_writes:
+            from otelhooks.policy.files import protection
+
+            sources.append(protection.protect(self.places, monitor=mode == "monitor"))
+        return PolicySet(
+            self.rules,
+            mcp_servers=config.mcp_servers or (),
+            default=default,
+            mode=mode,
+            sources=sources,
+            default_source=_default_source(files),
+            channel=bool(config.approvals),
+        )
+
+
+def _default_source(files: Loaded | None) -> str | None:
+    source = None if files is None else files.default_source
+    return None if source is None else source.policy_id
+
+
+def _sources(files: Loaded) -> list[RuleSource]:
+    """Return the rules of files, each with its file; files of hooks have none."""
+    rules: dict[str, list[Policy]] = {source.policy_id: [] for source in files.sources}
+    for rule, source in files.rules:
+        rules[source.policy_id].append(rule)
+    return [
+        RuleSource(source.policy_id, source.version, tuple(rules[source.policy_id]))
+        for source in files.sources
+    ]
+
+
+def _refuse_questions(files: Loaded) -> None:
+    """Refuse rules of files that ask where nobody answers; files cannot name a handler.
+
+    Raises:
+        PolicyFileError: There is one.
+    """
+    for rule, _ in files.rules:
+        if rule.decision is Decision.ASK_USER:
+            path, line, column = rule.place.rsplit(":", 2)
+            raise PolicyFileError(
+                path,
+                int(line),
+                int(column),
+                f"rule `{rule.label}` asks, and nobody answers",
+                hint="give instrument() `approvals=`, or OTELHOOKS_APPROVALS=module:attribute",
+            )
+
+
+def _read(paths: tuple[Path, ...], config: Config) -> Loaded | None:
+    if not paths:
+        return None
+    from otelhooks.policy.files import load
+
+    return load(paths, http_allow=config.http_allow, hook_tools=config.hook_tools)

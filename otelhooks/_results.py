@@ -1,0 +1,92 @@
+"""What a hook answers."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar, Literal
+
+import pydantic
+from typing_extensions import Self
+
+__all__ = ["HookAction", "HookResult"]
+
+
+class HookAction(str, enum.Enum):
+    """What a hook's answer does to the operation."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    MODIFY = "modify"
+
+    @classmethod
+    def _missing_(cls, value: object) -> HookAction | None:
+        return cls.DENY if value == "block" else None
+
+
+class HookResult(pydantic.BaseModel):
+    """What a hook answers.
+
+    Attributes:
+        allow: Whether the operation goes on.
+        message: Reason of a deny, as the model or user is told it.
+        modified_args: Arguments to merge key by key into the call.
+        replace_args: Arguments that take the place of all of them.
+        modified_prompt: Prompt that goes on instead (pre_turn).
+        modified_messages: Messages that go on instead (pre_model_call); ``[]`` counts.
+        modified_tools: Tool definitions that go on instead (pre_model_call); ``[]`` counts.
+        response: A ready answer; nothing runs (pre_agent, pre_model_call).
+        input: Input that goes on instead, in the words of `otelhooks.hooks.Hooks`.
+        output: Output that goes on instead, in the same words.
+        messages: Messages that go on instead, in the same words.
+        tools: Tool definitions that go on instead, in the same words.
+        rule_id: Rule that decided, where the hook knows one.
+        severity: ``low``, ``medium``, ``high`` or ``critical``.
+        action: Derived from the other fields when it is not given.
+    """
+
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
+        extra="ignore", arbitrary_types_allowed=True
+    )
+
+    allow: bool = True
+    message: str = ""
+    modified_args: dict[str, Any] | None = None
+    replace_args: dict[str, Any] | None = None
+    modified_prompt: Any | None = None
+    modified_messages: list[Any] | None = None
+    modified_tools: list[Any] | None = None
+    response: Any | None = None
+    input: Any | None = None
+    output: Any | None = None
+    messages: list[Any] | None = None
+    tools: list[Any] | None = None
+    rule_id: str | None = None
+    severity: Literal["low", "medium", "high", "critical"] | None = None
+    action: HookAction | None = pydantic.Field(default=None, validate_default=False)
+
+    _CHANGES: ClassVar[tuple[str, ...]] = (
+        "modified_args",
+        "replace_args",
+        "modified_prompt",
+        "modified_messages",
+        "modified_tools",
+        "response",
+        "input",
+        "output",
+        "messages",
+        "tools",
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _derive_action(self) -> Self:
+        if self.action is None:
+            changes = any(getattr(self, name) is not None for name in self._CHANGES)
+            derived = HookAction.MODIFY if changes else HookAction.ALLOW
+            self.action = derived if self.allow else HookAction.DENY
+        elif self.action is HookAction.DENY:
+            self.allow = False
+        elif not self.allow:
+            if "allow" in self.model_fields_set:
+                msg = f"allow=False contradicts action='{self.action.value}'"
+                raise ValueError(msg)
+        return self

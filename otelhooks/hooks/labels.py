@@ -1,0 +1,90 @@
+"""Labels: what a conversation has touched. They are added, never taken away.
+
+Every context of a turn holds the same object, a sub-agent's contexts that of the turn that started
+it: what one of them has read, all of them have. Hooks read labels and cannot remove one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+__all__ = ["UNKNOWN", "Keeper", "Labels", "Lasting"]
+
+UNKNOWN = "unknown"
+"""Label of a conversation with a history that this process did not see."""
+
+Lasting = Literal["session", "turn"]
+"""How long a label lasts: for the conversation, or for one turn with its sub-agents."""
+
+
+class Keeper(Protocol):
+    """Keeps the labels of one conversation longer than a process remembers it."""
+
+    def open(self) -> tuple[bool, frozenset[str]]:
+        """Return whether the conversation is known, and its labels; from now on it is known."""
+        ...
+
+    def add(self, label: str) -> None:
+        """Keep one more label."""
+        ...
+
+
+class Labels:
+    """Labels of a turn over those of its session, or those of a session.
+
+    Args:
+        session: Labels of the session, for a turn's; None for a session's own.
+
+    Attributes:
+        session: The labels that last for the conversation; itself for a session's own.
+        keeper: Where a session's labels outlive it; None for nowhere.
+    """
+
+    __slots__ = ("_is_known", "_is_read", "_own", "keeper", "session")
+
+    def __init__(self, session: Labels | None = None) -> None:
+        self.session: Labels = session or self
+        self._own: set[str] = set()  # its methods are atomic; nothing is ever taken out
+        self._is_read = False
+        self._is_known = False
+        self.keeper: Keeper | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the conversation was met before; a question that makes it known."""
+        return self.session._read()._is_known
+
+    def all(self) -> frozenset[str]:
+        """Return the labels in force."""
+        self.session._read()
+        return self.so_far()
+
+    def so_far(self) -> frozenset[str]:
+        """Return the labels that are known without looking up what was kept."""
+        session = self.session
+        if session is self or not self._own:
+            return frozenset(session._own)
+        return frozenset(self._own) | session._own
+
+    def add(self, label: str, per: Lasting = "session") -> None:
+        """Add a label.
+
+        Args:
+            label: Its name.
+            per: Whether it lasts for the conversation, or for this turn.
+        """
+        target = self.session if per == "session" else self
+        if label in target._own:
+            return
+        target._own.add(label)
+        if target.keeper is not None:
+            target.keeper.add(label)
+
+    def _read(self) -> Labels:
+        """Read what was kept, once; return the object itself."""
+        if not self._is_read:
+            if self.keeper is not None:
+                self._is_known, kept = self.keeper.open()
+                self._own |= kept
+            self._is_read = True
+        return self

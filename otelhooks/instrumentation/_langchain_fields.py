@@ -1,0 +1,38 @@
+# pyright: basic
+"""Attributes that an object of langchain may have or not, such as a model's ``streaming``.
+
+Most of langchain's objects are pydantic models. Where one has no such attribute, asking for it
+raises inside pydantic, which costs more than all else that a seat reads.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from pydantic import BaseModel
+
+__all__ = ["field"]
+
+
+def field(thing: Any, name: str) -> Any:
+    """Return an attribute of a pydantic model, None where there is none.
+
+    Args:
+        thing: Any pydantic model.
+        name: Of a field, or of what else its class has under that name.
+    """
+    own = vars(thing)
+    if name in own:
+        return own[name]
+    return getattr(thing, name, None) if _may_have(type(thing), name) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _may_have(kind: type[BaseModel], name: str) -> bool:
+    """Say whether objects of a class may have an attribute that is none of their fields."""
+    return (
+        hasattr(kind, name)
+        or kind.model_config.get("extra") == "allow"
+        or getattr(kind, "__getattr__", None) is not getattr(BaseModel, "__getattr__", None)
+    )

@@ -1,0 +1,125 @@
+"""Labels of conversations, kept in the local store: they outlive eviction, restart and process.
+
+Decision code: where the store cannot be used, this process still remembers, and says so once. What
+it has forgotten, or another process has seen, counts as a conversation that nobody knows.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from otelhooks.store import connection
+
+__all__ = ["LabelBook"]
+
+MAX_REMEMBERED = 100_000
+_BUSY_S = 1.0
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS labels"
+    " (session_id TEXT NOT NULL, label TEXT NOT NULL, PRIMARY KEY (session_id, label))"
+    " WITHOUT ROWID"
+)
+
+
+class LabelBook:
+    """Which conversations are known, and their labels.
+
+    Args:
+        path: File of the local store; made when the first conversation is looked up.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._remembered: dict[str, set[str]] = {}
+        self._store: connection.Database | None = None
+        self._lock = threading.Lock()
+        _books.add(self)
+
+    def of(self, session_id: str) -> Kept:
+        """Return the keeper of one conversation's labels."""
+        return Kept(self, session_id)
+
+    def open(self, session_id: str) -> tuple[bool, frozenset[str]]:
+        """Return whether a conversation is known, and its labels; from now on it is.
+
+        Args:
+            session_id: The conversation's id.
+        """
+        with self._lock:
+            remembered = self._remembered.get(session_id)
+        kept = self._write(session_id, "")
+        known = remembered is not None or bool(kept)
+        labels = frozenset((*(remembered or ()), *kept)) - {""}
+        self._remember(session_id, labels)
+        return known, labels
+
+    def add(self, session_id: str, label: str) -> None:
+        """Keep one more label of a conversation."""
+        self._remember(session_id, frozenset((label,)))
+        self._write(session_id, label)
+
+    def _remember(self, session_id: str, labels: frozenset[str]) -> None:
+        with self._lock:
+            self._remembered.setdefault(session_id, set()).update(labels)
+            while len(self._remembered) > MAX_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+
+    def _write(self, session_id: str, label: str) -> frozenset[str]:
+        """Add a row; return the labels of the rows that were there before."""
+        from otelhooks.store import connection, schema  # with SQLite, which few starts need
+
+        def work(database: sqlite3.Connection) -> frozenset[str]:
+            database.execute(_TABLE)
+            rows = database.execute("SELECT label FROM labels WHERE session_id = ?", (session_id,))
+            before = frozenset(row[0] for row in rows)
+            database.execute("INSERT OR IGNORE INTO labels VALUES (?, ?)", (session_id, label))
+            return before
+
+        store = connection.shared(self._path or schema.default_store_path())
+        self._store = store  # held open as long as the book is there
+        try:
+            return store.write(work, busy_s=_BUSY_S)
+        except schema.StoreError as error:
+            store.report("labels", "labels are kept in this process only: %s", error)
+            return frozenset()
+
+    def after_fork(self) -> None:
+        """Replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
+
+
+class Kept:
+    """One conversation of a book."""
+
+    __slots__ = ("_book", "_session_id")
+
+    def __init__(self, book: LabelBook, session_id: str) -> None:
+        self._book = book
+        self._session_id = session_id
+
+    def open(self) -> tuple[bool, frozenset[str]]:
+        """Return whether the conversation is known, and its labels."""
+        return self._book.open(self._session_id)
+
+    def add(self, label: str) -> None:
+        """Keep one more label."""
+        self._book.add(self._session_id, label)
+
+
+_books: weakref.WeakSet[LabelBook] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for book in list(_books):
+        book.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)

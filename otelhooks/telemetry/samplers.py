@@ -1,0 +1,88 @@
+"""What head sampling does to verdicts: a sampler that keeps them, and samplers that drop them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, SpanKind, TraceState
+    from opentelemetry.util.types import Attributes
+
+__all__ = ["KeepVerdicts", "ratio_of"]
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+
+class KeepVerdicts(Sampler):
+    """A sampler that keeps spans which start with a verdict other than a plain allow.
+
+    Works for roots and for children alike, so a parent-based sampler belongs inside.
+
+    Args:
+        inner: Decides for all other spans.
+    """
+
+    def __init__(self, inner: Sampler) -> None:
+        self._inner = inner
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Ask the inner sampler, and overrule a drop of a span with a verdict."""
+        result = self._inner.should_sample(
+            parent_context, trace_id, name, kind, attributes, links, trace_state
+        )
+        if result.decision is Decision.DROP and attributes and _has_verdict(attributes):
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, result.trace_state)
+        return result
+
+    def get_description(self) -> str:
+        """Name both samplers."""
+        return f"KeepVerdicts{{{self._inner.get_description()}}}"
+
+
+def _has_verdict(attributes: Mapping[str, Any]) -> bool:
+    decision = attributes.get(semconv.POLICY_DECISION)
+    if decision is None:
+        return False
+    # Enforcement is left out on a plain allow only; a candidate's verdict is there if it differs.
+    return (
+        decision != semconv.DECISION_ALLOW
+        or semconv.POLICY_ENFORCEMENT in attributes
+        or semconv.CANDIDATE_DECISION in attributes
+    )
+
+
+def ratio_of(tracer_provider: Any) -> float | None:
+    """Read the ratio of a head sampler that may drop verdicts; None if there is none."""
+    sampler = getattr(tracer_provider, "sampler", None)
+    if not isinstance(sampler, Sampler):
+        return None
+    try:
+        description = sampler.get_description()
+    except Exception:
+        _log.debug("a sampler has no description", exc_info=True)
+        return None
+    _, found, rest = description.partition("TraceIdRatioBased{")
+    if not found or "KeepVerdicts" in description:
+        return None
+    try:
+        ratio = float(rest.partition("}")[0])
+    except ValueError:
+        return None
+    return ratio if ratio < 1 else None

@@ -1,0 +1,167 @@
+"""What calls of one sort have in common in telemetry, made once: names, attributes, counts.
+
+A call merges the start attributes of its shape with its own ids, and uses the shape's metric
+attributes and cells as they are. All of it is bounded: what does not fit is made anew each time.
+
+Source: design.md section 14 rule 3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.calls import Call
+    from otelhooks.hooks.verdict import Verdict
+    from otelhooks.telemetry.counters import Cell
+    from otelhooks.telemetry.metrics import Instruments
+    from otelhooks.telemetry.verdicts import Verdicts
+
+__all__ = ["Shapes", "ToolShape"]
+
+_MAX_SHAPES = 4_096
+
+
+class ToolShape:
+    """What the calls of a tool by an agent have in common, that one rule just allows.
+
+    Attributes:
+        name: Of the span.
+        attributes: That the span starts with, the verdict's among them; not to be changed.
+        duration: Metric attributes of a call that did not fail; not to be changed.
+        allows: Counts the verdict; None for calls about which nobody decides, or not so plainly.
+    """
+
+    __slots__ = ("allows", "attributes", "duration", "name")
+
+    def __init__(
+        self, name: str, attributes: dict[str, Any], duration: dict[str, str], allows: Cell | None
+    ) -> None:
+        self.name: str = name
+        self.attributes: dict[str, Any] = attributes
+        self.duration: dict[str, str] = duration
+        self.allows: Cell | None = allows
+
+
+class Shapes:
+    """The shapes of one runtime.
+
+    Args:
+        instruments: Where counts go.
+        verdicts: Tells verdicts.
+    """
+
+    def __init__(self, instruments: Instruments, verdicts: Verdicts) -> None:
+        self._instruments = instruments
+        self._verdicts = verdicts
+        self._tools: dict[tuple[Any, ...], ToolShape] = {}
+        self._metrics: dict[tuple[str | None, ...], dict[str, str]] = {}
+        self._tokens: dict[tuple[str, str, str, str], Cell] = {}
+
+    def tool(self, call: Call, agent: str, branch: str, allowed: Verdict | None) -> ToolShape:
+        """Return the shape of a tool's calls.
+
+        Args:
+            call: Any of them.
+            agent: Who calls.
+            branch: Path of agents.
+            allowed: The plain allow that they get; None if the verdict is to be told otherwise.
+        """
+        decided = None
+        if allowed is not None:
+            decided = allowed.rule_id, allowed.policy_id, allowed.severity
+        key = (
+            call.name,
+            agent,
+            branch,
+            call.tool_type,
+            call.is_known,
+            call.server,
+            call.canonical,
+            call.kind,
+            decided,
+        )
+        shape = self._tools.get(key)
+        if shape is None:
+            shape = self._tool(call, agent, branch, allowed)
+            if len(self._tools) < _MAX_SHAPES:
+                self._tools[key] = shape
+        return shape
+
+    def _tool(self, call: Call, agent: str, branch: str, allowed: Verdict | None) -> ToolShape:
+        # Half a surrogate pair in one name would cost an exporter its whole batch.
+        shown = call.name.encode("utf-8", "replace").decode()
+        attributes: dict[str, Any] = {
+            semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+            semconv.GEN_AI_TOOL_NAME: shown,
+            semconv.GEN_AI_TOOL_TYPE: call.tool_type,
+        }
+        if agent:
+            attributes[semconv.GEN_AI_AGENT_NAME] = agent
+        if branch:
+            attributes[semconv.AGENT_BRANCH] = branch
+        # What rules match beside the name: with it a recorded call can be judged again.
+        if call.server:
+            attributes[semconv.TOOL_SERVER] = call.server
+        if call.canonical:
+            attributes[semconv.TOOL_CANONICAL] = call.canonical
+        if call.kind:
+            attributes[semconv.TOOL_KIND] = call.kind
+        allows = None
+        if allowed is not None:
+            attributes.update(self._verdicts.attributes(allowed))
+            counted = call.name if call.is_known else semconv.TOOL_NAME_OTHER
+            allows = self._verdicts.allows(allowed, counted, agent)
+        name = f"{semconv.OP_EXECUTE_TOOL} {shown}"
+        return ToolShape(name, attributes, self.tool_duration(call, agent, None), allows)
+
+    def tool_duration(self, call: Call, agent: str, failure: str | None) -> dict[str, str]:
+        """Return the attributes of a tool's duration; not to be changed."""
+        name = call.name if call.is_known else semconv.TOOL_NAME_OTHER
+        return self._metric(
+            semconv.OP_EXECUTE_TOOL,
+            (semconv.GEN_AI_TOOL_NAME, name),
+            (semconv.GEN_AI_TOOL_TYPE, call.tool_type),
+            (semconv.GEN_AI_AGENT_NAME, agent),
+            (semconv.ERROR_TYPE, failure),
+        )
+
+    def model_duration(
+        self, operation: str, provider: str, model: str, failure: str | None
+    ) -> dict[str, str]:
+        """Return the attributes of a model call's duration; not to be changed."""
+        return self._metrics.get((operation, provider, model, failure)) or self._metric(
+            operation,
+            (semconv.GEN_AI_PROVIDER_NAME, provider),
+            (semconv.GEN_AI_REQUEST_MODEL, model),
+            (semconv.ERROR_TYPE, failure),
+        )
+
+    def run_duration(self, operation: str, agent: str, failure: str | None) -> dict[str, str]:
+        """Return the attributes of a run's duration; not to be changed."""
+        is_workflow = operation == semconv.OP_INVOKE_WORKFLOW
+        name = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
+        return self._metric(operation, (name, agent), (semconv.ERROR_TYPE, failure))
+
+    def _metric(self, operation: str, *optional: tuple[str, str | None]) -> dict[str, str]:
+        key = (operation, *(value for _, value in optional))
+        attributes = self._metrics.get(key)
+        if attributes is None:
+            attributes = {semconv.GEN_AI_OPERATION_NAME: operation}
+            attributes.update((name, value) for name, value in optional if value)
+            if len(self._metrics) < _MAX_SHAPES:
+                self._metrics[key] = attributes
+        return attributes
+
+    def token_cell(self, metric: str, operation: str, provider: str, model: str) -> Cell:
+        """Return the count of one sort of token."""
+        key = (metric, operation, provider, model)
+        cell = self._tokens.get(key)
+        if cell is None:
+            attributes = self.model_duration(operation, provider, model, None)
+            cell = self._instruments.counter(metric).cell(attributes)
+            if len(self._tokens) < _MAX_SHAPES:
+                self._tokens[key] = cell
+        return cell
