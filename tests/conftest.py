@@ -16,6 +16,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import opentelemetry._logs._internal as global_logs
 import opentelemetry.metrics._internal as global_metrics
 import opentelemetry.sdk.trace
@@ -35,6 +36,11 @@ import otelhooks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+# The same examples each time: what guards main does not hang on chance. `make fuzz` tries others.
+hypothesis.settings.register_profile("same", derandomize=True, database=None)
+if "FUZZ_EXAMPLES" not in os.environ:
+    hypothesis.settings.load_profile("same")
 
 LOCAL_NAMES = {"", "localhost", "ip6-localhost", socket.gethostname()}
 

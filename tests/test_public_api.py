@@ -23,7 +23,15 @@ PACKAGE = Path(otelhooks.__file__).parent
 # Heavy or optional, imported where they are used. The agent frameworks among them are installed
 # where this file runs beside an adapter's tests.
 NOT_AT_IMPORT = {
-    *("agents", "langchain", "langchain_core", "langgraph", "mcp", "openai"),
+    *(
+        "agents",
+        "google.antigravity",
+        "hedera_agent_kit",
+        "langchain",
+        "langchain_core",
+        "langgraph",
+    ),
+    *("mcp", "openai"),
     *("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation"),
     *("click", "packaging", "rich", "ruamel", "sqlite3", "starlark", "yaml"),
 }
@@ -125,17 +133,34 @@ def test_a_package_exports_what_it_reexports(name: str) -> None:
 
 @pytest.mark.parametrize("package", ["hooks", "policy"])
 def test_hooks_and_policy_import_no_opentelemetry(package: str) -> None:
-    """Decisions are made without telemetry: neither OpenTelemetry nor our own layers above."""
+    """Decisions are made without telemetry: neither OpenTelemetry nor our own layers above.
+
+    The tools that one works on policies with lie above all of it: they read what telemetry wrote.
+    """
     above = ("opentelemetry", "otelhooks.telemetry", "otelhooks.instrumentation")
     found = [
         f"{path.name}: {name}"
         for path in (PACKAGE / package).rglob("*.py")
+        if path.parent != PACKAGE / "policy" / "tools"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         for name in imported(node)
         if name.startswith(above)
     ]
 
     assert found == []
+
+
+def test_nothing_that_decides_imports_the_policy_tools() -> None:
+    """They lie above; only commands use them."""
+    users = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if path.parent != PACKAGE / "policy" / "tools"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if any(name.startswith("otelhooks.policy.tools") for name in imported(node))
+    }
+
+    assert users == {"cli"}
 
 
 def imported(node: ast.AST) -> list[str]:

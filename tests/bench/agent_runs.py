@@ -8,19 +8,19 @@ process, round about, ours and the peer switched on and off.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import otelhooks
 from otelhooks import policy
 from tests.bench.measure import Contender, Row, Sink, alternate, floor
 
-CALLS = 20
-RUNS = 10  # a round
+CALLS = 20  # of tools in a run
 ARGUMENTS = {"query": "weather in Rome", "limit": 5}
 ANSWER = "It rains."
+
+Run: TypeAlias = Callable[[int], str]  # with so many tool calls; returns the answer
 
 
 def search(query: str, limit: int = 5) -> str:
@@ -60,7 +60,7 @@ def measure_langchain(rounds: int) -> list[Row]:
 
 def _rows(
     framework: str,
-    run: Callable[[], str],
+    run: Run,
     instrumentor: Any,
     rounds: int,
     *,
@@ -68,64 +68,58 @@ def _rows(
     beside_peer: float,
 ) -> list[Row]:
     """Measure one framework: bare, ours and, where it is installed, the peer."""
-    sink, calls = Sink(), RUNS * CALLS
-    contenders = {"floor": floor(), "bare": Contender(functools.partial(_work, run))}
-    contenders["ours"] = Contender(
-        functools.partial(_work, run),
-        sink.flush,
-        functools.partial(_on, framework, run, sink),
-        otelhooks.uninstrument,
-    )
+
+    def work(calls: int) -> None:
+        assert run(calls) == ANSWER
+
+    sink, other = Sink(), Sink()
+
+    def ours_on() -> None:
+        otelhooks.instrument(
+            policies=[policy.deny("run_command"), policy.allow("search")],
+            tracer_provider=sink.tracers,
+            meter_provider=sink.meters,
+            frameworks=(framework,),
+            store=Path("/dev/null"),
+        )
+
+    def peer_on() -> None:
+        instrumentor.instrument(tracer_provider=other.tracers, meter_provider=other.meters)
+
+    contenders = {
+        "floor": floor(),
+        "bare": Contender(work, CALLS),
+        "ours": Contender(work, CALLS, sink.flush, ours_on, otelhooks.uninstrument),
+    }
     if instrumentor is not None:
-        contenders["peer"] = _peer(run, instrumentor)
+        off = instrumentor.uninstrument
+        contenders["peer"] = Contender(work, CALLS, other.flush, peer_on, off)
     times = alternate(contenders, rounds)
-    exporter = sink.exporter
-    spans = exporter.spans / (rounds + 1) / (RUNS + 1) / CALLS
-    note = f"{spans:.2f} spans a tool call"
-    what = f"{framework} run, a tool call"
-    rows = [times.row(what, budget, "ours", "floor", calls, "bare", note)]
+    note = f"{_spans_of_a_run(contenders['ours'], sink) / CALLS:.2f} spans a tool call"
+    rows = [times.row(f"{framework} run, a tool call", budget, "ours", "floor", "bare", note)]
     if instrumentor is not None:
         name = type(instrumentor).__name__
         beside = f"  beside OTel GenAI's {name}"
-        rows.append(times.row(beside, beside_peer, "ours", "peer", calls, "bare"))
-        rows.append(times.row(f"  {name}", None, "peer", "floor", calls, "bare"))
+        rows.append(times.row(beside, beside_peer, "ours", "peer", "bare"))
+        rows.append(times.row(f"  {name}", None, "peer", "floor", "bare"))
     what = f"  bytes a span of a {framework} run, content off"
-    rows.append(Row(what, exporter.bytes_a_span, 500, "bytes"))
+    rows.append(Row(what, sink.exporter.bytes_a_span, 500, "bytes"))
     return rows
 
 
-def _work(run: Callable[[], str]) -> None:
-    for _ in range(RUNS):
-        assert run() == ANSWER
-
-
-def _on(framework: str, run: Callable[[], str], sink: Sink) -> None:
-    otelhooks.instrument(
-        policies=[policy.deny("run_command"), policy.allow("search")],
-        tracer_provider=sink.tracers,
-        meter_provider=sink.meters,
-        frameworks=(framework,),
-        store=Path("/dev/null"),
-    )
-    run()
-    sink.flush()
-
-
-def _peer(run: Callable[[], str], instrumentor: Any) -> Contender:
-    sink = Sink()
-
-    def on() -> None:
-        instrumentor.instrument(tracer_provider=sink.tracers, meter_provider=sink.meters)
-        run()
-        sink.flush()
-
-    return Contender(functools.partial(_work, run), sink.flush, on, instrumentor.uninstrument)
+def _spans_of_a_run(ours: Contender, sink: Sink) -> int:
+    before = sink.exporter.spans
+    ours.on()
+    ours.work(ours.calls)
+    ours.flush()
+    ours.off()
+    return sink.exporter.spans - before
 
 
 # -- the agents -------------------------------------------------------------------------------
 
 
-def _openai_agents() -> Callable[[], str]:
+def _openai_agents() -> Run:
     import asyncio
     import json
 
@@ -139,8 +133,8 @@ def _openai_agents() -> Callable[[], str]:
     # The framework's own tracing stays on, as it is by default, with nowhere to send to.
     agents.set_trace_processors([])
 
-    def output(number: int) -> Any:
-        if number < CALLS:
+    def output(number: int, calls: int) -> Any:
+        if number < calls:
             return ResponseFunctionToolCall(
                 call_id=f"call_{number}",
                 name="search",
@@ -157,12 +151,12 @@ def _openai_agents() -> Callable[[], str]:
 
         model = "scripted"
 
-        def __init__(self) -> None:
-            self.steps: Iterator[int] = iter(range(CALLS + 1))
+        def __init__(self, calls: int) -> None:
+            self.outputs = (output(number, calls) for number in range(calls + 1))
 
         async def get_response(self, *args: Any, **kwargs: Any) -> agents.ModelResponse:
             usage = agents.Usage(requests=1, input_tokens=120, output_tokens=20, total_tokens=140)
-            found = [output(next(self.steps))]
+            found = [next(self.outputs)]
             return agents.ModelResponse(output=found, usage=usage, response_id=None)
 
         def stream_response(self, *args: Any, **kwargs: Any) -> Any:
@@ -170,15 +164,15 @@ def _openai_agents() -> Callable[[], str]:
 
     tool = agents.function_tool(search)
 
-    async def converse() -> str:
-        agent = agents.Agent(name="assistant", model=ScriptedModel(), tools=[tool])
-        result = await agents.Runner.run(agent, "What is the weather?", max_turns=CALLS + 1)
+    async def converse(calls: int) -> str:
+        agent = agents.Agent(name="assistant", model=ScriptedModel(calls), tools=[tool])
+        result = await agents.Runner.run(agent, "What is the weather?", max_turns=calls + 1)
         return str(result.final_output)
 
-    return lambda: asyncio.run(converse())
+    return lambda calls: asyncio.run(converse(calls))
 
 
-def _langchain() -> Callable[[], str]:
+def _langchain() -> Run:
     from langchain.agents import create_agent
     from langchain_core.language_models.chat_models import BaseChatModel
     from langchain_core.messages import AIMessage
@@ -189,7 +183,7 @@ def _langchain() -> Callable[[], str]:
         """Asks for one tool call after the other, then answers."""
 
         model: str = "scripted"
-        asked: int = 0
+        left: int = 0
 
         @property
         def _llm_type(self) -> str:
@@ -200,20 +194,20 @@ def _langchain() -> Callable[[], str]:
 
         def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:
             usage: Any = {"input_tokens": 120, "output_tokens": 20, "total_tokens": 140}
-            if self.asked < CALLS:
-                call = {"name": "search", "args": dict(ARGUMENTS), "id": f"call_{self.asked}"}
+            if self.left:
+                call = {"name": "search", "args": dict(ARGUMENTS), "id": f"call_{self.left}"}
                 message = AIMessage(content="", tool_calls=[call], usage_metadata=usage)
             else:
                 message = AIMessage(content=ANSWER, usage_metadata=usage)
-            self.asked += 1
+            self.left -= 1
             return ChatResult(generations=[ChatGeneration(message=message)])
 
     model = ScriptedModel()
     agent = create_agent(model, [tool(search)], name="assistant")
     limit: Any = {"recursion_limit": 3 * CALLS}
 
-    def run() -> str:
-        model.asked = 0
+    def run(calls: int) -> str:
+        model.left = calls
         result = agent.invoke({"messages": [("user", "What is the weather?")]}, limit)
         return str(result["messages"][-1].content)
 

@@ -38,17 +38,14 @@ def measure(rounds: int) -> list[Row]:
     }
 
     def contender(call: Callable[[], None]) -> Contender:
-        def work() -> None:
-            for _ in range(RECORDS):
+        def work(calls: int) -> None:
+            for _ in range(calls):
                 call()
-            instruments.flush()
 
-        return Contender(work)
+        return Contender(work, RECORDS, instruments.flush)
 
     times = alternate({name: contender(call) for name, call in calls.items()}, rounds)
     return [
-        times.row("a count, beside the SDK's counter", None, "count", "SDK count", RECORDS),
-        times.row(
-            "a duration, drained, beside the SDK's", None, "duration", "SDK duration", RECORDS
-        ),
+        times.row("a count, beside the SDK's counter", None, "count", "SDK count"),
+        times.row("a duration, drained, beside the SDK's", None, "duration", "SDK duration"),
     ]

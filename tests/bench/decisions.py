@@ -12,6 +12,8 @@ from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.watch import Watch
+from otelhooks.policy.files.rules import read_rules
+from otelhooks.policy.files.source import Source
 from tests.bench.measure import Row, scaled
 
 DECISIONS = 5_000
@@ -74,6 +76,20 @@ def table(count: int) -> policy.PolicySet:
     return policy.PolicySet([*rules, policy.allow("*")], channel=True)
 
 
+def from_yaml(*entries: str) -> policy.PolicySet:
+    """Return the rules of a YAML file with these entries."""
+    text = "\n- ".join(("policies:", *entries))
+    (file,) = read_rules([Source("bench.yaml", text, "bench", "0")])
+    return policy.PolicySet(file.rules, channel=True)
+
+
+def file_of(count: int) -> policy.PolicySet:
+    """Return the rules of `table` from a YAML file."""
+    words = ("deny", "ask", "allow")
+    entries = (f"{words[number % 3]}: tool{number}" for number in range(count - 1))
+    return from_yaml(*entries, 'allow: "*"')
+
+
 def is_destructive(args: dict[str, Any]) -> bool:
     """Be the predicate that is measured."""
     return "rm -rf" in args["CommandLine"]
@@ -82,18 +98,24 @@ def is_destructive(args: dict[str, Any]) -> bool:
 def measure(rounds: int) -> list[Row]:
     """Return the rows of this file."""
     ten, many = table(10), table(10_000)
+    started = time.perf_counter()
+    of_file = file_of(10_000)
+    load_s = time.perf_counter() - started
     tools = [Call(f"tool{number}", {"path": "/a", "line": 1}) for number in range(10)]
     allowed = [call for number, call in enumerate(tools) if number % 3 == 2]
     shuffled = random.Random(1).sample(range(9_999), DECISIONS)
     anything = [Call(f"tool{number}", {"path": "/a", "line": 1}) for number in shuffled]
     command = [Call("run_command", {"CommandLine": "ls -la"})]
     guarded = policy.PolicySet([policy.deny("run_command", when=is_destructive)])
+    scripted = from_yaml("""{deny: run_command, when: '"rm -rf" in args["CommandLine"]'}""")
     seconds = best(
         {
             "ten": engine(ten, tools),
             "many": engine(many, tools),
             "anything": engine(many, anything),
             "predicate": engine(guarded, command),
+            "of_file": engine(of_file, tools),
+            "starlark": engine(scripted, command),
             "point": whole_point(ten, allowed),
             "empty": empty_calls,
         },
@@ -115,4 +137,12 @@ def measure(rounds: int) -> list[Row]:
         ),
         Row("decision, 10,000 rules, random tools, more", more, 0.5, "us*"),
         row("predicate on arguments, engine", 1.5, "predicate"),
+        Row(
+            "decision, 10,000 rules of a YAML file",
+            seconds["of_file"] / seconds["ten"],
+            1.2,
+            "of 10",
+        ),
+        row("`when` in Starlark, engine", 35.0, "starlark"),
+        Row("load 10,000 rules of a YAML file", load_s, None, "s"),
     ]

@@ -1,8 +1,9 @@
-"""How costs are measured: against a floor, in alternating rounds, with the CPU of all threads.
+"""How costs are measured: against a floor, in short turns, with the CPU of all threads.
 
 A floor is one hand-written SDK span with 8 attributes, through a `BatchSpanProcessor` into OTLP
-encoding. What is compared runs in the same process, round about; the median of the rounds' ratios
-is the figure, so that a machine that is busy meanwhile moves both sides.
+encoding. What is compared runs in the same process, in turns of some milliseconds, each time in
+another order. A figure is a ratio of differences of medians over all turns, each turn first
+divided by how slow the machine was in it; beside it stands how far it can be trusted.
 
 Times in microseconds mean little on a busy or slow machine. Units with a star are for a machine on
 which an empty Python call takes 25 ns, which is what budgets are for; beside them is what was
@@ -11,7 +12,9 @@ measured here.
 
 from __future__ import annotations
 
+import functools
 import gc
+import random
 import statistics
 import time
 import timeit
@@ -29,7 +32,11 @@ from opentelemetry.sdk.trace.sampling import Sampler
 
 from otelhooks.telemetry import semconv
 
-FLOOR_SPANS = 1_000
+TURNS = 10  # in a round
+FLOOR_SPANS = 200  # in a turn
+WARM_CALLS = 2  # before each turn
+DRAWS = 400
+NEIGHBOURS = 5  # turns that are drawn together
 EMPTY_CALL_S = 25e-9
 
 
@@ -93,7 +100,9 @@ class Sink:
         resource = Resource({"service.name": "bench"})
         self.tracers = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
         self.tracers.add_span_processor(
-            BatchSpanProcessor(self.exporter, max_queue_size=65_536, schedule_delay_millis=200)
+            BatchSpanProcessor(
+                self.exporter, max_queue_size=65_536, schedule_delay_millis=3_600_000
+            )
         )
         self._reader = InMemoryMetricReader() if metrics else None
         self.meters = MeterProvider([self._reader]) if self._reader is not None else None
@@ -114,25 +123,46 @@ class Contender:
     """One side of a comparison.
 
     Attributes:
-        work: What is measured, with what `flush` leaves to do.
-        flush: Waits for exports.
-        on: Makes it ready, before each round, not measured.
+        work: Makes so many calls; what is measured, with what `flush` then has to do.
+        calls: Calls in a turn.
+        flush: Sends on what calls left behind.
+        on: Makes it ready, before each turn, not measured.
         off: Undoes that.
     """
 
-    work: Callable[[], Any]
+    work: Callable[[int], Any]
+    calls: int
     flush: Callable[[], Any] = _nothing
     on: Callable[[], Any] = _nothing
     off: Callable[[], Any] = _nothing
 
+    def turn(self) -> float:
+        """Return the CPU seconds of all threads that a call takes.
+
+        What a flush takes that has nothing to do is taken off: it comes once a minute, not once
+        in a few calls.
+        """
+        self.on()
+        self.work(WARM_CALLS)
+        self.flush()
+        gc.collect()
+        started = time.process_time()
+        self.work(self.calls)
+        self.flush()
+        done = time.process_time()
+        self.flush()
+        idle = time.process_time() - done
+        self.off()
+        return (done - started - idle) / self.calls
+
 
 def floor() -> Contender:
-    """Return the floor: `FLOOR_SPANS` spans."""
+    """Return the floor: a span a call."""
     sink = Sink(metrics=False)
     tracer = sink.tracers.get_tracer("floor")
 
-    def work() -> None:
-        for n in range(FLOOR_SPANS):
+    def work(calls: int) -> None:
+        for n in range(calls):
             attributes = {
                 semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
                 semconv.GEN_AI_TOOL_NAME: "search",
@@ -146,31 +176,42 @@ def floor() -> Contender:
             with tracer.start_as_current_span("execute_tool search", attributes=attributes):
                 pass
 
-    return Contender(work, sink.flush)
+    return Contender(work, FLOOR_SPANS, sink.flush)
 
 
 @dataclass
 class Times:
-    """CPU seconds of all threads, one value a round, by contender."""
+    """CPU seconds of a call, one value a turn, by contender."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
-    def ratios(self, name: str, base: str, calls: int, bare: str | None = None) -> list[float]:
-        """Return what a call costs in floors, or in calls of a peer, round by round.
+    def ratio(self, name: str, base: str, bare: str | None, turns: Sequence[int]) -> float:
+        """Return what a call costs in floors, or in calls of a peer, over the turns named.
 
         Args:
-            name: What is looked at; `calls` of it in a round.
-            base: ``floor``, of which a round has `FLOOR_SPANS`, or a peer with as many calls.
-            calls: Calls in a round.
+            name: What is looked at.
+            base: ``floor``, or a peer.
             bare: What both would cost without instrumentation; taken off both but the floor.
+            turns: Numbers of turns, also several times.
         """
-        size = FLOOR_SPANS if base == "floor" else calls
-        found: list[float] = []
-        for number, ours in enumerate(self.seconds[name]):
-            off = self.seconds[bare][number] if bare is not None else 0.0
-            under = self.seconds[base][number] - (0.0 if base == "floor" else off)
-            found.append((ours - off) / calls / (under / size))
-        return found
+        level = {
+            side: statistics.median(self.even[side][turn] for turn in turns) for side in self.even
+        }
+        off = level[bare] if bare is not None else 0.0
+        return (level[name] - off) / (level[base] - (0.0 if base == "floor" else off))
+
+    @functools.cached_property
+    def even(self) -> dict[str, list[float]]:
+        """The same, with the machine as fast in each turn as it was on the whole.
+
+        How fast it was is told by all contenders together.
+        """
+        usual = sum(statistics.median(found) for found in self.seconds.values())
+        pace = [sum(turn) / usual for turn in zip(*self.seconds.values(), strict=True)]
+        return {
+            side: [took / slow for took, slow in zip(found, pace, strict=True)]
+            for side, found in self.seconds.items()
+        }
 
     def row(
         self,
@@ -178,39 +219,49 @@ class Times:
         budget: float | None,
         name: str,
         base: str,
-        calls: int,
         bare: str | None = None,
         note: str = "",
     ) -> Row:
-        """Return the median as a row of the table; arguments as `ratios`.
+        """Return the ratio as a row of the table; arguments as `ratio`.
 
-        The note has the quartiles, and the ratio of the best rounds of each side: where others use
-        the machine it is the steadier figure, above all for what is little beside the bare work.
+        The note has its 95% interval, found by drawing turns anew, some neighbours at a time
+        because they have much in common.
         """
-        ratios = self.ratios(name, base, calls, bare)
-        low, _, high = statistics.quantiles(ratios, n=4)
+        turns = range(len(self.seconds[name]))
+        blocks = [turns[first : first + NEIGHBOURS] for first in turns[::NEIGHBOURS]]
+        draw = random.Random(0).choices
+        drawn = [
+            self.ratio(
+                name, base, bare, [turn for block in draw(blocks, k=len(blocks)) for turn in block]
+            )
+            for _ in range(DRAWS)
+        ]
+        low, *_, high = statistics.quantiles(drawn, n=40)
+        interval = f"95% in {low:.2f} to {high:.2f}, {len(turns)} turns"
         unit = "floors" if base == "floor" else "of peer"
-        least = Times({side: [min(found)] for side, found in self.seconds.items()})
-        (undisturbed,) = least.ratios(name, base, calls, bare)
-        spread = f"quartiles {low:.2f} to {high:.2f}, best rounds {undisturbed:.2f}"
-        note = f"{spread}; {note}" if note else spread
-        return Row(what, statistics.median(ratios), budget, unit, note)
+        note = f"{interval}; {note}" if note else interval
+        return Row(what, self.ratio(name, base, bare, turns), budget, unit, note)
 
 
 def alternate(contenders: Mapping[str, Contender], rounds: int) -> Times:
-    """Measure all in turn, after one round that does not count."""
+    """Measure all in turn, `TURNS` times a round and each time in another order.
+
+    A first turn of each does not count. What is there then is kept out of the way of the garbage
+    collector, which so has for each side only what its own calls made.
+    """
     times = Times({name: [] for name in contenders})
-    for number in range(rounds + 1):
-        for name, contender in contenders.items():
-            contender.on()
-            gc.collect()
-            started = time.process_time()
-            contender.work()
-            contender.flush()
-            took = time.process_time() - started
-            contender.off()
-            if number:
-                times.seconds[name].append(took)
+    order, shuffle = list(contenders), random.Random(0).shuffle
+    for contender in contenders.values():
+        contender.turn()
+    gc.collect()
+    gc.freeze()
+    try:
+        for _ in range(rounds * TURNS):
+            shuffle(order)
+            for name in order:
+                times.seconds[name].append(contenders[name].turn())
+    finally:
+        gc.unfreeze()
     return times
 
 

@@ -8,9 +8,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otelhooks
 from otelhooks import policy
+from otelhooks.telemetry import semconv
 from tests.bench.measure import Contender, Row, Sink, alternate, floor
 
-CALLS = 1_000
+CALLS = 300  # in a turn
 
 
 def search(query: str, limit: int = 5) -> str:
@@ -21,9 +22,9 @@ def search(query: str, limit: int = 5) -> str:
 governed = otelhooks.tool(search)
 
 
-def bare() -> None:
+def bare(calls: int) -> None:
     """Call the tool as it is."""
-    for _ in range(CALLS):
+    for _ in range(calls):
         search("weather", 3)
 
 
@@ -38,14 +39,13 @@ def ours(sink: Sink) -> Contender:
             frameworks=(),
             store=Path("/dev/null"),
         )
-        governed("warm", 1)
 
-    def work() -> None:
+    def work(calls: int) -> None:
         with otelhooks.session("c1"):
-            for _ in range(CALLS):
+            for _ in range(calls):
                 governed("weather", 3)
 
-    return Contender(work, sink.flush, on, otelhooks.uninstrument)
+    return Contender(work, CALLS, sink.flush, on, otelhooks.uninstrument)
 
 
 def peer() -> Contender | None:
@@ -57,12 +57,34 @@ def peer() -> Contender | None:
     sink = Sink()
     handler = TelemetryHandler(tracer_provider=sink.tracers, meter_provider=sink.meters)
 
-    def work() -> None:
-        for _ in range(CALLS):
+    def work(calls: int) -> None:
+        for _ in range(calls):
             with handler.tool("search", tool_type="function"):
                 search("weather", 3)
 
-    return Contender(work, sink.flush)
+    return Contender(work, CALLS, sink.flush)
+
+
+def span() -> Contender:
+    """Call it beside a span with the attributes that ours has, neither current nor governed."""
+    sink = Sink()
+    tracer = sink.tracers.get_tracer(semconv.SCOPE_NAME)
+
+    def work(calls: int) -> None:
+        for _ in range(calls):
+            attributes = {
+                semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+                semconv.GEN_AI_TOOL_NAME: "search",
+                semconv.GEN_AI_TOOL_TYPE: semconv.TOOL_TYPE_FUNCTION,
+                semconv.GEN_AI_CONVERSATION_ID: "c1",
+                semconv.POLICY_DECISION: semconv.DECISION_ALLOW,
+                semconv.POLICY_RULE_ID: "allow_search_f506bdbc",
+            }
+            started = tracer.start_span("execute_tool search", attributes=attributes)
+            search("weather", 3)
+            started.end()
+
+    return Contender(work, CALLS, sink.flush)
 
 
 def measure(rounds: int) -> list[Row]:
@@ -73,20 +95,23 @@ def measure(rounds: int) -> list[Row]:
         "not sampled": Sink(ALWAYS_OFF),
         "not sampled, no metrics": Sink(ALWAYS_OFF, metrics=False),
     }
-    contenders = {"floor": floor(), "bare": Contender(bare)}
+    contenders = {"floor": floor(), "bare": Contender(bare, CALLS), "span": span()}
     contenders.update((name, ours(sink)) for name, sink in sinks.items())
     other = peer()
     if other is not None:
         contenders["peer"] = other
     times = alternate(contenders, rounds)
 
-    def row(what: str, budget: float | None, name: str, base: str = "floor", note: str = "") -> Row:
-        return times.row(what, budget, name, base, CALLS, "bare", note)
+    def row(what: str, budget: float | None, name: str, base: str = "floor") -> Row:
+        return times.row(what, budget, name, base, "bare")
 
     rows = [row("tool call, allowed, with metrics", 1.4, "sampled")]
     if other is not None:
         rows.append(row("  beside opentelemetry-util-genai", 0.8, "sampled", "peer"))
         rows.append(row("  opentelemetry-util-genai", None, "peer"))
+    rows.append(row("  the SDK's span alone, same attributes", None, "span"))
+    if other is not None:
+        rows.append(row("    beside opentelemetry-util-genai", None, "span", "peer"))
     size = sinks["sampled"].exporter.bytes_a_span
     rows += [
         row("tool call, allowed, no metrics", None, "sampled, no metrics"),

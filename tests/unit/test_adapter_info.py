@@ -14,7 +14,7 @@ def test_a_framework_that_is_turned_off_and_not_installed_is_not_told(
         return Coverage(name, name, version, ">=1", state, (), (), "")
 
     entries = (entry("here", "1.2", "off"), entry("gone", "", "off"))
-    monkeypatch.setattr(_instrument.instrumentation, "coverage", lambda: entries)
+    monkeypatch.setattr(_instrument.instrumentation, "coverage_so_far", lambda: entries)
     otelhooks.instrument(frameworks=[], meter_provider=meter_provider)
     found = [
         point.attributes[semconv.ADAPTER_FRAMEWORK]

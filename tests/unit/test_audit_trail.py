@@ -633,10 +633,9 @@ def test_a_child_that_writes_nothing_leaves_no_file_and_no_lock(tmp_path):
 import os, sys, time
 from otelhooks.audit import Audit
 audit = Audit(sys.argv[1])
-pid = os.fork()
-if pid == 0:
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
     time.sleep(60)
-print(pid, flush=True)
 audit.close()
 os._exit(0)
 """

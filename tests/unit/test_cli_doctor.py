@@ -40,15 +40,16 @@ def doctor(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         table = tuple(Seat("fakefw.tools", name) for name in seats)
         table += (Seat("fakefw.agent", "Agent.later", required=False),)
-        module = ModuleType("fake_adapter")
+        module = ModuleType("otelhooks.instrumentation.fake")
         module.ADAPTER = Adapter(
             "fake",
             (Package(("fake-fw",), ">=1.2,<2", "fakefw", table),),
             (NotCovered("kept functions", "they hold no seat"),),
             {"bash": "run_command"},
+            (("agent.stop", "a run is not sent on"),),
         )
-        monkeypatch.setitem(sys.modules, "fake_adapter", module)
-        monkeypatch.setattr(instrumentation, "ADAPTERS", {"fake": "fake_adapter"})
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(instrumentation, "ADAPTERS", {"fake": ("fakefw",)})
         if proofs is not None:
             prove = ModuleType("otelhooks.instrumentation.prove")
             prove.prove_all = lambda: proofs
@@ -73,6 +74,9 @@ def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
         "\n"
         "Not covered\n"
         "  fake  kept functions  they hold no seat\n"
+        "\n"
+        "In part (events of hook files, and rules)\n"
+        "  fake  agent.stop  a run is not sent on\n"
     )
     assert (result.exit_code, result.stderr) == (0, "")
     assert instrumentation.coverage() == ()
@@ -118,8 +122,25 @@ def test_json_holds_the_same(doctor):
         {"what": "kept functions", "why": "they hold no seat"}
     ]
     assert report["canonical_tools"] == {"fake": {"bash": "run_command"}}
+    assert report["in_part"] == [
+        {"framework": "fake", "what": "agent.stop", "how_far": "a run is not sent on"}
+    ]
+    assert report["unfired"] == []
     assert report["failed_imports"] == {}
     assert "proofs" not in report
+
+
+def test_hook_files_that_never_run_are_listed(doctor, tmp_path):
+    """Whoever wrote them for another harness must not take them for guards here."""
+    script = "script: |\n  def handle(e, p): return allow()"
+    (tmp_path / "audits_new_tools.md").write_text(f"---\nevent: meta.tool_added\n{script}\n---\n")
+    (tmp_path / "guard.md").write_text(f"---\nevent: tool.pre\n{script}\n---\n")
+
+    result = doctor("--policy", str(tmp_path))
+
+    assert "Hook files that never run (nothing here fires their event)\n" in result.stdout
+    assert "  audits_new_tools  meta.tool_added\n" in result.stdout
+    assert "  guard" not in result.stdout
 
 
 @pytest.mark.parametrize(("proved", "code"), [(True, 0), (False, 1)])

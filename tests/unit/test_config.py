@@ -13,6 +13,7 @@ import pytest
 from otelhooks import config, instrumentation
 from otelhooks.config import UNSET, Config, load
 from otelhooks.errors import ConfigError
+from otelhooks.policy import packs
 from otelhooks.telemetry.content import CaptureMode
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -97,6 +98,7 @@ class TestValues:
             ("denied_span_status", "unset", "unset"),
             ("strict", "false", False),
             ("token_histogram", "1", True),
+            ("allow_policy_writes", "1", True),
             ("redact", "false", False),
             ("frameworks", "openai_agents, mcp=off", {"openai_agents": "on", "mcp": "off"}),
         ],
@@ -207,16 +209,26 @@ class TestPolicyPaths:
             load(policies=[path])
         assert "hint: give an existing" in str(caught.value)
 
-    @pytest.mark.parametrize("kind", ["file", "folder"])
-    def test_policy_files_are_refused_by_this_version(self, tmp_path, kind):
-        path = tmp_path
-        if kind == "file":
-            path = tmp_path / "prod.yaml"
-            path.write_text("version: 1")
-        with pytest.raises(ConfigError, match="does not load policy files"):
-            load(policies=[path])
-        with pytest.raises(ConfigError, match="does not load policy files"):
-            load(candidate=str(path))
+    def test_paths_come_out_absolute_and_in_order(self, tmp_path, monkeypatch, module):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "prod.yaml").write_text("version: 1")
+        found = load(policies=["prod.yaml", module.one, tmp_path]).policies
+        assert found == (tmp_path / "prod.yaml", module.one, tmp_path)
+        assert load(candidate=str(tmp_path)).candidate == (tmp_path,)
+
+    def test_a_text_with_commas_is_several(self, tmp_path, monkeypatch):
+        for name in ("a.yaml", "b.yaml"):
+            (tmp_path / name).write_text("version: 1")
+        monkeypatch.setenv("OTELHOOKS_POLICIES", f"{tmp_path / 'a.yaml'}, {tmp_path / 'b.yaml'}")
+        assert load().policies == (tmp_path / "a.yaml", tmp_path / "b.yaml")
+
+    def test_the_name_of_a_pack_is_the_pack_whatever_lies_in_the_folder(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "governed").mkdir()
+        assert load(policies="governed").policies == (packs.folder("governed"),)
+        assert load(policies="./governed").policies == (tmp_path / "governed",)
 
     def test_a_path_in_the_variable_is_never_skipped(self, monkeypatch):
         monkeypatch.setenv("OTELHOOKS_POLICIES", "./policies")

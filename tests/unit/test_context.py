@@ -100,6 +100,14 @@ def test_the_trace_is_that_of_the_nearest_layer_that_knows_one() -> None:
     assert session.trace_id == ""
 
 
+def test_a_conversation_is_asked_about_its_history_once() -> None:
+    asked: list[int] = []
+    session = SessionContext()
+    session.meet(lambda: bool(asked.append(1)))
+    session.meet(lambda: bool(asked.append(2)))
+    assert asked == [1]
+
+
 def test_what_hooks_write_before_the_span_opens_is_kept() -> None:
     context = SessionContext()
     context.set_attribute("app.a", 1)

@@ -11,7 +11,8 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -24,7 +25,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otelhooks
 from otelhooks import policy, types
+from otelhooks.errors import Denied
 from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation import ADAPTERS
 from otelhooks.instrumentation._frames import Op
 from otelhooks.telemetry import semconv
 
@@ -32,6 +35,10 @@ CALLS = 20
 MODEL_ATTRIBUTES = 9
 TOOL_ATTRIBUTES = 7
 BYTES_A_SPAN = 500
+FRAMES_OF_A_TOOL_CALL = 45
+"""Python calls in our own code that an allowed call of a plain tool makes, sampled or not."""
+FRAMES_OF_A_MODEL_CALL = 53
+OURS = str(Path(otelhooks.__file__).parent)
 
 
 @otelhooks.tool
@@ -159,6 +166,57 @@ def test_a_plain_allowed_call_makes_no_pydantic_model(governed, monkeypatch):
     assert search("weather") == "weather"
 
 
+def test_a_call_that_is_settled_by_its_name_is_refused_if_its_arguments_cannot_be_copied(governed):
+    search("warm")  # from now on the rules know the tool by its name
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(Denied):
+        search(endless)  # type: ignore[arg-type]
+
+
+def frames(work: Callable[[], object]) -> Counter[str]:
+    """Return how often each function of ours is entered, or a generator of ours gone on with."""
+    found: Counter[str] = Counter()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+            found[frame.f_code.co_name] += 1
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_tool_call_keeps_to_its_number_of_python_calls(governed):
+    with otelhooks.session("c1"):
+        search("warm")
+        found = frames(lambda: search("weather"))
+    assert found.total() <= FRAMES_OF_A_TOOL_CALL, found.most_common()
+
+
+def test_a_model_call_keeps_to_its_number_of_python_calls(governed):
+    with otelhooks.session("c1"):
+        think(["warm"])
+        found = frames(lambda: think(["hello"]))
+    assert found.total() <= FRAMES_OF_A_MODEL_CALL, found.most_common()
+
+
+def test_a_call_that_is_not_sampled_keeps_to_its_number_of_python_calls():
+    unsampled = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+    otelhooks.instrument(
+        policies=[policy.allow("search")], tracer_provider=unsampled, frameworks=()
+    )
+    try:
+        search("warm")
+        found = frames(lambda: search("weather"))
+    finally:
+        otelhooks.uninstrument()
+    assert found.total() <= FRAMES_OF_A_TOOL_CALL, found.most_common()
+
+
 def _waiting() -> int:
     return sum(type(each) in {Call, Op} for each in gc.get_objects())
 
@@ -211,14 +269,66 @@ def test_each_allow_in_the_audit_file_has_a_decision_id_of_its_own(tmp_path):
     assert len(ids) == len(set(ids)) == 2
 
 
-def test_instrumenting_imports_no_framework():
-    script = (
-        "import json, sys, otelhooks\n"
-        "from otelhooks import policy\n"
-        "otelhooks.instrument(policies=[policy.deny('run_command')])\n"
-        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))\n"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = set(json.loads(run.stdout))
-    assert not loaded & {"agents", "langchain", "langchain_core", "langgraph", "mcp", "openai"}
-    assert not loaded & {"yaml", "ruamel", "click", "rich", "starlark"}
+START = """
+import json, sys, otelhooks
+from otelhooks import policy
+otelhooks.instrument(policies=[policy.deny("run_command")])
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded() -> set[str]:
+    """The modules of a program that has started and done nothing yet."""
+    command = [sys.executable, "-c", START]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(run.stdout))
+
+
+def test_instrumenting_imports_no_framework(loaded):
+    packages = {name.partition(".")[0] for name in loaded}
+    assert not packages & {"agents", "langchain", "langchain_core", "langgraph", "mcp", "openai"}
+    assert not packages & {"yaml", "ruamel", "click", "rich", "starlark", "pydantic"}
+
+
+def test_instrumenting_loads_no_adapter_of_a_framework_that_is_not_imported(loaded):
+    parts = {name.removeprefix("otelhooks.instrumentation.") for name in loaded}
+    assert not {part for part in parts for name in ADAPTERS if part.strip("_").startswith(name)}
+
+
+def test_instrumenting_builds_no_model(loaded):
+    """A model takes a millisecond to build; a quoted annotation or base class asks for none."""
+    models = {"_mcp_servers", "_records", "_results", "_steps", "media"}
+    assert not loaded & {f"otelhooks.{name}" for name in models}
+
+
+def test_what_few_programs_use_is_not_loaded(loaded):
+    assert not loaded & {
+        "otelhooks.policy.auto_policy",
+        "otelhooks.audit.trail",
+        "otelhooks.policy.workspace",
+        "otelhooks.policy.files",
+        "otelhooks.policy.labels",
+        "otelhooks.policy.quotas",
+    }
+
+
+WITH_PROVIDERS = """
+import json, sys
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+import otelhooks
+otelhooks.instrument(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_a_program_with_providers_of_its_own_loads_nothing_that_builds_any():
+    command = [sys.executable, "-c", WITH_PROVIDERS]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = set(json.loads(run.stdout))
+    assert not found & {
+        "opentelemetry._logs",
+        "otelhooks.telemetry.exporters",
+        "otelhooks.telemetry.sdk",
+    }

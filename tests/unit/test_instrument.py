@@ -14,6 +14,7 @@ import pytest
 
 import otelhooks
 from otelhooks import hooks, instrumentation, policy, types
+from otelhooks.audit import Audit
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.instrumentation import _runtime
 from otelhooks.telemetry import semconv
@@ -117,10 +118,29 @@ class TestHandle:
         handle.replace(policies=[policy.deny("other")])
         assert t() == 1
         assert log
-        with pytest.raises(ConfigError, match="takes rules"):
-            handle.replace(policies=[hook])
         with pytest.raises(ConfigError):
             handle.replace(policies=["nonsense"])
+        assert t() == 1
+
+    def test_policies_that_are_objects_are_replaced_like_rules(self, governed: Any) -> None:
+        handle = governed(policies=[policy.RejectToolPolicy(["t"])])
+        with pytest.raises(Denied):
+            t()
+        handle.replace(policies=[policy.RateLimit(tool_calls=1, per="day")])
+        assert t() == 1
+        with pytest.raises(Denied):
+            t()
+        with pytest.raises(TypeError, match="relevant_tools"):
+            handle.replace(policies=[policy.RejectToolPolicy("t")])
+        with pytest.raises(Denied):
+            t()
+        handle.replace(policies=[])
+        assert t() == 1
+
+    def test_a_policy_that_is_an_object_can_be_unregistered(self, governed: Any) -> None:
+        reject = policy.RejectToolPolicy(["t"])
+        handle = governed(policies=[reject])
+        handle.unregister(reject)
         assert t() == 1
 
     def test_a_call_uses_the_set_it_started_with(self, governed: Any) -> None:
@@ -163,6 +183,13 @@ class TestHandle:
         [point] = governed.points(semconv.METRIC_POLICY_DENIES)
         assert point.attributes[semconv.POLICY_RULE_ID] == "r2"
         assert "2 rules can deny" in caplog.text
+
+    def test_a_trail_of_calls_that_ran_is_no_trail_of_verdicts(
+        self, governed: Any, tmp_path: Path
+    ) -> None:
+        with Audit(tmp_path / "audit", executed_only=True) as trail:
+            with pytest.raises(ConfigError, match="records every verdict"):
+                governed(audit=trail)
 
     def test_all_that_is_queued_can_be_sent_on(self, governed: Any, tmp_path: Path) -> None:
         handle = governed(audit=tmp_path / "audit")
@@ -316,10 +343,10 @@ class TestFork:
         child = os.fork()
         if child == 0:
             here = _runtime.active()
-            ok = here is not None and here.pending == 0 and t() == 1
+            ok = here is not None and here.pending is None and t() == 1
             os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0
-        rt.pending = 0
+        rt.pending = None
 
     def test_a_spawned_child_is_another_program(self, governed: Any, tmp_path: Path) -> None:
         governed(policies=[policy.deny("t")])

@@ -428,7 +428,7 @@ class TestFork:
 
     def test_a_real_child_can_count_and_collect_though_a_lock_was_held(self, instruments, reader):
         cell = instruments.denies.cell(DENY)
-        with cell._lock, instruments._drain_lock, instruments.denies._lock:
+        with cell.lock, instruments._drain_lock, instruments.denies._lock:
             pid = os.fork()
             if pid == 0:
                 code = 1

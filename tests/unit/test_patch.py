@@ -368,7 +368,7 @@ class TestDeferredImport:
             raise RuntimeError("bug of ours")
 
         _patch.install(_adapter(_seat(seen, "helper")), strict=True)
-        monkeypatch.setattr(_unit.Unit, "_patch", fail)
+        monkeypatch.setattr(_unit.Unit, "_judge", fail)
         tools = _import("fakefw.tools")
 
         with pytest.raises(SeatError, match="import hook failed: RuntimeError"):
@@ -380,7 +380,7 @@ class TestDeferredImport:
             raise RuntimeError("bug of ours")
 
         _patch.install(_adapter(_seat(seen, "helper")), strict=True)
-        monkeypatch.setattr(_unit.Unit, "_patch", fail)
+        monkeypatch.setattr(_unit.Unit, "_judge", fail)
         monkeypatch.setattr(_unit.Unit, "_apply_problem", fail)
 
         assert _import("fakefw.tools").helper(1) == ("helper", 1)

@@ -15,17 +15,18 @@ from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
 @pytest.fixture
 def adapters(monkeypatch):
     """Two adapters, of which the second knows a distribution that it does not cover."""
-    one = ModuleType("fake_adapter_one")
-    one.ADAPTER = Adapter("one", (Package(("one-fw",), ">=1", "one_fw", ()),))
-    two = ModuleType("fake_adapter_two")
+    one = ModuleType("otelhooks.instrumentation.one")
+    options = {"taste": ("sweet", "sour")}
+    one.ADAPTER = Adapter("one", (Package(("one-fw",), ">=1", "one_fw", ()),), options=options)
+    two = ModuleType("otelhooks.instrumentation.two")
     gap = NotCovered("deep", "later", "two-deep", "two_deep", (Seat("two_deep", "go"),))
     two.ADAPTER = Adapter("two", (Package(("two-fw", "two-slim"), ">=1", "two_fw", ()),), (gap,))
     for module in (one, two):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    names = {"one": one.__name__, "two": two.__name__}
-    monkeypatch.setattr(instrumentation, "ADAPTERS", names)
+    packages = {"one": ("one_fw",), "two": ("two_fw", "two_deep")}
+    monkeypatch.setattr(instrumentation, "ADAPTERS", packages)
     yield
-    _patch.uninstall()
+    instrumentation.uninstall()
 
 
 @pytest.mark.usefixtures("adapters")
@@ -56,6 +57,16 @@ class TestWanted:
         with pytest.raises(ConfigError, match="unknown setting for framework `one`: `maybe`"):
             instrumentation.wanted({"one": "maybe"})
 
+    def test_an_unknown_option_is_an_error_that_lists_the_known(self):
+        hint = "hint: use one of `spans`, `taste`"
+        with pytest.raises(ConfigError, match=rf"of framework `one`: `colour`\n{hint}"):
+            instrumentation.wanted({"one": {"colour": "red"}})
+
+    def test_an_option_takes_its_own_words_only(self):
+        assert instrumentation.wanted({"one": {"taste": "sour"}}) == (("one", "two"), frozenset())
+        with pytest.raises(ConfigError, match=r'cannot be `salt`\nhint: use "sweet" or "sour"'):
+            instrumentation.wanted({"one": {"taste": "salt"}})
+
     def test_an_unknown_adapter_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown framework `three`"):
             instrumentation.adapter("three")
@@ -64,18 +75,20 @@ class TestWanted:
 @pytest.mark.usefixtures("adapters")
 class TestInstall:
     def test_all_are_installed_in_order_and_reported(self):
-        rows = instrumentation.install({"one": "off"}, strict=False)
+        instrumentation.install({"one": "off"}, strict=False)
+        rows = instrumentation.coverage()
 
         assert [(row.framework, row.distribution, row.state) for row in rows] == [
             ("one", "one-fw", "off"),
             ("two", "two-fw", "not installed"),
             ("two", "two-deep", "not installed"),
         ]
-        assert instrumentation.coverage() == rows
+        assert instrumentation.coverage_so_far() == rows
         instrumentation.uninstall()
         assert instrumentation.coverage() == ()
 
     def test_an_adapter_that_cannot_be_installed_leaves_none_behind(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "two_fw", ModuleType("two_fw"))
         other = Adapter("two", ())
         _patch.install(other, strict=False)
 

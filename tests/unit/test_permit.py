@@ -116,6 +116,14 @@ def test_what_a_server_calls_itself_is_judged_once_a_deeper_seat_hears_it(
     assert spans(exporter) == [("execute_tool fetch", "deny")]
 
 
+def test_a_span_tells_the_server_that_only_a_deeper_seat_knows(tracer_provider, exporter):
+    """So that the call can be judged again from its span."""
+    instrument([policy.allow("*")], tracer_provider, mcp_servers=[])
+    assert nested(fetch(claimed_server=True), fetch(server="github"), None, "ok") == ["ok"]
+    [span] = exporter.get_finished_spans()
+    assert span.attributes["otelhooks.tool.server"] == "github"
+
+
 def test_what_a_person_approved_is_not_asked_again_once_the_server_is_known(
     tracer_provider, exporter
 ):
@@ -221,6 +229,6 @@ def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
     assert copying.connect() == defining.connect() == "connected"
     assert seen == ["called", "called"]
     assert other.connect is len
-    _seat.restore_copies([handle])
+    _seat.restore_copies([handle], everywhere=False)
     handle.undo()
     assert copying.connect is defining.connect is connect

@@ -220,6 +220,31 @@ class TestStreams:
         assert seen == ["made a", "got a", "made b", "got b"]
         assert governed.attributes("chat m")[semconv.GEN_AI_REQUEST_STREAM] is True
 
+    def test_the_time_to_the_first_chunk_is_told(self, governed: Any) -> None:
+        @otelhooks.model_call(model="m")
+        def chunks(messages: list[Any]) -> Any:
+            yield from messages
+
+        governed()
+        list(chunks(MESSAGES * 2))
+        span = governed.span("chat m")
+        first = span.attributes[semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK]
+        assert 0 <= first <= (span.end_time - span.start_time) / 1e9
+        metric = semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK
+        [point] = governed.points(metric)
+        assert (point.count, point.sum) == (1, first)
+
+    def test_of_a_stream_without_chunks_and_of_a_refused_one_it_is_not(self, governed: Any) -> None:
+        @otelhooks.model_call(model="m")
+        def chunks(messages: list[Any]) -> Any:
+            yield from messages
+
+        governed()
+        assert list(chunks([])) == []
+        name = semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK
+        assert name not in governed.attributes("chat m")
+        assert governed.points(semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK) == []
+
     def test_with_a_transform_they_wait_for_the_verdict(self, governed: Any) -> None:
         @otelhooks.model_call(model="m")
         def chunks(messages: list[Any]) -> Any:

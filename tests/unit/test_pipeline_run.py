@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -349,11 +350,11 @@ class TestStop:
         self, governed: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         @otelhooks.agent("a")
-        def run(message: str) -> str:
-            return "done"
+        def run(message: str) -> Iterator[str]:
+            yield "done"
 
         governed(hooks=[self.go_on()])
-        assert run("x") == "done"
+        assert list(run("x")) == ["done"]
         assert "cannot be sent on from outside" in caplog.text
 
     def test_stop_arguments_say_the_answer_and_the_place(self, governed: Any, seat: Seat) -> None:

@@ -17,7 +17,11 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import audit, hooks, policy, types
 from otelhooks.errors import ApprovalTimeout, Denied
+from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import Approval
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import Split, Unrun
+from otelhooks.instrumentation._tool import ToolSeat, tool
 from otelhooks.telemetry import semconv
 
 Result = types.HookResult
@@ -44,6 +48,11 @@ class Body:
 @pytest.fixture
 def body() -> Body:
     return Body()
+
+
+def active() -> Any:
+    """Return the runtime that `governed` has set up."""
+    return _runtime.active()
 
 
 def deny(**fields: Any) -> Any:
@@ -218,6 +227,38 @@ class TestMonitor:
         with pytest.raises(Denied):
             body.t()
 
+    @pytest.mark.parametrize(
+        "enforced",
+        [
+            policy.deny("t", mode="enforce"),
+            policy.ask_user("t", lambda call: False, mode="enforce"),
+        ],
+    )
+    def test_a_rule_that_says_enforce_blocks(
+        self, governed: Any, body: Body, enforced: Any
+    ) -> None:
+        governed(policies=[enforced], mode="monitor")
+        with pytest.raises(Denied):
+            body.t()
+        assert governed.attributes("execute_tool t")[semconv.POLICY_ENFORCEMENT] != "observed"
+
+    def test_a_limit_that_says_enforce_blocks(self, governed: Any, body: Body) -> None:
+        limit = policy.RateLimit(tool_calls=1, per="day", mode="enforce")
+        governed(policies=[limit], mode="monitor")
+        assert body.t(3) == 3
+        with pytest.raises(Denied):
+            body.t(3)
+
+    def test_a_hook_that_says_enforce_blocks(self, governed: Any, body: Body) -> None:
+        block = hooks.pre_tool_call_decide(lambda data: Result(allow=False, message="no"))
+        withhold = hooks.post_tool_call_transform(lambda data: Result(allow=False, message="kept"))
+        block.mode = withhold.mode = "enforce"  # type: ignore[attr-defined]
+        handle = governed(hooks=[block, withhold], mode="monitor")
+        with pytest.raises(Denied, match="no"):
+            body.t()
+        handle.unregister(block)
+        assert body.t(3) == "kept"
+
     def test_a_block_of_the_result_is_observed_and_no_rewrite(
         self, governed: Any, body: Body
     ) -> None:
@@ -306,6 +347,49 @@ class TestFailures:
         assert attributes[semconv.ERROR_TYPE] == "ValueError"
         assert governed.span("execute_tool broken").status.status_code is StatusCode.UNSET
         assert semconv.EVENT_RECOVERED in governed.events
+
+    def test_what_cannot_take_a_failures_place_is_its_text_and_told_as_a_failure(
+        self, governed: Any
+    ) -> None:
+        class Remote(ToolSeat):
+            recovers = False
+
+        log: list[Any] = []
+        governed(
+            hooks=[
+                hooks.on_tool_error(lambda e: "instead"),
+                hooks.post_tool_call(lambda data: log.append(data.error)),
+            ]
+        )
+        split = Split(tool(active(), Remote(), Call("t", {}))).begin()
+        with pytest.raises(RuntimeError, match="instead"):
+            split.fail(ValueError("boom"))
+        assert log == ["instead"]
+        span = governed.span("execute_tool t")
+        assert semconv.RECOVERED not in span.attributes
+        assert span.status.status_code is StatusCode.ERROR
+        assert semconv.EVENT_RECOVERED not in governed.events
+
+    @pytest.mark.parametrize(
+        ("is_refused", "kind"),
+        [(True, semconv.ERROR_POLICY_DENIED), (False, semconv.ERROR_TOOL_ERROR)],
+    )
+    def test_what_did_not_run_after_all_is_no_success_and_shown_to_no_hook(
+        self, governed: Any, is_refused: bool, kind: str
+    ) -> None:
+        log: list[Any] = []
+        governed(
+            hooks=[
+                hooks.post_tool_call(lambda data: log.append(data)),
+                hooks.on_tool_error(lambda e: log.append(e)),
+            ]
+        )
+        split = Split(tool(active(), ToolSeat(), Call("t", {}))).begin()
+        split.finish(Unrun("somebody else said no", is_refused=is_refused))
+        span = governed.span("execute_tool t")
+        assert span.attributes[semconv.ERROR_TYPE] == kind
+        assert span.status.description == "somebody else said no"
+        assert log == []
 
     def test_a_message_replaces_the_errors_text(self, governed: Any) -> None:
         @otelhooks.tool
@@ -500,6 +584,7 @@ class TestAudit:
     def test_a_required_record_that_fails_denies(self, governed: Any, body: Body) -> None:
         class Broken(audit.Audit):
             required = True
+            executed_only = False
 
             def __init__(self) -> None: ...
 
@@ -604,7 +689,8 @@ class TestApprovals:
 
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(main())
-        assert handle._runtime.pending == 0
+        [point] = governed.points(semconv.METRIC_APPROVAL_PENDING)
+        assert point.value == 0  # told, or whoever reads the metric goes on with the last one
         wait = governed.attributes("otelhooks.approval.wait t")
         assert wait[semconv.APPROVAL_STATUS] == "withdrawn"
         assert [

@@ -14,7 +14,6 @@ import opentelemetry.metrics._internal as metrics_api
 import opentelemetry.trace as trace_api
 import pytest
 from opentelemetry import _logs, metrics, trace
-from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
@@ -112,7 +111,7 @@ class TestChoice:
         tracers, *_ = sdk_providers()
         providers = make(tracer_provider=tracers)
         assert isinstance(providers.meter_provider, NoOpMeterProvider)
-        assert isinstance(providers.logger_provider, NoOpLoggerProvider)
+        assert providers.logger_provider is None
         assert "metrics and events to nowhere" in providers.describe()
         assert not (tmp_path / "store.db").exists()
 
@@ -128,7 +127,7 @@ class TestChoice:
         monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
         providers = make(tracer_provider=sdk_providers()[0])
         assert isinstance(providers.tracer_provider, NoOpTracerProvider)
-        assert isinstance(providers.logger_provider, NoOpLoggerProvider)
+        assert providers.logger_provider is None
         assert "OTEL_SDK_DISABLED" in providers.describe()
 
     def test_nothing_here_sets_a_global_provider_unless_asked(self, make):
@@ -605,3 +604,35 @@ class TestProcesses:
             tmp_path,
         )
         assert output.strip() == "[]"
+
+
+SET_LATER = """
+import sys
+from opentelemetry.sdk.trace import TracerProvider
+import otelhooks
+from otelhooks import policy
+
+@otelhooks.tool
+def run_command(command: str) -> None: ...
+
+otelhooks.instrument(policies=[policy.deny("*")], tracer_provider=TracerProvider())
+assert "opentelemetry._logs" not in sys.modules
+
+from opentelemetry._logs import set_logger_provider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import ConsoleLogRecordExporter, SimpleLogRecordProcessor
+
+loggers = LoggerProvider()
+loggers.add_log_record_processor(SimpleLogRecordProcessor(ConsoleLogRecordExporter()))
+set_logger_provider(loggers)
+try:
+    run_command("ls")
+except otelhooks.errors.Denied:
+    loggers.force_flush()
+"""
+
+
+def test_a_logger_provider_is_found_in_a_program_that_imports_the_logs_api_after_us():
+    command = [sys.executable, "-W", "ignore", "-c", SET_LATER]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert semconv.EVENT_POLICY_DECISION in run.stdout

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# Writes `batches` batches of ten spans, trace ids from `first` on, and says when it has begun.
+# Writes `batches` batches of ten spans, trace ids from `first` on. Says when the first is written,
+# and goes on once it is told a line.
 WRITER = """
     import pathlib, sys
     from opentelemetry.sdk.resources import Resource
@@ -45,6 +46,7 @@ WRITER = """
         ])
         if number == first:
             print("begun", flush=True)
+            sys.stdin.readline()
     exporter.shutdown()
     print(exporter.dropped, flush=True)
 """
@@ -53,9 +55,21 @@ WRITER = """
 def start_writer(path: Path, first: int, batches: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(WRITER), str(path), str(first), str(batches)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+def go(*writers: subprocess.Popen[str]) -> None:
+    """Wait until each writer has begun, then let all of them go on."""
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "begun\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
 
 
 def spans_of(name: str, ids: Sequence[int]) -> list[ReadableSpan]:
@@ -79,11 +93,17 @@ def names(path: Path) -> list[str]:
     return sorted(span.name for spans, _ in Store(path).records() for span in spans)
 
 
+@pytest.mark.timeout(120)  # against a hang; two interpreters start, on a machine with other work
 def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     writers = [start_writer(path, first, 100) for first in (1_000, 2_000)]
-    outputs = [writer.communicate(timeout=25)[0].split() for writer in writers]
-    assert outputs == [["begun", "0"], ["begun", "0"]]
+    try:
+        go(*writers)
+        outputs = [writer.communicate()[0] for writer in writers]
+    finally:
+        for writer in writers:
+            writer.kill()
+    assert outputs == ["0\n", "0\n"]
     summaries = Store(path).traces(1_000)
     assert len(summaries) == 200
     assert {summary.spans for summary in summaries} == {10}
@@ -94,15 +114,17 @@ def test_a_process_killed_while_writing_leaves_a_sound_store(tmp_path: Path) -> 
     """Every batch is there in full or not at all, and others go on writing."""
     path = tmp_path / "store.db"
     writer = start_writer(path, 1_000, 1_000_000)
+    assert writer.stdin is not None
     assert writer.stdout is not None
-    with writer.stdout:
-        assert writer.stdout.readline() == "begun\n"
-        time.sleep(0.2)
+    with writer.stdin, writer.stdout:
+        go(writer)
+        while len(Store(path).traces(20)) < 10:
+            time.sleep(0.01)
         writer.send_signal(signal.SIGKILL)
         assert writer.wait(10) == -signal.SIGKILL
     assert is_sound(path)
     stored = Store(path).traces(1_000_000)
-    assert len(stored) > 1
+    assert len(stored) >= 10
     assert {summary.spans for summary in stored} == {10}
     exporter = SqliteSpanExporter(path)
     exporter.export(spans_of("after", [1]))

@@ -14,7 +14,7 @@ from otelhooks import policy, types
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
-from otelhooks.policy import workspace
+from otelhooks.policy import paths
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ class TestOutside:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("name", workspace.PATH_ARGUMENTS)
+    @pytest.mark.parametrize("name", policy.PATH_ARGUMENTS)
     def test_every_published_argument_is_looked_at(self, ws: pathlib.Path, name: str) -> None:
         assert denied(ws, {name: "/etc/passwd"})
         assert not denied(ws, {name: str(ws / "a.txt")})
@@ -378,23 +378,23 @@ class TestListedTools:
 
 class TestCaseFolding:
     def test_where_the_file_system_folds_case(self) -> None:
-        place = workspace._Workspace("/Data/Ws", folds_case=True)
+        place = paths.Folder("/Data/Ws", folds_case=True)
         assert place.contains("/data/WS/x")
         assert place.contains("/DATA/ws")
         assert not place.contains("/data/ws-evil")
-        strict = workspace._Workspace("/Data/Ws", folds_case=False)
+        strict = paths.Folder("/Data/Ws", folds_case=False)
         assert not strict.contains("/data/WS/x")
 
     def test_one_letter_in_two_forms_of_unicode(self) -> None:
-        place = workspace._Workspace("/caf\u00e9", folds_case=True)
+        place = paths.Folder("/caf\u00e9", folds_case=True)
         assert place.contains("/cafe\u0301/x")
 
     def test_it_is_tried_out(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os.path, "samefile", lambda a, b: True)
-        assert workspace._folds_case("/a")
+        assert paths._folds_case("/a")
         monkeypatch.setattr(os.path, "samefile", lambda a, b: False)
-        assert not workspace._folds_case("/a")
-        assert not workspace._folds_case("/1")
+        assert not paths._folds_case("/a")
+        assert not paths._folds_case("/1")
 
     def test_a_directory_that_is_not_there_folds_as_the_platform_does(self) -> None:
-        assert workspace._folds_case("/not/there") is (os.path.normcase("A") == "a")
+        assert paths._folds_case("/not/there") is (os.path.normcase("A") == "a")
