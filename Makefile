@@ -1,9 +1,9 @@
 # Needs Python >= 3.10 with pip, and make; everything else is set up by the target that needs it.
 # The work is in noxfile.py: these targets make `.venv` and call its sessions.
 
-# The sessions, then what .ci/run runs, in its order: the quick ones first.
-CHECKS := lint types test minimal wheel demo docs prove coverage otel-oldest pythons frameworks
-TARGETS := $(CHECKS) bench locks
+# The sessions, then what .ci/run runs, in its order: the quick ones first, the longest two last.
+CHECKS := lint types test minimal wheel demo docs prove coverage redis hcs upstream otel-oldest pythons frameworks
+TARGETS := $(CHECKS) matrix e2e bench fuzz locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -19,10 +19,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # What `.venv` is made from; it is made anew when this changes.
 WANTED = $$(cat pyproject.toml tests/locks/dev.txt | cksum)
 
-.PHONY: help setup check clean env $(TARGETS)
+.PHONY: help setup check clean env stack servers $(TARGETS)
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | sort | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 14
 
 setup: ## make or update .venv from tests/locks/dev.txt
 	@if [ "$$(cat .venv/otelhooks-ready 2>/dev/null)" = "$(WANTED)" ] \
@@ -51,15 +51,21 @@ demo: ## real agents of three frameworks under a policy, in the terminal
 test: ## the fast tests
 lint: ## ruff: rules and format
 types: ## pyright: strict inside, complete outside
+matrix: ## examples of five systems beside the frameworks that play them, as a table
 frameworks: ## each adapter against the newest and oldest version of its framework
 coverage: ## every branch of hooks and policy
+redis: ## limits that processes share, with a real Redis server
+hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
+upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
 otel-oldest: ## the fast tests with OpenTelemetry 1.39 and every other lower bound
-pythons: ## the fast tests on each Python of this machine
+pythons: ## the fast tests on each other Python of this machine
 wheel: ## the fast tests against the built wheel, in another folder
 minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, with the frameworks of the demo
+e2e: ## real agents through collector, trace store, metrics and alerts, every hop looked at
 prove: ## `doctor --prove` with the frameworks of the demo
 bench: ## each budget beside its figure
+fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 locks: ## resolve every file in tests/locks anew
 
 # A session has the name of its target but for these.
@@ -69,6 +75,12 @@ SESSION_pythons := unit
 
 $(TARGETS): setup
 	@$(NOX) $(or $(SESSION_$@),$@)
+
+stack: setup ## collector, Jaeger, Prometheus, Alertmanager, built from source, until Ctrl-C
+	@exec .venv/bin/python -m tests.e2e.stack
+
+servers: setup ## build the servers of `make stack` and `make e2e`, where the cache has none
+	@nice -n 10 .venv/bin/python -m tests.e2e.stack --build
 
 env: setup ## make the environment of one lock, `make env LOCK=demo`, and print its Python
 	@$(NOX) "env($(LOCK))"

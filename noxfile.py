@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import filelock
 import nox
 
 nox.needs_version = ">=2024.10.9"
@@ -29,6 +30,13 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otel
 # As in the classifiers of pyproject.toml.
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
+# What commands are made of, and decides nothing: not part of the coverage that is asked for.
+COMMANDS = (
+    "otelhooks/policy/tools/*",
+    "otelhooks/hooks/compat/check.py",
+    "otelhooks/hooks/compat/checking/*",
+)
+
 # Locks of frameworks, newest and oldest. The tests are `tests/frameworks/test_<subject>*.py`, the
 # modules are imported as a first proof that the environment is what it says.
 FRAMEWORKS = {
@@ -37,10 +45,13 @@ FRAMEWORKS = {
     "mcp1": ("mcp", ("mcp",)),
     "mcp2": ("mcp", ("mcp",)),
     "langchain": ("langchain", ("langchain.agents", "langchain_core.tools", "langgraph.graph")),
+    "hedera_agent_kit": ("hedera_agent_kit", ("hedera_agent_kit", "hedera_agent_kit.langchain")),
+    "google_antigravity": ("google_antigravity", ("google.antigravity", "mcp")),
 }
 
 # Further arguments for `uv pip compile`, by lock. Reasons stand in the `.in` files.
 CERTIFI = ("--override", "tests/locks/certifi-override.txt")
+OPENTELEMETRY = ("--override", "tests/locks/opentelemetry-override.txt")
 LOWEST = ("--resolution", "lowest-direct")
 LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
@@ -48,6 +59,8 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "bench": CERTIFI,
     "refused": (),
     "otel-oldest": ("--group", "test", *LOWEST),
+    "hcs-latest": ("--group", "test", "--extra", "hedera"),
+    "hcs-oldest": ("--group", "test", "--extra", "hedera", *LOWEST),
     "openai_agents-latest": ("--group", "test"),
     "openai_agents-oldest": ("--group", "test", *LOWEST),
     "mcp1-latest": ("--group", "test"),
@@ -56,6 +69,10 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "mcp2-oldest": ("--group", "test", *LOWEST),
     "langchain-latest": ("--group", "test", *CERTIFI),
     "langchain-oldest": ("--group", "test", *LOWEST),
+    "hedera_agent_kit-latest": ("--group", "test", *OPENTELEMETRY, *CERTIFI),
+    "hedera_agent_kit-oldest": ("--group", "test", *LOWEST),
+    "google_antigravity-latest": ("--group", "test"),
+    "google_antigravity-oldest": ("--group", "test", *LOWEST),
 }
 
 
@@ -96,17 +113,20 @@ def environment(session: nox.Session, lock: str, base: str = sys.executable) -> 
     folder = CACHE / "envs" / key.hexdigest()[:16]
     python = str(folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
     built_from, stamp = pyproject_hash(), folder / "otelhooks-ready"
-    if not stamp.exists():
-        session.log(f"making the environment of tests/locks/{lock}.txt in {folder}")
-        session.run("uv", "venv", "--quiet", "--clear", "--python", base, str(folder))
-        session.run(
-            *("uv", "pip", "install", "--python", python, "--no-deps"),
-            *("-r", f"tests/locks/{lock}.txt"),
-        )
-    if not stamp.exists() or stamp.read_text() != built_from:
-        # Editable, so entry points and metadata exist; anew when pyproject.toml changes them.
-        session.run("uv", "pip", "install", "--quiet", "--python", python, "--no-deps", "-e", ".")
-        stamp.write_text(built_from)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(folder.with_suffix(".lock")):  # checks may run side by side
+        if not stamp.exists():
+            session.log(f"making the environment of tests/locks/{lock}.txt in {folder}")
+            session.run("uv", "venv", "--quiet", "--clear", "--python", base, str(folder))
+            session.run(
+                *("uv", "pip", "install", "--python", python, "--no-deps"),
+                *("-r", f"tests/locks/{lock}.txt"),
+            )
+        if not stamp.exists() or stamp.read_text() != built_from:
+            # Editable, so entry points and metadata exist; anew when pyproject.toml changes them.
+            editable = ("--no-deps", "--editable", ".")
+            session.run("uv", "pip", "install", "--quiet", "--python", python, *editable)
+            stamp.write_text(built_from)
     return python
 
 
@@ -127,14 +147,22 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """The loaders of policy files, with some ten minutes of made-up texts each."""
+    env = {"FUZZ_EXAMPLES": os.environ.get("FUZZ_EXAMPLES", "12000")}
+    pytest(session, sys.executable, "--timeout", "0", "tests/fuzz", env=env)
+
+
+@nox.session
 @nox.parametrize("version", [nox.param(version, id=version) for version in PYTHONS])
 def unit(session: nox.Session, version: str) -> None:
-    """The fast tests on another Python, where this machine has it."""
+    """The fast tests on a Python other than that of `.venv`, where this machine has it."""
     base = interpreter(version)
     if base is None:
         session.skip(f"no Python {version} on this machine")
-    current = "{}.{}".format(*sys.version_info) == version
-    pytest(session, sys.executable if current else environment(session, "dev", base))
+    if "{}.{}".format(*sys.version_info) == version:
+        session.skip("the session `test` is of this Python")
+    pytest(session, environment(session, "dev", base))
 
 
 @nox.session
@@ -145,7 +173,7 @@ def otel_oldest(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Every branch of `hooks` and `policy` is taken by the fast tests."""
+    """Every branch of what decides, `hooks` and `policy`, is taken by the fast tests."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"COVERAGE_FILE": str(Path(folder, "coverage"))}
         run = (sys.executable, "-m", "coverage")
@@ -153,6 +181,7 @@ def coverage(session: nox.Session) -> None:
         session.run(
             *(*run, "report", "--show-missing", "--skip-covered", "--fail-under", "100"),
             *("--include", "otelhooks/hooks/*,otelhooks/policy/*"),
+            *("--omit", ",".join(COMMANDS)),
             env=env,
         )
 
@@ -174,17 +203,89 @@ def frameworks(session: nox.Session, name: str, age: str) -> None:
     files = sorted((ROOT / "tests" / "frameworks").glob(f"test_{subject}*.py"))
     if not files:
         session.error(f"there is no `tests/frameworks/test_{subject}*.py`")
-    pytest(session, python, *map(str, files), "tests/test_public_api.py")
+    further = ("tests/frameworks/test_imported_again.py", "tests/test_public_api.py")
+    pytest(session, python, *map(str, files), *further)
+
+
+@nox.session
+def redis(session: nox.Session) -> None:
+    """Limits that processes share through a real Redis server, newest and oldest client."""
+    if shutil.which("redis-server") is None:
+        if shutil.which("apt-get") is None:
+            session.error("there is no redis-server: install one, it need not be started")
+        session.run("apt-get", "update", "-qq")
+        session.run("apt-get", "install", "-qq", "--no-install-recommends", "redis-server")
+    for python in (sys.executable, environment(session, "otel-oldest")):
+        pytest(session, python, "tests/servers")
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """Real agents through the servers of `make stack`, started from the shipped files."""
+    python = environment(session, "demo")
+    session.run(python, "-m", "tests.e2e.stack", "--build")
+    pytest(session, python, "--timeout", "900", "tests/e2e")
+
+
+@nox.session
+def hcs(session: nox.Session) -> None:
+    """The audit trail on a Hedera topic, against nodes on loopback, newest and oldest SDK."""
+    for age in ("latest", "oldest"):
+        python = environment(session, f"hcs-{age}")
+        session.run(python, "-c", "import hiero_sdk_python")
+        page = "tests/test_docs.py::test_the_python_blocks_of_a_page_run[docs/audit.md]"
+        pytest(session, python, "tests/servers/test_hcs.py", page)
+
+
+@nox.session
+def upstream(session: nox.Session) -> None:
+    """Other packages' own tests against our modules; tests/upstream/README.md says which.
+
+    Those of the Hedera Agent Kit are in its repository only: HEDERA_AGENT_KIT names a copy of it.
+    """
+    session.run(environment(session, "google_antigravity-latest"), "-m", "tests.upstream.run")
+    checkout = os.environ.get("HEDERA_AGENT_KIT")
+    if checkout is None:
+        session.log("left out: tests of the Hedera Agent Kit, as HEDERA_AGENT_KIT names no copy")
+    else:
+        python = environment(session, "hedera_agent_kit-latest")
+        session.run(python, "-m", "tests.upstream.run_kit", checkout)
 
 
 @nox.session
 def prove(session: nox.Session) -> None:
-    """Frameworks against a deny: no denied body runs, no attack gets round, no stranger runs."""
+    """Frameworks against a deny: no denied body, no attack, no stranger runs; files govern."""
     python, doctor = environment(session, "demo"), ("-m", "otelhooks", "doctor", "--prove")
     session.run(python, *doctor)
-    pytest(session, python, "tests/frameworks/test_attacks.py")
+    files = ("tests/frameworks/test_attacks.py", "tests/frameworks/test_policy_files.py")
+    pytest(session, python, *files)
     # A version outside the range is refused, and `doctor` says so.
     session.run(environment(session, "refused"), *doctor, success_codes=[1])
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """The examples of five systems beside the frameworks that play them, newest, as a table.
+
+    Names of locks can be given, such as `openai_agents-oldest`; a red example makes it fail.
+    """
+    players = {"no framework": ("dev", "tests/unit/test_examples.py")}
+    for name, (subject, _) in FRAMEWORKS.items():
+        file = f"tests/frameworks/test_{subject}_examples.py"
+        if (ROOT / file).exists():
+            players |= {f"{name}-{age}": (f"{name}-{age}", file) for age in ("latest", "oldest")}
+    wanted = session.posargs or [name for name in players if not name.endswith("-oldest")]
+    if unknown := ", ".join(name for name in wanted if name not in players):
+        session.error(f"nothing plays examples with `{unknown}`; there are {', '.join(players)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in wanted:
+            lock, file = players[name]
+            python = sys.executable if lock == "dev" else environment(session, lock)
+            report = f"--junitxml={folder}/{name.removesuffix('-latest')}.xml"
+            # The older family says of a single test why it is otherwise than elsewhere.
+            options = ("-q", report, "-o", "junit_family=xunit1")
+            session.run(python, "-m", "pytest", file, *options, success_codes=[0, 1])
+        session.run(sys.executable, "-m", "tests.examples.matrix", folder)
 
 
 @nox.session
@@ -295,7 +396,14 @@ def wheel(session: nox.Session) -> None:
         copy = folder / "elsewhere"
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("locks"))
         texts = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
-        for part in ("docs", *texts, "pyproject.toml"):
+        for part in (
+            "docs",
+            "collector",
+            "dashboards",
+            "docker-compose.yml",
+            *texts,
+            "pyproject.toml",
+        ):
             source = ROOT / part
             (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / part)
         with session.chdir(copy):
