@@ -14,6 +14,7 @@ is replaced as a whole and never changed.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["imports", "lock"]
+__all__ = ["imports", "lock", "wait_for_imports"]
 
 lock = held_over_forks()
 """Held by whoever patches, and by whoever changes what is watched; never while a module runs."""
+
+# `importlib` has no public way to ask for this; the import statement itself calls it, by this name.
+_pass_lock_of: Callable[[str], None] = vars(importlib)["_bootstrap"]._lock_unlock_module
 
 Arrive = Callable[[str], None]
 Ran = Callable[..., None]
@@ -57,6 +61,7 @@ class _Watched:
         if getattr(module, "__loader__", None) is self:
             module.__loader__ = self._loader
         ended = False
+        self._watch.runs(module)
         try:
             self._loader.exec_module(module)
             ended = True
@@ -74,6 +79,7 @@ class Imports:
         self._arrivals: Mapping[str, Arrive] = {}  # by package
         self._namespaces: frozenset[str] = frozenset()  # that expected packages lie in
         self._watchers: Mapping[str, tuple[Ran, ...]] = {}  # by module
+        self._running: set[int] = set()  # ids of modules whose end will be told
 
     def expect(self, packages: Iterable[str], arrive: Arrive) -> None:
         """Have modules of some packages told of before their code runs, instead of those so far.
@@ -134,11 +140,20 @@ class Imports:
         if arrive is not None:
             arrive(package)
 
+    def runs(self, module: ModuleType) -> None:
+        """Note that a module runs from now on."""
+        self._running.add(id(module))
+
     def ran(self, name: str, module: ModuleType, *, ended: bool) -> None:
         """Tell that a module ran."""
         with lock:
+            self._running.discard(id(module))
             for ran in self._watchers.get(name, ()):
                 ran(name, module, ended=ended)
+
+    def tells_of(self, module: ModuleType) -> bool:
+        """Say whether a module runs whose end will be told to who watches it then."""
+        return id(module) in self._running
 
     def _package(self, name: str) -> str:
         """Return the package that a module belongs to, in a namespace the one below it."""
@@ -163,3 +178,18 @@ class Imports:
 
 imports = Imports()
 """Those of this process."""
+
+
+def wait_for_imports(names: Iterable[str]) -> None:
+    """Wait until what other threads import now is imported; not to be called under `lock`.
+
+    An import that looked for its module before the module was watched is not told of, and before it
+    runs there is nothing in ``sys.modules`` to see. Only the lock that the import system holds all
+    the while shows it. In the thread that imports a module this returns at once, and so it does
+    where two threads would wait for each other.
+
+    Args:
+        names: Modules.
+    """
+    for name in names:
+        _pass_lock_of(name)

@@ -47,19 +47,17 @@ which, so it changes at once and is never a mix.
    where a later copy has none. Copies are kept alive until `uninstall`.
 
 What `_imports` tells of runs inside the user's ``import``: it catches everything (and then fails
-the package, closed). After `uninstall` nothing is told any more. A module that is only half
-imported by the very thread that calls `install` is judged as it is. What cannot be reached: bound
-methods and copies of functions taken before `install`, what another thread calls of a module while
-it is being reloaded, and files that do not pass the import system, such as those that are run under
-another name by ``importlib.util.spec_from_file_location``.
+the package, closed). After `uninstall` nothing is told any more. A module that other threads import
+during `install` is waited for; one that is only half imported by the very thread that calls it is
+judged as it is. What cannot be reached: bound methods and copies of functions taken before
+`install`, what another thread calls of a module while it is being reloaded, and files that do not
+pass the import system, such as those that are run under another name by
+``importlib.util.spec_from_file_location``.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
-import sys
-from typing import TYPE_CHECKING
 
 from otelhooks.errors import ConfigError
 from otelhooks.instrumentation import _versions
@@ -70,12 +68,9 @@ from otelhooks.instrumentation._adapter import (
     Package,
     SeatCoverage,
 )
-from otelhooks.instrumentation._imports import lock
+from otelhooks.instrumentation._imports import lock, wait_for_imports
 from otelhooks.instrumentation._seat import Seat, pass_through
-from otelhooks.instrumentation._unit import Unit, is_importing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from otelhooks.instrumentation._unit import Unit
 
 __all__ = [
     "Adapter",
@@ -126,6 +121,18 @@ class AdapterState:
         units = [unit for unit in self._units if unit.version and not unit.off]
         return tuple(name for unit in units for name in unit.modules if _versions.exists(name))
 
+    def watch(self) -> None:
+        """Have every package of it told of its modules; called under the lock."""
+        for unit in self._units:
+            if not unit.off:
+                unit.watch()
+
+    def start(self, *, as_they_are: bool) -> None:
+        """Patch what is imported of every package (see `Unit.start`); called under the lock."""
+        for unit in self._units:
+            if not unit.off:
+                unit.start(as_they_are=as_they_are)
+
     def set_strict(self, strict: bool) -> None:
         """Switch refusal for every package of it; called under the lock."""
         for unit in self._units:
@@ -148,11 +155,15 @@ def install(
 ) -> AdapterState:
     """Patch a framework, now or as it is imported. The same adapter again changes nothing.
 
+    Its modules are watched first and looked at last, so that whatever another thread imports in the
+    meantime is met once: told of, waited for, or found.
+
     Args:
         adapter: The framework.
         strict: Whether a package that cannot be guarded in full is refused.
         off: Names that are left alone: frameworks, or single distributions of one.
-        wait: Whether imports of it that run in other threads are waited for; not under the lock.
+        wait: Whether imports of it that run in other threads, and of which nobody is told, are
+            waited for; not under the lock. Without it they are left to a call that waits.
 
     Returns:
         The installed adapter, for its coverage.
@@ -163,19 +174,20 @@ def install(
     units = _units(adapter, strict=strict, off=off)
     for unit in units:
         unit.plan()
-    if wait:
-        _wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
     with lock:
         state = _states.get(adapter.framework)
-        if state is not None and state.adapter is adapter:
-            return state
-        if state is not None:
+        if state is None:
+            state = _states[adapter.framework] = AdapterState(adapter, units)
+            state.watch()
+        elif state.adapter is not adapter:
             problem = f"framework `{adapter.framework}` is already patched by another adapter"
             raise ConfigError(problem, hint="call `otelhooks.uninstrument()` first")
-        state = _states[adapter.framework] = AdapterState(adapter, units)
-        for unit in units:
-            if not unit.off:
-                unit.start()
+    if wait:
+        # Whoever began before the watch is not told of, and need not be in `sys.modules` yet.
+        wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
+    with lock:
+        if _states.get(adapter.framework) is state:
+            state.start(as_they_are=wait)
         return state
 
 
@@ -232,17 +244,3 @@ def _units(adapter: Adapter, *, strict: bool, off: frozenset[str]) -> tuple[Unit
         )
         for package, why in packages
     )
-
-
-def _wait_for_imports(names: Iterable[str]) -> None:
-    """Wait until imports that run in other threads are done, outside of our lock.
-
-    `import_module` of a module that is being imported waits for it, and returns at once in the
-    thread that imports it. Its failure is that thread's to report.
-    """
-    for name in names:
-        if is_importing(sys.modules.get(name)):
-            try:
-                importlib.import_module(name)
-            except Exception:
-                _logger.debug("module failed to import in another thread: %s", name)

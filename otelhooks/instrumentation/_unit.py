@@ -96,15 +96,23 @@ class Unit:
     def is_in_use(self) -> bool:
         return any(sys.modules.get(name) is not None for name in self.modules)
 
-    def start(self) -> None:
-        """Patch what is imported, and wait for the rest.
-
-        A module that is still being imported now is imported by this very thread, which cannot
-        wait for itself: it is judged as it is.
-        """
+    def watch(self) -> None:
+        """Be told of each of its modules that begins to run from now on, when it has run."""
         imports.watch(self.modules, self._ran)
-        loaded = {name: sys.modules.get(name) for name in self.modules}
-        self._judge({name: module for name, module in loaded.items() if module is not None})
+
+    def start(self, *, as_they_are: bool) -> None:
+        """Patch what is imported and was not judged yet; the rest is told of.
+
+        Args:
+            as_they_are: Whether to judge also a module that began to run before `watch` and still
+                runs. Only after those of other threads were waited for: this very thread runs it
+                then, and cannot wait for itself.
+        """
+        modules = self._loaded()
+        if as_they_are:
+            modules |= self._half_imported()
+        if modules:
+            self._judge(modules)
 
     def stop(self) -> None:
         """Put every copy back, for good."""
@@ -154,10 +162,23 @@ class Unit:
 
     def _loaded(self) -> dict[str, ModuleType]:
         """Return the modules that are imported and were not judged yet."""
+        unjudged = self._unjudged()
+        return {name: module for name, module in unjudged.items() if not _is_importing(module)}
+
+    def _half_imported(self) -> dict[str, ModuleType]:
+        """Return the modules that still run, and whose end is not told."""
         return {
-            name: sys.modules[name]
-            for name in self.modules
-            if name not in self._judged and _is_loaded(name)
+            name: module
+            for name, module in self._unjudged().items()
+            if _is_importing(module) and not imports.tells_of(module)
+        }
+
+    def _unjudged(self) -> dict[str, ModuleType]:
+        modules = {name: sys.modules.get(name) for name in self.modules}
+        return {
+            name: module
+            for name, module in modules.items()
+            if module is not None and name not in self._judged
         }
 
     def _judge(self, modules: Mapping[str, ModuleType]) -> None:
@@ -316,11 +337,6 @@ def _applies(seat: Seat, version: str) -> bool:
     )
 
 
-def _is_loaded(name: str) -> bool:
-    module = sys.modules.get(name)
-    return module is not None and not is_importing(module)
-
-
-def is_importing(module: ModuleType | None) -> bool:
+def _is_importing(module: ModuleType) -> bool:
     """Tell whether a module in ``sys.modules`` is still being executed."""
     return getattr(getattr(module, "__spec__", None), "_initializing", False)

@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from otelhooks.instrumentation import _patch, adapter
-from otelhooks.instrumentation._imports import imports, lock
+from otelhooks.instrumentation._imports import imports, lock, wait_for_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,6 +53,7 @@ class Waiting:
             self._failed.clear()
             self._packages = {name: each for each, names in packages.items() for name in names}
             imports.expect(self._packages, self.arrive)
+        wait_for_imports(name for names in packages.values() for name in names)
         for framework, names in packages.items():
             if any(sys.modules.get(name) is not None for name in names):
                 self._install(framework, wait=True)

@@ -54,6 +54,15 @@ def seen(publish):
     return []
 
 
+@pytest.fixture
+def often_switched():
+    """Threads take turns so often that a race shows."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
 def _spy(seen, name):
     def wrapper(wrapped, instance, args, kwargs):
         seen.append(name)
@@ -452,6 +461,33 @@ class TestDeferredImport:
 
         sys.modules["fakefw.slow"].late(1)
         assert seen == ["late"]
+
+    def test_an_import_that_found_its_module_before_the_watch_is_waited_for(self, seen):
+        found, go = threading.Event(), threading.Event()
+
+        class Slow:
+            """Finds the module, and takes its time before anybody can see that it will run."""
+
+            def find_spec(self, name, path=None, target=None):
+                if name == "fakefw.tools":
+                    found.set()
+                    go.wait(5)
+                return None
+
+        slow = Slow()
+        thread = threading.Thread(target=_import, args=("fakefw.tools",))
+        sys.meta_path.insert(0, slow)
+        try:
+            thread.start()
+            assert found.wait(5)
+            threading.Timer(0.05, go.set).start()
+            _patch.install(_adapter(_seat(seen, "helper")), strict=True)
+            thread.join(5)
+        finally:
+            sys.meta_path.remove(slow)
+
+        sys.modules["fakefw.tools"].helper(1)
+        assert seen == ["helper"]
 
     def test_looking_for_a_seat_does_not_run_a_lazy_module_attribute(self, seen):
         lazy = _import("fakefw.lazy")
@@ -876,6 +912,34 @@ class TestThreads:
         assert not isinstance(tools.helper, wrapt.FunctionWrapper)
         assert not isinstance(vars(tools.Tool)["run"], wrapt.FunctionWrapper)
         assert _patch.coverage() == ()
+
+    def test_whoever_imports_while_another_installs_is_guarded(self, seen, often_switched):
+        adapter = _adapter(_seat(seen, "helper"), _seat(seen, "Tool.run"))
+        failures = []
+
+        def repeat(action, start):
+            start.wait()
+            for _ in range(3):
+                try:
+                    action()
+                except Exception as error:
+                    failures.append(error)
+
+        for _ in range(60):
+            _patch.uninstall()
+            _purge()
+            start = threading.Barrier(4)
+            actions = [lambda: _patch.install(adapter, strict=True)] * 2
+            actions += [lambda: _import("fakefw.tools").helper(1), _patch.coverage]
+            threads = [threading.Thread(target=repeat, args=(each, start)) for each in actions]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(20)
+
+            assert failures == []
+            assert _states() == {"tools.helper": "patched", "tools.Tool.run": "patched"}
+            assert isinstance(_import("fakefw.tools").helper, wrapt.FunctionWrapper)
 
 
 class TestCoverage:
