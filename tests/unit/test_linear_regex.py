@@ -67,10 +67,10 @@ def test_places_and_classes_are_those_of_python(pattern: str, text: str) -> None
     ],
 )
 def test_no_pattern_hangs(pattern: str, text: str) -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     with contextlib.suppress(TimeoutError):
         assert Pattern(pattern).is_in(text) is False
-    assert time.monotonic() - started < 20 * LIMIT_S
+    assert time.thread_time() - started < 20 * LIMIT_S
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/slow":
-            time.sleep(1)
+            time.sleep(4)
         if self.path in {"/here", "/elsewhere", "/file"}:
             where = {
                 "/here": "/text",
@@ -326,7 +326,7 @@ class TestHttp:
         started = time.monotonic()
         with pytest.raises(OSError, match=r"http: no answer|timed out"):
             Client([server]).get(f"http://{server}/slow")
-        assert time.monotonic() - started < 0.9
+        assert time.monotonic() - started < 3
 
     def test_so_is_the_answer(self, server: str) -> None:
         with pytest.raises(ValueError, match="longer than"):
