@@ -1,7 +1,8 @@
 # Needs Python >= 3.10 with pip, and make; everything else is set up by the target that needs it.
 # The work is in noxfile.py: these targets make `.venv` and call its sessions.
 
-# The sessions, then what .ci/run runs, in its order: the quick ones first, the longest two last.
+# What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
+# them, and `e2e` comes after. Then all sessions.
 CHECKS := lint types test minimal wheel demo docs prove coverage redis hcs upstream otel-oldest pythons frameworks
 TARGETS := $(CHECKS) matrix e2e bench fuzz locks
 
