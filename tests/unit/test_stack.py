@@ -10,13 +10,14 @@ import sys
 import urllib.error
 import urllib.request
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.e2e.stack import build as building
-from tests.e2e.stack.build import RECIPES, BuildError, Recipe, build, built
+from tests.e2e.stack.build import KAFKA, RECIPES, BuildError, Recipe, build, built
 from tests.e2e.stack.process import Process, StartError, free_ports
 from tests.e2e.stack.stack import FILES, Stack
 from tests.e2e.stack.webhook import Webhook
@@ -30,17 +31,23 @@ def cache(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def go(monkeypatch, tmp_path):
+def tool(monkeypatch, tmp_path):
+    """Put a tool on the path that is a shell script."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+    def tool(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    return tool
+
+
+@pytest.fixture
+def go(tool):
     """Put a `go` on the path that is this shell script."""
-
-    def go(script: str) -> None:
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        (folder / "go").write_text(f"#!/bin/sh\n{script}\n")
-        (folder / "go").chmod(0o755)
-        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-
-    return go
+    return partial(tool, "go")
 
 
 DEMO = Recipe("demo", "example.org/demo", "v1.0.0", ("served", "tool"))
@@ -128,6 +135,70 @@ def test_the_manifest_and_the_recipe_say_the_same_version():
     assert f"v{manifest['dist']['version']}" == recipe.version
     for kind in ("extensions", "receivers", "processors", "connectors", "exporters"):
         assert {each["gomod"].split()[1] for each in manifest[kind]} == {recipe.version}
+
+
+SAYS_17 = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
+COPIES = """
+cp pom.xml "$(dirname "$0")/asked.xml"
+for each; do case "$each" in -DoutputDirectory=*) mkdir -p "${each#*=}"; esac; done
+"""
+
+
+def test_archives_of_a_java_server_come_from_maven(tool, tmp_path):
+    tool("java", SAYS_17)
+    tool("mvn", COPIES)
+
+    assert build(KAFKA) == built(KAFKA) == {"archives": KAFKA.folder / "archives"}
+
+    asked = (tmp_path / "bin" / "asked.xml").read_text()
+    for group, name, version in (
+        ("org.apache.kafka", "kafka_2.13", KAFKA.version),
+        ("org.apache.kafka", "kafka-tools", KAFKA.version),
+        ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ):
+        artifact = f"<artifactId>{name}</artifactId><version>{version}</version>"
+        assert f"<groupId>{group}</groupId>{artifact}" in asked
+
+
+def test_other_artifacts_are_another_folder():
+    fewer = replace(KAFKA, artifacts=KAFKA.artifacts[:1])
+
+    assert fewer.folder != KAFKA.folder
+    assert replace(KAFKA, version="4.3.0").folder != KAFKA.folder
+
+
+def test_the_stack_does_not_need_kafka():
+    assert KAFKA not in RECIPES
+    assert not any(recipe.artifacts for recipe in RECIPES)
+
+
+@pytest.mark.parametrize(("there", "missing"), [((), "java"), (("java",), "mvn")])
+def test_without_java_or_maven_it_says_what_to_do(there, missing, tool, monkeypatch, tmp_path):
+    for name in there:
+        tool(name, SAYS_17)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+    with pytest.raises(BuildError, match=f"kafka cannot .* no `{missing}`.*\nhint: .*Java 17"):
+        build(KAFKA)
+
+
+@pytest.mark.parametrize("said", ['openjdk version "11.0.2"', "no runtime present"])
+def test_a_java_that_is_too_old_is_told(said, tool):
+    tool("java", f"echo '{said}' >&2")
+    tool("mvn", "exit 1")
+
+    with pytest.raises(BuildError, match="kafka .* Java 17 or newer, .* says `" + said):
+        build(KAFKA)
+
+
+def test_what_maven_said_last_is_in_the_error(tool):
+    tool("java", SAYS_17)
+    tool("mvn", "echo 'Could not find artifact'; exit 1")
+
+    with pytest.raises(BuildError, match=r"(?s)`mvn .*` failed:.*Could not find artifact"):
+        build(KAFKA)
+
+    assert built(KAFKA) is None
 
 
 # --- Processes -----------------------------------------------------------------------------------
