@@ -186,14 +186,19 @@ def _connect_reading(path: Path, how: str) -> sqlite3.Connection:
 
 def _identify(connection: sqlite3.Connection, path: Path) -> int:
     """Return the schema version, 0 for a file without tables; raise for one not ours."""
-    application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    # One statement, so that all three are of one moment: another process may make the tables now.
+    application_id: int
+    version: int
+    tables: int
+    application_id, version, tables = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     if application_id == APPLICATION_ID:
         if version != SCHEMA_VERSION:
             detail = f"the file has {version}, this otelhooks reads {SCHEMA_VERSION}"
             raise StoreError(path, "version", detail)
         return version
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if application_id or version or tables:
         raise StoreError(path, "foreign", "it belongs to another program")
     return 0

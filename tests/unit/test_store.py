@@ -274,6 +274,31 @@ class TestReader:
         SqliteSpanExporter(path).export(make_spans(1, at=3))
         assert waiting.result() == [f"{2:032x}", f"{2:032x}", f"{3:032x}"]
 
+    def test_a_store_that_is_being_made_is_not_there_yet(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its tables come between two statements of a reader, who finds no other program's file."""
+        path.parent.mkdir(parents=True)
+        path.touch()
+        connect = sqlite3.connect
+
+        class Reader(sqlite3.Connection):
+            statements = 0
+
+            def execute(self, *statement: Any) -> sqlite3.Cursor:
+                self.statements += 1
+                if self.statements == 2:
+                    monkeypatch.setattr(sqlite3, "connect", connect)
+                    SqliteSpanExporter(path).export(make_spans(1))
+                return super().execute(*statement)
+
+        monkeypatch.setattr(
+            sqlite3, "connect", lambda *where, **how: connect(*where, factory=Reader, **how)
+        )
+        with pytest.raises(schema.StoreError) as refused:
+            schema.open_for_reading(path)
+        assert refused.value.cause == "missing"
+
     def test_verdicts_can_be_asked_for_in_sql(self, path: Path) -> None:
         logger = logging_to(SqliteLogExporter(path)).get_logger("otelhooks")
         tool = {semconv.GEN_AI_TOOL_NAME: "run_command"}
