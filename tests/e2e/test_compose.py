@@ -1,8 +1,8 @@
 """`docker-compose.yml` before Compose's own loader, and its options before the servers.
 
-The loader is the Compose specification's own (`compose-go`, Apache-2.0), run from its Go module: it
-puts variables in and checks the schema. What services say of each other is looked at in
-`tests/unit/test_compose.py`.
+The loader is the Compose specification's own (`compose-go`, Apache-2.0), from its Go module: it
+puts variables in, checks the schema, and leaves out what no chosen profile has. What services say
+of each other is looked at in `tests/unit/test_compose.py`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import pytest
 import yaml
@@ -24,34 +26,113 @@ from tests.e2e.sending import Sender
 from tests.e2e.stack.build import ROOT
 from tests.e2e.stack.process import free_ports
 from tests.e2e.stack.stack import Stack
+from tests.unit.test_compose import COLLECTORS, PROFILES, STARTED, mounts
 
-LOADER = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
 FILE = ROOT / "docker-compose.yml"
+MODULE = """\
+module loader
+
+go 1.25
+
+require github.com/compose-spec/compose-go/v2 v2.16.2
+"""
+# The command of that module puts no variables in.
+PROGRAM = """\
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+)
+
+func main() {
+	profiles := cli.WithDefaultProfiles(os.Args[2:]...)
+	options, err := cli.NewProjectOptions(os.Args[1:2], cli.WithOsEnv, profiles)
+	if err != nil {
+		log.Fatal(err)
+	}
+	project, err := options.LoadProject(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := project.MarshalJSON()
+	if err != nil {
+		log.Fatal(err)
+	}
+	os.Stdout.Write(text)
+}
+"""
 
 
-def load(file: Path) -> subprocess.CompletedProcess[str]:
-    """Let the loader read a Compose file of this folder as `docker compose config` does."""
-    return subprocess.run(
-        ("go", "run", LOADER, "--format", "json", str(file)),
-        cwd=ROOT,
+class Load(Protocol):
+    """Reads a Compose file as `docker compose config` does."""
+
+    def __call__(
+        self, *options: str, file: Path = FILE, variables: Mapping[str, str] = ...
+    ) -> subprocess.CompletedProcess[str]:
+        """Load.
+
+        Args:
+            options: What `--profile` says.
+            file: The Compose file.
+            variables: The environment.
+        """
+        ...
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    folder = tmp_path_factory.mktemp("loader")
+    (folder / "go.mod").write_text(MODULE, "utf-8")
+    (folder / "main.go").write_text(PROGRAM, "utf-8")
+    built = subprocess.run(
+        ("go", "build", "-mod=mod", "-o", "loader", "."),
+        cwd=folder,
         env={key: os.environ[key] for key in ("PATH", "HOME")},
         capture_output=True,
         text=True,
     )
+    assert built.returncode == 0, built.stderr
+
+    def run(
+        *options: str, file: Path = FILE, variables: Mapping[str, str] = MappingProxyType({})
+    ) -> subprocess.CompletedProcess[str]:
+        command = (folder / "loader", file, *options)
+        return subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
+
+    return run
 
 
-@pytest.fixture(scope="module")
-def project() -> dict[str, Any]:
-    loaded = load(FILE)
+def services(loaded: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
+    """Return what is started, as the loader has it."""
     assert loaded.returncode == 0, loaded.stderr
-    return json.loads(loaded.stdout)
+    return json.loads(loaded.stdout)["services"]
 
 
-def test_compose_reads_it(project: dict[str, Any]) -> None:
-    started = {"alertmanager", "demo", "grafana", "oncall", "otelcol", "prometheus", "tempo"}
+@pytest.mark.parametrize("profile", PROFILES)
+def test_compose_reads_it_as_the_unit_tests_do(profile: str, load: Load) -> None:
+    """What is started, with which commands, variables and mounts."""
+    found = services(load(variables={"COMPOSE_PROFILES": profile}))
 
-    assert started <= project["services"].keys()
-    assert {"setup", "otelcol-ready"} <= project["services"].keys()
+    assert found.keys() == STARTED[profile].keys()
+    for name, started in STARTED[profile].items():
+        command = [text.replace("$$", "$") for text in started.get("command", ())]
+        assert (found[name]["command"] or []) == command, name
+        assert (found[name].get("environment") or {}) == started.get("environment", {}), name
+        mounted = {each["target"] for each in found[name].get("volumes", ())}
+        assert mounted == mounts(started).keys(), name
+
+
+def test_the_option_starts_services_and_does_not_tell_the_collector(load: Load) -> None:
+    """Why `profile-is-set` is there; the day this fails it can go."""
+    found = services(load("scale"))
+
+    assert found.keys() == STARTED["scale"].keys()
+    assert found["otelcol"]["command"] == STARTED[""]["otelcol"]["command"]
+    assert found["profile-is-set"]["environment"] == {"PROFILE": "none"}
 
 
 @pytest.mark.parametrize(
@@ -59,17 +140,18 @@ def test_compose_reads_it(project: dict[str, Any]) -> None:
     [
         ("    mem_limit: 512m", "    mem_limits: 512m"),
         ("condition: service_healthy", "condition: healthy"),
+        ("required: false}", "required: true}"),
     ],
-    ids=["unknown key", "unknown value"],
+    ids=["unknown key", "unknown value", "needs a service of another profile"],
 )
-def test_the_loader_refuses_mistakes(old: str, new: str, tmp_path: Path) -> None:
+def test_the_loader_refuses_mistakes(old: str, new: str, load: Load, tmp_path: Path) -> None:
     """The check above can fail."""
     text = FILE.read_text("utf-8")
     assert old in text
     broken = tmp_path / "broken.yml"
     broken.write_text(text.replace(old, new, 1), "utf-8")
 
-    assert load(broken).returncode != 0
+    assert load(file=broken, variables={"COMPOSE_PROFILES": "scale"}).returncode != 0
 
 
 @pytest.mark.parametrize("server", ["prometheus", "alertmanager"])
@@ -107,23 +189,48 @@ def test_the_overlay_sends_verdicts_to_both_stores(stack: Stack, jaeger: Jaeger)
         collector.kill()
 
 
-def test_a_file_merged_with_itself_is_the_same(binaries: dict[str, Path], tmp_path: Path) -> None:
-    """What the collector of compose is given where there is no overlay."""
-    single = f"--config={ROOT / 'collector' / 'single.yaml'}"
+def print_config(otelcol: Path, *files: str) -> dict[str, Any]:
+    """Return what a collector makes of files of `collector/`, merged in this order."""
+    printed = subprocess.run(
+        (otelcol, "print-config", *(f"--config={ROOT / 'collector' / file}" for file in files)),
+        capture_output=True,
+        text=True,
+    )
+    assert printed.returncode == 0, printed.stderr
+    return yaml.safe_load(printed.stdout)
+
+
+@pytest.mark.parametrize("file", ["single.yaml", "gateway.yaml"])
+def test_a_file_merged_with_itself_is_the_same(file: str, binaries: dict[str, Path]) -> None:
+    """What a collector of compose is given where there is no overlay."""
+    once, twice = (print_config(binaries["otelcol"], *files) for files in ([file], [file, file]))
+
+    assert once == twice
+
+
+@pytest.mark.parametrize(
+    ("profile", "service"),
+    [(profile, name) for profile in PROFILES for name in COLLECTORS if name in STARTED[profile]],
+)
+def test_a_collector_takes_what_compose_gives_it(
+    profile: str, service: str, binaries: dict[str, Path], tmp_path: Path
+) -> None:
+    """Its command and its variables; what is mounted is taken from where it comes from."""
+    started = STARTED[profile][service]
     (tmp_path / "token").write_text("t")
-    environment = {"OTELCOL_STATE": str(tmp_path), "OTLP_TOKEN_FILE": str(tmp_path / "token")}
-    once, twice = (
-        subprocess.run(
-            (binaries["otelcol"], "print-config", *files),
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        for files in ([single], [single, single])
+    token = str(tmp_path / "token")
+    command = [
+        f"--config={ROOT / mounts(started)[option.partition('=')[2]][0]}"
+        for option in started["command"]
+    ]
+    checked = subprocess.run(
+        (binaries["otelcol"], "validate", *command),
+        env={**started["environment"], "OTLP_TOKEN_FILE": token, "GATEWAY_TOKEN_FILE": token},
+        capture_output=True,
+        text=True,
     )
 
-    assert once.returncode == 0, once.stderr
-    assert yaml.safe_load(once.stdout) == yaml.safe_load(twice.stdout)
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_the_demo_of_compose_is_counted(
@@ -155,8 +262,8 @@ def test_the_demo_of_compose_is_counted(
     eventually(lambda: prometheus.query(lost))
 
 
-def test_what_the_image_of_the_demo_copies_is_there(project: dict[str, Any]) -> None:
-    lines = project["services"]["demo"]["build"]["dockerfile_inline"].splitlines()
+def test_what_the_image_of_the_demo_copies_is_there() -> None:
+    lines = STARTED[""]["demo"]["build"]["dockerfile_inline"].splitlines()
     copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
 
     assert copied
