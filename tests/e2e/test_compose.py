@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -21,12 +21,12 @@ import pytest
 import yaml
 
 from otelhooks.telemetry import semconv
-from tests.e2e.asking import Jaeger, Prometheus, eventually, own_metric
+from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal, get, own_metric
 from tests.e2e.sending import Sender
 from tests.e2e.stack.build import ROOT
-from tests.e2e.stack.process import free_ports
+from tests.e2e.stack.process import Process, free_ports
 from tests.e2e.stack.stack import Stack
-from tests.unit.test_compose import COLLECTORS, PROFILES, STARTED, mounts
+from tests.unit.test_compose import COLLECTORS, GATEWAYS, PROFILES, STARTED, mounts
 
 FILE = ROOT / "docker-compose.yml"
 MODULE = """\
@@ -165,6 +165,48 @@ def test_a_server_knows_its_options(server: str, binaries: dict[str, Path]) -> N
         assert re.search(rf"--(\[no-\])?{re.escape(name[2:])}\b", text), (
             f"{server} has no option `{name}`"
         )
+
+
+@pytest.mark.parametrize(
+    ("profile", "gateways"), [("", []), ("scale", GATEWAYS), ("kafka", GATEWAYS)]
+)
+def test_prometheus_finds_gateways_in_profiles_that_have_them(
+    profile: str, gateways: Sequence[str], binaries: dict[str, Path], tmp_path: Path
+) -> None:
+    """Files lie as compose mounts them; that nobody answers does not matter here."""
+    etc = Path("/etc/prometheus")
+    for inside, (outside, _) in mounts(STARTED[profile]["prometheus"]).items():
+        if Path(inside).is_relative_to(etc):
+            link = tmp_path / Path(inside).relative_to(etc)
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(ROOT / outside)
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    prometheus = Process(
+        "prometheus",
+        (
+            str(binaries["prometheus"]),
+            f"--config.file={tmp_path / 'prometheus.yaml'}",
+            f"--storage.tsdb.path={tmp_path / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ),
+        {},
+        tmp_path,
+        tmp_path / "prometheus.log",
+        f"{url}/-/ready",
+    )
+
+    def found() -> set[tuple[str, str]]:
+        targets = get(f"{url}/api/v1/targets")["data"]["activeTargets"]
+        return {(each["labels"]["job"], each["labels"]["instance"]) for each in targets}
+
+    prometheus.start()
+    try:
+        wanted = {("gateway", f"{name}:8888") for name in gateways}
+        eventually_equal(found, {("collector", "otelcol:8888"), *wanted}, 120)
+        assert "level=ERROR" not in prometheus.log.read_text("utf-8")
+    finally:
+        prometheus.stop()
 
 
 def test_the_overlay_sends_verdicts_to_both_stores(stack: Stack, jaeger: Jaeger) -> None:
