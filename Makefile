@@ -4,7 +4,7 @@
 # What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
 # them, and `e2e` comes after. Then all sessions.
 CHECKS := lint types test minimal wheel demo docs prove coverage redis hcs upstream otel-oldest pythons frameworks
-TARGETS := $(CHECKS) matrix e2e bench fuzz locks
+TARGETS := $(CHECKS) matrix e2e e2e-full bench fuzz locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -64,6 +64,7 @@ wheel: ## the fast tests against the built wheel, in another folder
 minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, with the frameworks of the demo
 e2e: ## real agents through collector, trace store, metrics and alerts, every hop looked at
+e2e-full: ## fleets of collectors with Kafka between them, and what is left when a part of one fails
 prove: ## `doctor --prove` with the frameworks of the demo
 bench: ## each budget beside its figure
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
@@ -71,6 +72,7 @@ locks: ## resolve every file in tests/locks anew
 
 # A session has the name of its target but for these.
 SESSION_types := typing
+SESSION_e2e-full := e2e_full
 SESSION_otel-oldest := otel_oldest
 SESSION_pythons := unit
 

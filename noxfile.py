@@ -228,6 +228,15 @@ def e2e(session: nox.Session) -> None:
 
 
 @nox.session
+def e2e_full(session: nox.Session) -> None:
+    """Fleets of collectors, two tiers and Kafka; slow turns; every fault, as a table at the end."""
+    python = environment(session, "demo")
+    session.run(python, "-m", "tests.e2e.stack", "--build")
+    session.run(python, "-m", "tests.fleet")
+    pytest(session, python, "--timeout", "900", "tests/e2e/test_faults.py", "tests/fleet")
+
+
+@nox.session
 def hcs(session: nox.Session) -> None:
     """The audit trail on a Hedera topic, against nodes on loopback, newest and oldest SDK."""
     for age in ("latest", "oldest"):

@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.asking import Jaeger, Prometheus, eventually, own_metric
+from tests.e2e.fault_table import pytest_terminal_summary as pytest_terminal_summary
+from tests.e2e.fault_table import row as row
 from tests.e2e.stack.build import RECIPES, ROOT, build
 from tests.e2e.stack.stack import Stack
 from tests.e2e.stack.webhook import Webhook
@@ -185,7 +187,7 @@ def agent_of(folder: Path, service: str) -> Agent:
 
 def _printed(text: str) -> list[dict[str, Any]]:
     """Read JSON objects that follow each other."""
-    decoder, spans, at = json.JSONDecoder(), [], text.find("{")
+    decoder, spans, at = json.JSONDecoder(), list[dict[str, Any]](), text.find("{")
     while at >= 0:
         span, at = decoder.raw_decode(text, at)
         spans.append(span)

@@ -21,6 +21,7 @@ from otelhooks.telemetry import semconv
 from tests.e2e.agents import DECISIONS
 from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal, own_metric
 from tests.e2e.conftest import TO_STORE, agent_of, start_agent
+from tests.e2e.fault_table import AddRow
 from tests.e2e.sending import Sender
 from tests.e2e.stack.build import ROOT
 from tests.e2e.stack.stack import Stack
@@ -62,7 +63,9 @@ def found(store: Jaeger, service: str) -> set[str]:
     return set(store.find(service, {semconv.POLICY_DECISION: semconv.DECISION_DENY}))
 
 
-def test_trace_store_down_and_up_again(own: Stack, store: Jaeger, tmp_path: Path) -> None:
+def test_trace_store_down_and_up_again(
+    own: Stack, store: Jaeger, tmp_path: Path, row: AddRow
+) -> None:
     """A real agent's turn, made while the store is down, is whole afterwards."""
     own.processes["jaeger"].kill()
     process = start_agent(own, tmp_path, "mcp", "store-down", turns=1)
@@ -72,9 +75,15 @@ def test_trace_store_down_and_up_again(own: Stack, store: Jaeger, tmp_path: Path
 
     ((trace_id, spans),) = agent.traces.items()
     eventually_equal(lambda: len(store.trace(trace_id)), len(spans), 120)
+    row(
+        "trace store down, up again",
+        "every turn, whole",
+        f"a turn of {len(spans)} spans by a real agent",
+        f"{len(store.trace(trace_id))} spans",
+    )
 
 
-def test_prometheus_down_and_up_again(own: Stack, tmp_path: Path) -> None:
+def test_prometheus_down_and_up_again(own: Stack, tmp_path: Path, row: AddRow) -> None:
     """The sums of an agent that came and went meanwhile are counted."""
     own.processes["prometheus"].kill()
     process = start_agent(own, tmp_path, "mcp", "prometheus-down", turns=1)
@@ -90,10 +99,19 @@ def test_prometheus_down_and_up_again(own: Stack, tmp_path: Path) -> None:
         )
         return {labels["otelhooks_policy_decision"]: int(value) for labels, value in series}
 
-    eventually_equal(counted, {"allow": 4, **DECISIONS}, 120)
+    made = {"allow": 4, **DECISIONS}
+    eventually_equal(counted, made, 120)
+    row(
+        "Prometheus down, up again",
+        "every decision is counted, also of agents that have ended",
+        f"{sum(made.values())} decisions by a real agent",
+        f"{sum(counted().values())} counted",
+    )
 
 
-def test_collector_killed_while_the_trace_store_is_down(own: Stack, store: Jaeger) -> None:
+def test_collector_killed_while_the_trace_store_is_down(
+    own: Stack, store: Jaeger, row: AddRow
+) -> None:
     own.processes["jaeger"].kill()
     acknowledged = send_denies(own, "collector-killed")
     own.processes["otelcol"].kill()
@@ -104,14 +122,28 @@ def test_collector_killed_while_the_trace_store_is_down(own: Stack, store: Jaege
 
     assert len(acknowledged) == DENIES
     assert all(len(store.trace(trace_id)) == 1 for trace_id in acknowledged)
+    row(
+        "collector killed with -9 while the trace store is down",
+        "every acknowledged deny",
+        f"{DENIES} denies",
+        f"{len(found(store, 'collector-killed'))} denies",
+    )
 
 
-def test_collector_killed_at_once_after_the_acknowledgement(own: Stack, store: Jaeger) -> None:
+def test_collector_killed_at_once_after_the_acknowledgement(
+    own: Stack, store: Jaeger, row: AddRow
+) -> None:
     acknowledged = send_denies(own, "killed-at-once")
     own.processes["otelcol"].kill()
     own.processes["otelcol"].start()
 
     eventually_equal(lambda: found(store, "killed-at-once"), acknowledged, 120)
+    row(
+        "collector killed with -9 right after the acknowledgement",
+        "every acknowledged deny",
+        f"{len(acknowledged)} denies",
+        f"{len(found(store, 'killed-at-once'))} denies",
+    )
 
 
 KILLED = """
@@ -131,7 +163,9 @@ except errors.Denied:
 """
 
 
-def test_agent_killed_right_after_a_deny(own: Stack, store: Jaeger, tmp_path: Path) -> None:
+def test_agent_killed_right_after_a_deny(
+    own: Stack, store: Jaeger, tmp_path: Path, row: AddRow
+) -> None:
     """The audit trail has it; its span was not sent yet."""
     ended = subprocess.run(
         (sys.executable, "-c", KILLED, str(tmp_path / "audit.jsonl")),
@@ -153,6 +187,12 @@ def test_agent_killed_right_after_a_deny(own: Stack, store: Jaeger, tmp_path: Pa
     verified = subprocess.run(command, capture_output=True, text=True)
     assert "2 intact records in 1 files: 0 errors" in verified.stdout + verified.stderr
     assert found(store, "agent-killed") == set()
+    row(
+        "agent killed with -9 right after a deny",
+        "the audit trail has it; what the agent had not sent is lost",
+        "1 deny, its span still in the agent",
+        "1 record in the trail, which verifies; 0 spans",
+    )
 
 
 def test_nothing_is_left_in_the_queue(own: Stack) -> None:

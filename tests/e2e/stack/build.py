@@ -21,7 +21,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +176,7 @@ def _require_java(recipe: Recipe) -> None:
 
 
 @contextmanager
-def _locked(recipe: Recipe) -> Iterator[None]:
+def _locked(recipe: Recipe) -> Generator[None]:
     with open(CACHE / f".{recipe.folder.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,60 @@
+"""Servers for fleets: those of `make stack`, and Kafka; and the table of faults at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from tests.e2e.fault_table import pytest_terminal_summary as pytest_terminal_summary
+from tests.e2e.fault_table import row as row
+from tests.e2e.stack.build import KAFKA, RECIPES, build
+from tests.e2e.stack.webhook import Webhook
+from tests.e2e.test_refusals import certificates as certificates
+from tests.fleet.fleet import Fleet
+from tests.fleet.kafka import Kafka
+
+MakeFleet: TypeAlias = Callable[..., Fleet]
+
+
+@pytest.fixture(scope="session")
+def binaries() -> dict[str, Path]:
+    """Every program of the stack; built here if `make servers` was never run."""
+    return {name: path for recipe in RECIPES for name, path in build(recipe).items()}
+
+
+@pytest.fixture(scope="session")
+def webhook() -> Iterator[Webhook]:
+    webhook = Webhook()
+    yield webhook
+    webhook.close()
+
+
+@pytest.fixture(scope="module")
+def make_fleet(
+    binaries: dict[str, Path], webhook: Webhook, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeFleet]:
+    """Make fleets, with the arguments of `Fleet` from `kafka` on; not started, stopped here."""
+    made: list[Fleet] = []
+
+    def make(**options: Any) -> Fleet:
+        made.append(Fleet(tmp_path_factory.mktemp("fleet"), binaries, webhook, **options))
+        return made[-1]
+
+    yield make
+    for fleet in made:
+        fleet.stop()
+
+
+@pytest.fixture(scope="module")
+def kafka(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A broker, started, with the two topics."""
+    archives = build(KAFKA)["archives"]
+    kafka = Kafka(tmp_path_factory.mktemp("kafka"), archives, certificates)
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.stop()

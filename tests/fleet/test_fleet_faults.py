@@ -1,0 +1,136 @@
+"""What is left of turns and verdicts when a part of a fleet goes down, and what is there twice.
+
+Every turn is kept here, so that each one that is missing, torn or double shows. Promised: a verdict
+that was acknowledged is in the trace store, at once, whatever is between the tiers; a turn is whole
+unless what held it in memory was killed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.e2e.asking import eventually, eventually_equal
+from tests.e2e.fault_table import AddRow
+from tests.fleet.conftest import MakeFleet
+from tests.fleet.fleet import Fleet, decisions_in
+from tests.fleet.kafka import AUDIT, Kafka
+from tests.fleet.turns import Sent
+
+TURNS, DENIED = 200, 20
+KEEP_ALL = {"OTELCOL_SAMPLING_PERCENTAGE": "100"}
+
+
+def whole(fleet: Fleet, sent: Sent) -> set[str]:
+    """Return the trace ids of turns of which the trace store has every span."""
+    return {key for key, spans in fleet.stored(sent).items() if spans == sent.turns[key].spans}
+
+
+def denies(fleet: Fleet, sent: Sent) -> set[str]:
+    """Return the trace ids of turns whose deny is in the trace store."""
+    stored = fleet.stored(sent)
+    return {key for key, turn in sent.denied.items() if turn.deny in stored.get(key, ())}
+
+
+def each_once(sent: Sent) -> Counter[tuple[str, str]]:
+    return Counter((key, span) for key, turn in sent.turns.items() for span in turn.spans)
+
+
+def test_a_gateway_is_killed_and_started_again(make_fleet: MakeFleet, row: AddRow) -> None:
+    """What it held is torn; what the other one held, and all that comes meanwhile, is not."""
+    fleet = make_fleet(settings={**KEEP_ALL, "OTELCOL_WAIT_AFTER_ROOT": "30s"})
+    fleet.start()
+    before = fleet.send("before", TURNS, DENIED)
+    eventually_equal(lambda: fleet.given(0) + fleet.given(1), each_once(before), 60)
+    fleet.gateways[0].kill()
+    meanwhile = fleet.send("meanwhile", TURNS, DENIED)
+
+    eventually_equal(lambda: denies(fleet, meanwhile), {*meanwhile.denied})
+    eventually(lambda: len(whole(fleet, meanwhile)) > TURNS / 8, 120)
+    assert not fleet.gateways[0].is_running
+    fleet.gateways[0].start()
+    eventually_equal(lambda: whole(fleet, meanwhile), {*meanwhile.turns}, 120)
+
+    held, other = fleet.held_by(0, before), fleet.held_by(1, before)
+    eventually(lambda: other <= whole(fleet, before), 120)
+    stored = fleet.stored(before)
+    assert denies(fleet, before) == {*before.denied}
+    gone = held - whole(fleet, before)
+    assert gone
+    assert {key: stored[key] for key in gone & stored.keys()} == {
+        key: {before.turns[key].deny} for key in gone & before.denied.keys()
+    }
+    fleet.settle()
+    everything = {**stored, **fleet.stored(meanwhile)}
+    assert fleet.taken() == sum(map(len, everything.values()))
+    assert fleet.given(0) + fleet.given(1) == each_once(before) + each_once(meanwhile)
+    row(
+        "gateway killed with -9, started again",
+        "every deny, at once; turns that it did not hold, whole; nothing twice",
+        f"{before} before, {meanwhile} meanwhile",
+        f"{len(before.denied)} + {len(meanwhile.denied)} denies; of the {len(held)} turns it held "
+        f"{len(gone)} without what is no verdict; the other {len(other)} and all "
+        f"{len(meanwhile.turns)} sent meanwhile whole; 0 spans twice",
+    )
+
+
+def test_kafka_is_killed_and_started_again(
+    make_fleet: MakeFleet, kafka: Kafka, row: AddRow
+) -> None:
+    fleet = make_fleet(kafka=kafka.address, settings=KEEP_ALL)
+    fleet.start()
+    before = fleet.send("before", TURNS, DENIED)
+    kafka.process.kill()
+    meanwhile = fleet.send("meanwhile", TURNS, DENIED)
+
+    eventually_equal(lambda: denies(fleet, meanwhile), {*meanwhile.denied})
+    only = {key: frozenset({turn.deny}) for key, turn in meanwhile.denied.items()}
+    assert fleet.stored(meanwhile) == only
+    kafka.process.start()
+
+    for sent in (before, meanwhile):
+        eventually_equal(lambda sent=sent: whole(fleet, sent), {*sent.turns}, 300)
+    fleet.settle()
+    denied = {*before.denied, *meanwhile.denied}
+    eventually_equal(lambda: decisions_in(kafka.read(AUDIT)).keys(), denied, 120)
+    events = decisions_in(kafka.read(AUDIT))
+    given = fleet.given(0) + fleet.given(1)
+    twice = sum((given - each_once(before) - each_once(meanwhile)).values())
+    assert max(events[key] for key in meanwhile.denied) == 1, (
+        "no crash forced these to be sent again"
+    )
+    assert all(given[key] == 1 for key in each_once(meanwhile))
+    row(
+        "Kafka killed with -9, started again",
+        "every deny, at once; every turn whole; every event in the topic; "
+        "twice only what was under way",
+        f"{before} before, {meanwhile} meanwhile",
+        f"{len(denied)} denies, {len(meanwhile.denied)} of them while it was down; "
+        f"{len(before.turns) + len(meanwhile.turns)} turns whole; {len(events)} events; "
+        f"{twice} spans and {sum(events.values()) - len(events)} events twice",
+    )
+
+
+def test_an_agents_collector_is_killed_while_the_store_is_down(
+    make_fleet: MakeFleet, row: AddRow
+) -> None:
+    fleet = make_fleet(settings=KEEP_ALL)
+    fleet.start()
+    fleet.jaeger.kill()
+    sent = fleet.send("store-down", TURNS, DENIED)
+    fleet.agents[0].kill()
+    fleet.agents[0].start()
+    fleet.jaeger.start()
+
+    eventually_equal(lambda: denies(fleet, sent), {*sent.denied}, 120)
+
+    eventually_equal(
+        lambda: fleet.judged() >= len(fleet.held_by(0, sent) | fleet.held_by(1, sent)), True, 120
+    )
+    fleet.settle()
+    complete = whole(fleet, sent)
+    row(
+        "trace store down, an agent's collector killed with -9, both up",
+        "every acknowledged deny; turns but for what lay in the memory of the killed one",
+        str(sent),
+        f"{len(sent.denied)} denies; {len(complete)} of {len(sent.turns)} turns whole",
+    )
