@@ -21,9 +21,11 @@ import pytest
 import yaml
 
 from tests.e2e.stack.build import KAFKA, RECIPES, ROOT
-from tests.e2e.stack.process import free_ports
+from tests.e2e.stack.process import Process, free_ports
 from tests.e2e.stack.stack import Stack
 from tests.e2e.stack.webhook import Webhook
+from tests.fleet.fleet import WITNESS, Fleet
+from tests.fleet.kafka import PARTITIONS, PROPERTIES
 
 FILE = ROOT / "docker-compose.yml"
 FILES = ROOT / "collector"
@@ -188,6 +190,42 @@ def test_servers_are_started_as_the_process_tests_start_them(stack: Stack):
                 assert same or Path(value).name == Path(shipped[name]).name, (service, name)
             else:
                 assert value == shipped[name], (service, name)
+
+
+@pytest.mark.parametrize("profile", ["scale", "kafka"])
+def test_a_fleet_has_the_files_of_the_process_tests(profile: str, tmp_path: Path):
+    """Theirs also write down what a gateway is given."""
+    webhook = Webhook()
+    binaries = {name: Path("/bin") / name for name in ("otelcol", "jaeger", "prometheus")}
+    fleet = Fleet(tmp_path, binaries, webhook, "kafka:9092" if profile == "kafka" else None)
+    webhook.close()
+
+    def files(process: Process) -> tuple[str, ...]:
+        names = [Path(each.partition("=")[2]).name for each in process.command[1:]]
+        return tuple(name for name in names if name != Path(WITNESS).name)
+
+    assert {files(each) for each in fleet.agents} == {CONFIGURED[profile]["otelcol"]}
+    assert {files(each) for each in fleet.gateways} == {CONFIGURED[profile]["gateway-1"]}
+    assert len(fleet.gateways) == len(GATEWAYS)
+
+
+def test_kafka_is_set_as_the_process_tests_set_it():
+    """But for addresses and folders, TLS, and what is smaller or quicker for one short run."""
+    tested = dict(line.split("=", 1) for line in PROPERTIES.splitlines())
+    quicker = {"offsets.topic.num.partitions", "group.initial.rebalance.delay.ms"}
+    of_tls = {name for name in tested if name.startswith("ssl.")} | {"inter.broker.listener.name"}
+    shipped = {
+        name.removeprefix("KAFKA_").replace("_", ".").lower(): value
+        for name, value in SERVICES["kafka"]["environment"].items()
+    }
+    compared = {
+        name: value
+        for name, value in tested.items()
+        if name not in quicker | of_tls and "{" not in value and "listener.security" not in name
+    }
+
+    assert len(compared) > 5
+    assert compared == {name: shipped.get(name) for name in compared}
 
 
 def test_files_that_prometheus_and_alertmanager_look_for_lie_beside_theirs():
@@ -545,7 +583,7 @@ def test_kafka_takes_what_is_written_to_it():
     writing = yaml.safe_load((FILES / "kafka.yaml").read_text("utf-8"))["exporters"]
     topics = {variables("kafka.yaml")[f"KAFKA_{name}_TOPIC"] for name in ("SPANS", "AUDIT")}
     made = re.search(r"for topic in (.*); do", script("topics"))
-    partitions = re.search(r"--partitions (\d+)", script("topics"))
+    partitions = re.search(r"--partitions (\d+)\n", script("topics"))
 
     assert {str(each["producer"]["max_message_bytes"]) for each in writing.values()} == {
         kafka["KAFKA_MESSAGE_MAX_BYTES"]
@@ -553,7 +591,7 @@ def test_kafka_takes_what_is_written_to_it():
     assert made
     assert {*made[1].split()} == topics
     assert partitions
-    assert int(partitions[1]) >= len(GATEWAYS)
+    assert int(partitions[1]) == PARTITIONS >= len(GATEWAYS)
     assert kafka["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"  # one with a single partition
     assert variables("kafka.yaml")["KAFKA_BROKERS"] == "[kafka:9092]"
     assert kafka["KAFKA_ADVERTISED_LISTENERS"] == "PLAINTEXT://kafka:9092"
