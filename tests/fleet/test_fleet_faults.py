@@ -59,6 +59,7 @@ def test_a_gateway_is_killed_and_started_again(make_fleet: MakeFleet, row: AddRo
     assert {key: stored[key] for key in gone & stored.keys()} == {
         key: {before.turns[key].deny} for key in gone & before.denied.keys()
     }
+    assert {*fleet.events()} == before.denied.keys() | meanwhile.denied.keys()
     fleet.settle()
     everything = {**stored, **fleet.stored(meanwhile)}
     assert fleet.taken() == sum(map(len, everything.values()))
@@ -99,6 +100,7 @@ def test_kafka_is_killed_and_started_again(
         "no crash forced these to be sent again"
     )
     assert all(given[key] == 1 for key in each_once(meanwhile))
+    assert {*fleet.events()} == denied
     row(
         "Kafka killed with -9, started again",
         "every deny, at once; every turn whole; every event in the topic; "
@@ -113,24 +115,53 @@ def test_kafka_is_killed_and_started_again(
 def test_an_agents_collector_is_killed_while_the_store_is_down(
     make_fleet: MakeFleet, row: AddRow
 ) -> None:
+    """The gateways had taken the turns before; what they had not taken is on disk."""
     fleet = make_fleet(settings=KEEP_ALL)
     fleet.start()
     fleet.jaeger.kill()
     sent = fleet.send("store-down", TURNS, DENIED)
+    eventually(lambda: each_once(sent).keys() <= (fleet.given(0) + fleet.given(1)).keys())
     fleet.agents[0].kill()
     fleet.agents[0].start()
     fleet.jaeger.start()
 
     eventually_equal(lambda: denies(fleet, sent), {*sent.denied}, 120)
-
-    eventually_equal(
-        lambda: fleet.judged() >= len(fleet.held_by(0, sent) | fleet.held_by(1, sent)), True, 120
-    )
-    fleet.settle()
-    complete = whole(fleet, sent)
+    eventually_equal(lambda: whole(fleet, sent), {*sent.turns}, 120)
     row(
         "trace store down, an agent's collector killed with -9, both up",
-        "every acknowledged deny; turns but for what lay in the memory of the killed one",
+        "every acknowledged deny; every turn that the gateways had, whole",
         str(sent),
-        f"{len(sent.denied)} denies; {len(complete)} of {len(sent.turns)} turns whole",
+        f"{len(denies(fleet, sent))} denies; {len(whole(fleet, sent))} turns whole; "
+        f"{len(fleet.events())} of the events copied to files",
+    )
+
+
+def test_an_agents_collector_is_killed_while_a_gateway_is_away(
+    make_fleet: MakeFleet, row: AddRow
+) -> None:
+    """What waited in its memory for that gateway is lost; no verdict, no turn of the other's."""
+    fleet = make_fleet(settings=KEEP_ALL)
+    fleet.start()
+    fleet.gateways[0].kill()
+    sent = fleet.send("gateway-away", TURNS, DENIED)
+    eventually(lambda: len(whole(fleet, sent)) > TURNS / 8, 120)
+    fleet.agents[0].kill()
+    fleet.agents[0].start()
+    fleet.gateways[0].start()
+
+    late = fleet.send("late", TURNS, DENIED)
+    eventually_equal(lambda: whole(fleet, late), {*late.turns}, 120)
+    eventually(lambda: each_once(sent).keys() & fleet.given(0).keys(), 120)
+    fleet.settle()
+    other = fleet.held_by(1, sent)
+    eventually(lambda: other <= whole(fleet, sent), 120)
+    assert denies(fleet, sent) == {*sent.denied}
+    complete = whole(fleet, sent)
+    row(
+        "gateway away, an agent's collector killed with -9, both up",
+        "every deny; the other gateway's turns whole; lost is what waited in memory",
+        f"{sent} before, {late} after",
+        f"{len(denies(fleet, sent))} + {len(late.denied)} denies; the other gateway's {len(other)} "
+        f"whole, of the {len(sent.turns) - len(other)} for the one away "
+        f"{len(complete - other)}; all {len(late.turns)} after it",
     )

@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from tests.e2e.asking import eventually, eventually_equal
+from tests.e2e.fault_table import AddRow
 from tests.e2e.sending import Sender
 from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import HOST, write_secret
@@ -50,7 +51,7 @@ def test_an_agents_collector_does_not_take_the_gateways_token(fleet: Fleet) -> N
 
 
 def test_with_a_wrong_token_verdicts_arrive_and_the_log_says_what_is_wrong(
-    make_fleet: MakeFleet, tmp_path: Path
+    make_fleet: MakeFleet, tmp_path: Path, row: AddRow
 ) -> None:
     wrong = tmp_path / "token"
     write_secret(wrong, "wrong\n")
@@ -63,6 +64,12 @@ def test_with_a_wrong_token_verdicts_arrive_and_the_log_says_what_is_wrong(
     eventually(lambda: "code = Unauthenticated" in agent.log.read_text("utf-8"))
     only = {key: frozenset({turn.deny}) for key, turn in sent.denied.items()}
     eventually_equal(lambda: fleet.stored(sent), only)
+    row(
+        "gateways refuse the token that an agent's collector shows",
+        "every deny; the log says why; turns are dropped",
+        str(sent),
+        f"{len(only)} denies, `Unauthenticated` in the log, 0 turns whole",
+    )
 
 
 # --- Certificates --------------------------------------------------------------------------------
@@ -86,7 +93,7 @@ def assert_whole(fleet: Fleet, sent: Sent) -> None:
 def test_a_gateway_with_tls_wants_a_certificate_of_our_authority(
     make_fleet: MakeFleet, certificates: Path
 ) -> None:
-    """A stranger is refused, and what it was to send waits until it has a right one."""
+    """A stranger is refused; the gateway gets nothing from it, the trace store its verdicts."""
     fleet = make_fleet(settings=KEEP_ALL, agents=1, gateways=1, overlays=("tls.yaml",))
     (agent,), (gateway,) = fleet.agents, fleet.gateways
     gateway.environment |= {
