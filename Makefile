@@ -4,7 +4,7 @@
 # What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
 # them, and `e2e` comes after. Then all sessions.
 CHECKS := lint types test minimal wheel demo docs prove coverage redis hcs upstream otel-oldest pythons frameworks
-TARGETS := $(CHECKS) matrix e2e e2e-full bench fuzz locks
+TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -23,7 +23,7 @@ WANTED = $$(cat pyproject.toml tests/locks/dev.txt | cksum)
 .PHONY: help setup check clean env stack servers $(TARGETS)
 
 help: ## show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 17
 
 setup: ## make or update .venv from tests/locks/dev.txt
 	@if [ "$$(cat .venv/otelhooks-ready 2>/dev/null)" = "$(WANTED)" ] \
@@ -67,11 +67,13 @@ e2e: ## real agents through collector, trace store, metrics and alerts, every ho
 e2e-full: ## fleets of collectors with Kafka between them, and what is left when a part of one fails
 prove: ## `doctor --prove` with the frameworks of the demo
 bench: ## each budget beside its figure
+bench-collector: ## what a span costs in each collector configuration, beside a bare collector
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 locks: ## resolve every file in tests/locks anew
 
 # A session has the name of its target but for these.
 SESSION_types := typing
+SESSION_bench-collector := bench_collector
 SESSION_e2e-full := e2e_full
 SESSION_otel-oldest := otel_oldest
 SESSION_pythons := unit

@@ -317,6 +317,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def bench_collector(session: nox.Session) -> None:
+    """Print what a span costs in each collector configuration, and what open turns take."""
+    session.run(sys.executable, "-m", "tests.bench.collector", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style: ruff's rules and its format."""
     session.run(sys.executable, "-m", "ruff", "check", ".")
