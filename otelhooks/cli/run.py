@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 AUTOSTART = Path(__file__).parent / "autostart"
 
@@ -68,13 +73,19 @@ def spawn(program: str, command: tuple[str, ...], env: dict[str, str]) -> int:
     Returns:
         Its exit code; 128 + the number of the signal that ended it.
     """
-    with subprocess.Popen(command, executable=program, env=env) as child:
-        while True:
-            try:
-                code = child.wait()
-            except KeyboardInterrupt:
-                continue  # the child got it too, and decides
-            return code if code >= 0 else 128 - code
+    # The child gets an interrupt too, and decides. As an exception it might come just when the
+    # child's exit code has been fetched, and lose it. Unlike `SIG_IGN`, a handler is not inherited.
+    before = signal.signal(signal.SIGINT, _do_nothing)
+    try:
+        with subprocess.Popen(command, executable=program, env=env) as child:
+            code = child.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code
+
+
+def _do_nothing(signum: int, frame: FrameType | None) -> None:
+    """Handle a signal that is somebody else's business."""
 
 
 def _find(name: str) -> str:

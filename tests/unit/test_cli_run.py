@@ -230,3 +230,19 @@ class TestSpawn:
             os.killpg(process.pid, signal.SIGINT)
 
             assert process.wait(10) == 9
+
+    def test_an_interrupt_when_the_child_has_just_ended_does_not_lose_its_exit_code(
+        self, monkeypatch
+    ):
+        waitpid = os.waitpid
+
+        def interrupted(pid, flags):
+            found = waitpid(pid, flags)
+            signal.raise_signal(signal.SIGINT)
+            return found
+
+        monkeypatch.setattr(os, "waitpid", interrupted)
+        command = (sys.executable, "-c", "raise SystemExit(9)")
+
+        assert spawn(sys.executable, command, dict(os.environ)) == 9
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
