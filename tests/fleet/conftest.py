@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,16 +37,38 @@ def webhook() -> Iterator[Webhook]:
 def make_fleet(
     binaries: dict[str, Path], webhook: Webhook, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeFleet]:
-    """Make fleets, with the arguments of `Fleet` from `kafka` on; not started, stopped here."""
+    """Make fleets, with the arguments of `Fleet` from `kafka` on; not started.
+
+    They are stopped when the tests of a file have run.
+    """
+    with stopped_afterwards(binaries, webhook, tmp_path_factory) as make:
+        yield make
+
+
+@pytest.fixture
+def make_own_fleet(
+    binaries: dict[str, Path], webhook: Webhook, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeFleet]:
+    """Make fleets of one test, as `make_fleet` does."""
+    with stopped_afterwards(binaries, webhook, tmp_path_factory) as make:
+        yield make
+
+
+@contextmanager
+def stopped_afterwards(
+    binaries: dict[str, Path], webhook: Webhook, folders: pytest.TempPathFactory
+) -> Generator[MakeFleet]:
     made: list[Fleet] = []
 
     def make(**options: Any) -> Fleet:
-        made.append(Fleet(tmp_path_factory.mktemp("fleet"), binaries, webhook, **options))
+        made.append(Fleet(folders.mktemp("fleet"), binaries, webhook, **options))
         return made[-1]
 
-    yield make
-    for fleet in made:
-        fleet.stop()
+    try:
+        yield make
+    finally:
+        for fleet in made:
+            fleet.stop()
 
 
 @pytest.fixture(scope="module")

@@ -165,12 +165,13 @@ class Fleet:
         return sum(int(metric(gateway, name, **labels)) for gateway in self.gateways)
 
     def settle(self) -> None:
-        """Wait until nothing waits in any queue on disk."""
+        """Wait until nothing waits in any queue on disk of a process that runs."""
         eventually_equal(self._queued, 0, 120)
 
     def _queued(self) -> int:
         name, own = "otelcol_exporter_queue_size", KAFKA_QUEUE if self._kafka else GATEWAYS_QUEUE
-        to_store = sum(metric(each, name, **TO_STORE) for each in (*self.agents, *self.gateways))
+        running = (each for each in (*self.agents, *self.gateways) if each.is_running)
+        to_store = sum(metric(each, name, **TO_STORE) for each in running)
         return int(to_store + sum(metric(agent, name, **own) for agent in self.agents))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.stack.process import Process, StartError
+from tests.e2e.stack.stack import FILES
 from tests.fleet.conftest import MakeFleet
+from tests.unit.test_collector_files import COMBINATIONS
 
 
 def refused(process: Process, **settings: str) -> str:
@@ -22,13 +25,30 @@ def refused(process: Process, **settings: str) -> str:
 
 
 @pytest.fixture
-def agent(make_fleet: MakeFleet) -> Process:
-    return make_fleet().agents[0]
+def agent(make_own_fleet: MakeFleet) -> Process:
+    return make_own_fleet().agents[0]
 
 
 @pytest.fixture
-def gateway(make_fleet: MakeFleet) -> Process:
-    return make_fleet().gateways[0]
+def gateway(make_own_fleet: MakeFleet) -> Process:
+    return make_own_fleet().gateways[0]
+
+
+@pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
+def test_the_shipped_files_are_right(
+    names: tuple[str, ...], binaries: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("secret\n", "utf-8")
+    configs = (f"--config={FILES / name}.yaml" for name in names)
+
+    ended = subprocess.run(
+        (str(binaries["otelcol"]), "validate", *configs),
+        env={"GATEWAY_TOKEN_FILE": str(tmp_path / "token")},
+        capture_output=True,
+        text=True,
+    )
+
+    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
 
 
 def test_a_gateways_secret_that_is_not_there(gateway: Process, tmp_path: Path) -> None:
@@ -60,9 +80,9 @@ def test_no_gateways(none: str, agent: Process) -> None:
     ],
 )
 def test_a_wrong_list_of_brokers(
-    tier: str, brokers: str, words: str, make_fleet: MakeFleet
+    tier: str, brokers: str, words: str, make_own_fleet: MakeFleet
 ) -> None:
-    fleet = make_fleet(kafka="127.0.0.1:9")
+    fleet = make_own_fleet(kafka="127.0.0.1:9")
 
     message = refused(getattr(fleet, f"{tier}s")[0], KAFKA_BROKERS=brokers)
 

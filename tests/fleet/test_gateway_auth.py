@@ -51,11 +51,11 @@ def test_an_agents_collector_does_not_take_the_gateways_token(fleet: Fleet) -> N
 
 
 def test_with_a_wrong_token_verdicts_arrive_and_the_log_says_what_is_wrong(
-    make_fleet: MakeFleet, tmp_path: Path, row: AddRow
+    make_own_fleet: MakeFleet, tmp_path: Path, row: AddRow
 ) -> None:
     wrong = tmp_path / "token"
     write_secret(wrong, "wrong\n")
-    fleet = make_fleet(settings=KEEP_ALL, agents=1, gateways=1)
+    fleet = make_own_fleet(settings=KEEP_ALL, agents=1, gateways=1)
     (agent,) = fleet.agents
     agent.environment["GATEWAY_TOKEN_FILE"] = str(wrong)
     fleet.start()
@@ -91,10 +91,10 @@ def assert_whole(fleet: Fleet, sent: Sent) -> None:
 
 
 def test_a_gateway_with_tls_wants_a_certificate_of_our_authority(
-    make_fleet: MakeFleet, certificates: Path
+    make_own_fleet: MakeFleet, certificates: Path
 ) -> None:
     """A stranger is refused; the gateway gets nothing from it, the trace store its verdicts."""
-    fleet = make_fleet(settings=KEEP_ALL, agents=1, gateways=1, overlays=("tls.yaml",))
+    fleet = make_own_fleet(settings=KEEP_ALL, agents=1, gateways=1, overlays=("tls.yaml",))
     (agent,), (gateway,) = fleet.agents, fleet.gateways
     gateway.environment |= {
         "OTELCOL_CERT": str(certificates / "server.crt"),
@@ -118,10 +118,10 @@ def test_a_gateway_with_tls_wants_a_certificate_of_our_authority(
 
 
 def test_kafka_wants_a_certificate_of_our_authority(
-    make_fleet: MakeFleet, certificates: Path, kafka: Kafka
+    make_own_fleet: MakeFleet, certificates: Path, kafka: Kafka
 ) -> None:
     """On both sides; a stranger is refused, what it was to send goes out with the right one."""
-    fleet = make_fleet(kafka=kafka.tls_address, settings=KEEP_ALL, agents=1, gateways=1)
+    fleet = make_own_fleet(kafka=kafka.tls_address, settings=KEEP_ALL, agents=1, gateways=1)
     (agent,), (gateway,) = fleet.agents, fleet.gateways
     shows(gateway, "KAFKA", certificates, "client")
     shows(agent, "KAFKA", certificates, "stranger")
