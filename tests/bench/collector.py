@@ -270,6 +270,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.collector")
     parser.add_argument("--rounds", type=int, default=6, help="two at least")
     asked = parser.parse_args()
+    if asked.rounds < 2:
+        parser.error("fewer than two rounds have no spread")
     recipe = next(recipe for recipe in RECIPES if recipe.name == "otelcol")
     if built(recipe) is None:
         print(f"building otelcol {recipe.version}, some minutes ...", flush=True)
