@@ -107,10 +107,10 @@ class Fleet:
 
     # --- Sending ---------------------------------------------------------------------------------
 
-    def send(self, service: str, turns: int, denied: int) -> Sent:
-        """Send turns to all agents' collectors, by several senders at once."""
+    def send(self, service: str, turns: int, denied: int, senders: int = 4) -> Sent:
+        """Send turns to all agents' collectors, as `send_turns` does."""
         urls = [url(agent, "OTELCOL_HTTP_PORT") for agent in self.agents]
-        return send_turns(urls, self.stack.token, service, turns, denied)
+        return send_turns(urls, self.stack.token, service, turns, denied, senders)
 
     def environment(self, agent: int) -> dict[str, str]:
         """Return what points ``otelhooks.instrument()`` at one of the agents' collectors."""

@@ -12,11 +12,11 @@ from collections import Counter
 from tests.e2e.asking import eventually, eventually_equal
 from tests.e2e.fault_table import AddRow
 from tests.fleet.conftest import MakeFleet
-from tests.fleet.fleet import Fleet, decisions_in
+from tests.fleet.fleet import GATEWAYS_QUEUE, Fleet, decisions_in, metric
 from tests.fleet.kafka import AUDIT, Kafka
 from tests.fleet.turns import Sent
 
-TURNS, DENIED = 200, 20
+TURNS, DENIED, MANY = 200, 20, 16000
 KEEP_ALL = {"OTELCOL_SAMPLING_PERCENTAGE": "100"}
 
 
@@ -71,6 +71,36 @@ def test_a_gateway_is_killed_and_started_again(make_own_fleet: MakeFleet, row: A
         f"{len(before.denied)} + {len(meanwhile.denied)} denies; of the {len(held)} turns it held "
         f"{len(gone)} without what is no verdict; the other {len(other)} and all "
         f"{len(meanwhile.turns)} sent meanwhile whole; 0 spans twice",
+    )
+
+
+def test_a_gateway_is_away_for_longer_than_memory_lasts(
+    make_own_fleet: MakeFleet, row: AddRow
+) -> None:
+    """Then all turns wait on disk; none is sent twice for that."""
+    fleet = make_own_fleet(agents=1)
+    (agent,) = fleet.agents
+    fleet.start()
+    fleet.gateways[0].kill()
+    sent = fleet.send("long-away", MANY, MANY // 100, senders=8)
+
+    eventually_equal(lambda: denies(fleet, sent), {*sent.denied})
+    waiting = metric(agent, "otelcol_exporter_queue_size", **GATEWAYS_QUEUE)
+    assert waiting > 0
+    assert sum(fleet.given(1).values()) < sent.spans / 2
+    fleet.gateways[0].start()
+    spans = each_once(sent)
+    eventually_equal(
+        lambda: len((fleet.given(0) + fleet.given(1)).keys() & spans.keys()), len(spans), 240
+    )
+    given = fleet.given(0) + fleet.given(1)
+    assert sum(given.values()) == len(given) == len(spans), "each once"
+    row(
+        "gateway away for longer than 20,000 of its spans last",
+        "every deny, at once; then all turns wait on disk; nothing lost, nothing twice",
+        str(sent),
+        f"{len(sent.denied)} denies; {waiting:,.0f} spans waited; afterwards each of "
+        f"{sent.spans:,} spans at one gateway, once",
     )
 
 

@@ -89,12 +89,16 @@ def test_what_is_sent_waits_on_disk_and_is_never_given_up(names: tuple[str, ...]
 
 def test_the_balancer_waits_between_tries() -> None:
     """It has no defaults of its own: without these it tries again at once, for ever."""
-    retry = FILES["agent"]["exporters"]["load_balancing/gateways"]["retry_on_failure"]
+    balancer = FILES["agent"]["exporters"]["load_balancing/gateways"]
+    retry = balancer["retry_on_failure"]
 
     assert retry["enabled"] is True
     assert retry["initial_interval"] == "5s"
     assert retry["max_interval"] == "30s"
     assert retry["multiplier"] > 1
+    # And waits for room in a gateway's queue: after a timeout all of a batch is sent again.
+    assert balancer["timeout"] == "24h"
+    assert balancer["protocol"]["otlp"]["sending_queue"]["block_on_overflow"] is True
 
 
 @pytest.mark.parametrize("kind", ["receivers", "processors", "exporters"])
