@@ -28,9 +28,10 @@ from tests.bench.collector_kafka import broker
 from tests.bench.collector_load import TURNS, Connection, send, turns
 from tests.e2e.asking import eventually, own_metric
 from tests.e2e.stack.build import RECIPES, BuildError, build, built
-from tests.e2e.stack.process import Process, StartError, free_ports
+from tests.e2e.stack.process import Process, StartError
 from tests.e2e.stack.stack import HOST, Stack
 from tests.e2e.stack.webhook import Webhook
+from tests.ports import free_ports
 
 HERE = Path(__file__).parent
 BARE = "bare, OTLP to OTLP"

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack.process import Process, StartError, free_ports
+from tests.e2e.stack.process import Process, StartError
 from tests.e2e.stack.stack import FILES, PROMETHEUS_FLAGS, Stack, require_otlp_receiver
+from tests.ports import free_ports
 
 Refused = Callable[..., str]
 

@@ -24,8 +24,9 @@ from otelhooks.telemetry import semconv
 from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal, get, own_metric
 from tests.e2e.sending import Sender
 from tests.e2e.stack.build import ROOT
-from tests.e2e.stack.process import Process, free_ports
+from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import Stack
+from tests.ports import free_ports
 from tests.unit.test_compose import COLLECTORS, GATEWAYS, PROFILES, STARTED, mounts
 
 FILE = ROOT / "docker-compose.yml"

@@ -25,8 +25,9 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.telemetry import metrics, semconv
 from tests.e2e.asking import eventually, get
-from tests.e2e.stack.process import Process, free_ports
+from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import FILES, PROMETHEUS_FLAGS
+from tests.ports import free_ports
 
 RULES: list[dict[str, Any]] = [
     rule

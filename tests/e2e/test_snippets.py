@@ -14,8 +14,9 @@ import yaml
 from otelhooks.telemetry import semconv
 from tests.e2e.asking import eventually
 from tests.e2e.sending import Sender
-from tests.e2e.stack.process import Process, free_ports
+from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import FILES
+from tests.ports import free_ports
 
 SNIPPETS = FILES / "snippets"
 

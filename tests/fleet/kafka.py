@@ -7,8 +7,9 @@ import socket
 import subprocess
 from pathlib import Path
 
-from tests.e2e.stack.process import Process, free_ports
+from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import HOST
+from tests.ports import free_ports
 
 SPANS, AUDIT = "otlp_spans", "otelhooks-audit"
 """Topics by the names that `collector/kafka.yaml` gives them where nothing else is said."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import pathlib
-import socket
 import threading
 import time
 import warnings
@@ -16,6 +15,7 @@ import pytest
 import otelhooks
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_world import HttpServer, make_server
+from tests.ports import free_ports
 
 
 @pytest.fixture
@@ -54,9 +54,7 @@ def http_server() -> Any:
     world = World()
     server = make_server(world)
     app = server.streamable_http_app()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     run = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", ws="none"))
     thread = threading.Thread(target=run.run, daemon=True)
     thread.start()

@@ -18,6 +18,7 @@ from otelhooks import policy, types
 from otelhooks.errors import Denied
 from otelhooks.policy.counters import Counter
 from otelhooks.telemetry import semconv
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="there is no redis-server on this machine"
@@ -28,9 +29,7 @@ class Server:
     """A Redis server of the test's own on a free port; it keeps what it has when it is stopped."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         self.address = f"redis://127.0.0.1:{self.port}/0"
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,7 +39,7 @@ class Server:
         command = ("redis-server", "--port", str(self.port), "--bind", "127.0.0.1")
         options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(self._folder))
         self._process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

@@ -21,11 +21,12 @@ import pytest
 import yaml
 
 from tests.e2e.stack.build import KAFKA, RECIPES, ROOT
-from tests.e2e.stack.process import Process, free_ports
+from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import Stack
 from tests.e2e.stack.webhook import Webhook
 from tests.fleet.fleet import WITNESS, Fleet
 from tests.fleet.kafka import PARTITIONS, PROPERTIES
+from tests.ports import free_ports
 
 FILE = ROOT / "docker-compose.yml"
 FILES = ROOT / "collector"

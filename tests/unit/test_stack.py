@@ -18,9 +18,10 @@ import yaml
 
 from tests.e2e.stack import build as building
 from tests.e2e.stack.build import KAFKA, RECIPES, BuildError, Recipe, build, built
-from tests.e2e.stack.process import Process, StartError, free_ports
+from tests.e2e.stack.process import Process, StartError
 from tests.e2e.stack.stack import FILES, Stack
 from tests.e2e.stack.webhook import Webhook
+from tests.ports import free_ports
 
 # --- Building ------------------------------------------------------------------------------------
 

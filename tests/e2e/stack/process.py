@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,18 +14,6 @@ from pathlib import Path
 
 class StartError(Exception):
     """A server ended at its start, or did not get ready; its last words are in the message."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Return TCP ports on loopback that nobody listens on now, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class Process:
@@ -61,7 +48,7 @@ class Process:
     @property
     def pid(self) -> int | None:
         """Of the running process; None while there is none."""
-        return self._process.pid if self.is_running else None
+        return self._process.pid if self._process is not None and self.is_running else None
 
     @property
     def is_running(self) -> bool:

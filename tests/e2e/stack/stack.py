@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.stack.build import ROOT
-from tests.e2e.stack.process import Process, StartError, free_ports
+from tests.e2e.stack.process import Process, StartError
 from tests.e2e.stack.webhook import Webhook
+from tests.ports import free_ports
 
 FILES = ROOT / "collector"
 HOST = "127.0.0.1"
