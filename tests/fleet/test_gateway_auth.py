@@ -105,13 +105,16 @@ def test_a_gateway_with_tls_wants_a_certificate_of_our_authority(
     fleet.start()
     assert_whole(fleet, fleet.send("client", TURNS, DENIED))
 
+    def failures() -> int:
+        """Of connections; that the gateway says why is not always read before it hangs up."""
+        return agent.log.read_text("utf-8").count("createTransport failed to connect")
+
     agent.stop()
     shows(agent, "GATEWAY", certificates, "stranger")
+    given, before = fleet.given(0), failures()
     agent.start()
-    given = fleet.given(0)
     sent = fleet.send("stranger", TURNS, DENIED)
-    refused = "tls: unknown certificate authority"
-    eventually(lambda: refused in agent.log.read_text("utf-8"))
+    eventually(lambda: failures() > before + 1)
     assert fleet.given(0) == given
     only = {key: frozenset({turn.deny}) for key, turn in sent.denied.items()}
     eventually_equal(lambda: fleet.stored(sent), only)
