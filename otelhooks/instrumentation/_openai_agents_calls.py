@@ -109,7 +109,7 @@ def _parse(text: Any) -> Any:
         if end == len(text):  # no space around it, as models write it
             return found
     except (TypeError, ValueError, RecursionError):
-        pass
+        pass  # read again below, which tells the reasons apart
     try:
         return json.loads(text)
     except (TypeError, json.JSONDecodeError, UnicodeError, RecursionError):

@@ -110,7 +110,7 @@ class _Field:
             if kept.owner is instance and kept.raw is state[self._name] and kept.field is self:
                 return kept.stand_in
         except (AttributeError, KeyError):
-            pass
+            pass  # nothing kept yet, or asked of the class
         return self._read(instance, owner)
 
     def _read(self, instance: Any, owner: type) -> Any:

@@ -216,6 +216,30 @@ def test_an_unknown_name_is_an_error_before_anything_is_imported(shop):
     assert not shop.is_loaded
 
 
+def test_a_framework_that_is_imported_while_adapters_are_installed_is_guarded(shop):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for attempt in range(60):
+            ends = [
+                threading.Thread(target=instrumentation.install, kwargs={"strict": True}),
+                threading.Thread(target=importlib.import_module, args=("shop",)),
+            ]
+            for thread in ends:
+                thread.start()
+            for thread in ends:
+                thread.join(10)
+            shop.seen.clear()
+            sys.modules["shop"].pay(1)
+            sys.modules["shop.tools"].buy(1)
+            assert (shop.seen, shop.state) == (["pay", "buy"], "patched"), attempt
+            instrumentation.uninstall()
+            for name in ("shop", "shop.tools", ADAPTER):
+                del sys.modules[name]
+    finally:
+        sys.setswitchinterval(interval)
+
+
 def test_reporting_while_a_framework_is_imported_waits_for_no_lock_that_waits_for_it(shop):
     """Adapters are loaded by the reporter, and modules looked for by the importer, at once."""
     for attempt in range(20):
