@@ -12,6 +12,7 @@ import pytest
 from otelhooks import hooks, policy, types
 from otelhooks.hooks import OperationContext, SessionContext, TurnContext, points, results
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.chain import rule_verdict
 from otelhooks.hooks.drive import Run, drive
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.verdict import Approval, Observed, Ruling, Verdict, refusal
@@ -841,7 +842,7 @@ class TestAsking:
 class TestVerdict:
     def test_a_plain_allow_is_made_once_for_a_shared_ruling(self) -> None:
         ruling = Ruling("allow")
-        made = points.rule_verdict("pre_tool_call", ruling)
+        made = rule_verdict("pre_tool_call", ruling)
         assert ruling.verdict is made
 
         class Shared:
@@ -858,7 +859,7 @@ class TestVerdict:
 
     def test_observed_rules_of_a_ruling_are_in_the_verdict(self) -> None:
         [rule] = PolicySet([policy.deny("t", reason="why")]).rules
-        verdict = points.rule_verdict("p", Ruling("allow", observed=(("deny", rule),)))
+        verdict = rule_verdict("p", Ruling("allow", observed=(("deny", rule),)))
         assert [seen.reason for seen in verdict.observed] == ["why"]
         assert not verdict.is_plain()
 

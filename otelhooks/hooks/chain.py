@@ -1,0 +1,196 @@
+"""The deciders and gates of one point, one after another, up to the first deny.
+
+What is the same at every point that decides, and what a hook's answer, a hook's failure and a
+ruling stand for. Decision code: a hook that raises, or returns what it must not, denies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias
+
+from otelhooks import types
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.registry import Registration, is_observed
+from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
+from otelhooks.hooks.watch import Watch
+
+__all__ = ["CHECK_FAILED", "Chain", "observed", "rule_verdict"]
+
+CHECK_FAILED = "The call was refused because a policy check failed."
+
+Steps: TypeAlias = Generator[Run, Any, Ruling]
+
+
+def rule_verdict(point: str, ruling: Ruling) -> Verdict:
+    """Return the verdict that a ruling stands for."""
+    rule = ruling.rule
+    verdict = Verdict(point, ruling.decision, evaluations=ruling.evaluations)
+    if rule is not None:
+        verdict.policy_id = rule.policy_id
+        verdict.policy_version = rule.policy_version
+        verdict.rule_id = rule.id
+        verdict.severity = rule.severity
+    if ruling.decision == DENY:
+        verdict.allowed = False
+        verdict.reason = verdict.told = ruling.message
+        verdict.error = ruling.error
+        verdict.result = types.HookResult(
+            allow=False,
+            message=ruling.message,
+            rule_id=verdict.rule_id or None,
+            severity=_severity(verdict.severity),
+        )
+    if ruling.observed:
+        verdict.observed = tuple(observed(decision, rule) for decision, rule in ruling.observed)
+    ruling.verdict = verdict if verdict.is_plain() else None
+    return verdict
+
+
+def _severity(value: str | None) -> Any:
+    return value
+
+
+def observed(decision: str, rule: RuleLike) -> Observed:
+    """Return what is recorded of a rule that would deny or ask, and is not enforced."""
+    reason = rule.reason or f"Denied by policy '{rule.label}'."
+    return Observed(decision, rule.policy_id, rule.id, reason, rule.severity, rule.policy_version)
+
+
+class Chain:
+    """The deciders of one point, one after another, up to the first deny."""
+
+    def __init__(self, point: str, watch: Watch, context: Any, monitor: bool) -> None:
+        self.point = point
+        self.watch = watch
+        self.context = context
+        self.monitor = monitor
+        self.verdict = Verdict(point)
+        self.last: types.HookResult | None = None
+        self.observed: dict[int, list[Observed]] = {}  # by who said it: asked again, it counts once
+        self.evaluations = 0
+
+    def deny(self, verdict: Verdict) -> Verdict:
+        """End with a deny; what monitor mode saw before goes with it."""
+        return self._finish(verdict)
+
+    def allow(self, result: types.HookResult | None = None) -> Verdict:
+        """End with what was said so far."""
+        self.verdict.result = result or self.last or types.HookResult()
+        return self._finish(self.verdict)
+
+    def _finish(self, verdict: Verdict) -> Verdict:
+        before = (seen for said in self.observed.values() for seen in said)
+        verdict.observed = (*before, *verdict.observed)
+        verdict.evaluations += self.evaluations
+        return verdict
+
+    def judge_hook(self, registration: Registration, value: Any) -> Verdict | None:
+        """Return the deny that a hook's answer stands for, or None if the chain goes on."""
+        self.evaluations += 1
+        self.observed.pop(id(registration), None)
+        if type(value) is Raised:
+            verdict = self.crash(registration, value.error)
+        elif not isinstance(value, types.HookResult):
+            error = TypeError(f"returned {type(value).__name__}, not a HookResult")
+            self.watch.hook_failed(registration, error)
+            verdict = self.crash(registration, error)
+        elif value.allow:
+            self.last = value
+            return None
+        else:
+            verdict = Verdict(
+                self.point,
+                DENY,
+                allowed=False,
+                result=value,
+                policy_id=registration.policy_id,
+                policy_version=registration.policy_version,
+                rule_id=value.rule_id or registration.rule_id,
+                reason=value.message,
+                told=value.message or f"Denied by hook '{registration.rule_id}'.",
+                severity=value.severity,
+            )
+        if not is_observed(registration, self.monitor):
+            return verdict
+        self.observed[id(registration)] = [
+            Observed(
+                DENY,
+                verdict.policy_id,
+                verdict.rule_id,
+                verdict.reason,
+                verdict.severity,
+                verdict.policy_version,
+            )
+        ]
+        return None
+
+    def crash(self, registration: Registration, error: BaseException) -> Verdict:
+        """Return the deny of a hook that failed; the model is not told how."""
+        reason = f"hook '{registration.source}' failed: {text_of(error)}"
+        return Verdict(
+            self.point,
+            DENY,
+            allowed=False,
+            result=types.HookResult(allow=False, message=reason),
+            policy_id=registration.policy_id,
+            policy_version=registration.policy_version,
+            rule_id=registration.rule_id,
+            reason=reason,
+            told=getattr(error, "told", CHECK_FAILED),
+            error=error,
+        )
+
+    def modified(self, registration: Registration, result: types.HookResult) -> None:
+        """Remember who rewrote last; deciding rules name it."""
+        self.verdict.decision = MODIFY
+        self.verdict.policy_id = registration.policy_id
+        self.verdict.policy_version = registration.policy_version
+        self.verdict.rule_id = result.rule_id or registration.rule_id
+        self.verdict.severity = result.severity
+        self.verdict.reason = result.message
+
+    def pass_gates(
+        self, gates: Sequence[Registration], subject: Any
+    ) -> Generator[Run, Any, Verdict | None]:
+        """Put to the gates what nothing else holds up: all are asked first, then all take."""
+        denied = None
+        if len(gates) > 1:
+            denied = yield from self.ask_gates(gates, subject, take=False)
+        if denied is None:
+            denied = yield from self.ask_gates(gates, subject, take=True)
+        return denied
+
+    def ask_gates(
+        self, gates: Sequence[Registration], subject: Any, *, take: bool
+    ) -> Generator[Run, Any, Verdict | None]:
+        """Return the deny of the first gate that does not let pass, or None."""
+        for registration in gates:
+            gate: Any = registration.gate
+            try:
+                asked: Steps = gate.admit(self.point, subject, self.context, take=take)
+                ruling = yield from asked
+            except BaseException as error:
+                if escapes(error):
+                    raise
+                self.watch.hook_failed(registration, error)
+                ruling = Ruling(DENY, gate, CHECK_FAILED, error)
+            seen = [observed(decision, rule) for decision, rule in ruling.observed]
+            self.observed[id(registration)] = seen
+            if ruling.decision != DENY:
+                continue
+            if not is_observed(registration, self.monitor):
+                verdict = rule_verdict(self.point, ruling)
+                verdict.observed = ()
+                return verdict
+            seen.append(
+                Observed(
+                    DENY,
+                    gate.policy_id,
+                    gate.id,
+                    ruling.message,
+                    gate.severity,
+                    gate.policy_version,
+                )
+            )
+        return None

@@ -1,0 +1,203 @@
+"""The chain of a tool call: arguments change hands, rules judge the final ones, people are asked.
+
+Decision code: arguments that a hook changes in place, or that do not come to rest, deny. In which
+order a call goes through these steps is in `otelhooks.hooks.points`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call, copy_json, same_json
+from otelhooks.hooks.chain import Chain, observed, rule_verdict
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Raised, Run
+from otelhooks.hooks.registry import Registration
+from otelhooks.hooks.results import run_hook
+from otelhooks.hooks.verdict import (
+    ALLOW,
+    ASK,
+    DENY,
+    Approval,
+    Judge,
+    RuleLike,
+    Ruling,
+    Verdict,
+    text_of,
+)
+from otelhooks.hooks.watch import Watch
+
+__all__ = ["ToolChain"]
+
+UNSTABLE = "arguments not stable"
+
+
+class ToolChain(Chain):
+    """The chain at pre_tool_call, where arguments change hands."""
+
+    def __init__(self, call: Call, watch: Watch, context: Any, monitor: bool) -> None:
+        super().__init__("pre_tool_call", watch, context, monitor)
+        self.call = call
+        self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
+        self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
+        self.rewrites = False
+
+    def first_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
+        """Ask every decider once."""
+        for registration in deciders:
+            denied = yield from self._decide(registration)
+            if denied is not None:
+                return denied
+        return None
+
+    def recheck(self) -> Generator[Run, Any, Verdict | None]:
+        """Ask again whoever allowed arguments that were rewritten later."""
+        version, last = self.call.version, self.last
+        stale = [registration for registration, seen in self.allowed if seen != version]
+        self.allowed = [entry for entry in self.allowed if entry[1] == version]
+        for registration in stale:
+            if isinstance(self.context, HookContext):
+                self.context.is_recheck = True  # type: ignore[attr-defined]
+            try:
+                denied = yield from self._decide(registration)
+            finally:
+                if isinstance(self.context, HookContext):
+                    self.context.is_recheck = False  # type: ignore[attr-defined]
+            if denied is not None:
+                return denied
+            if self.call.version != version:
+                return Verdict(
+                    self.point,
+                    DENY,
+                    allowed=False,
+                    result=types.HookResult(allow=False, message=UNSTABLE),
+                    policy_id=registration.policy_id,
+                    policy_version=registration.policy_version,
+                    rule_id=registration.rule_id,
+                    reason=UNSTABLE,
+                )
+        self.last = last
+        return None
+
+    def _decide(self, registration: Registration) -> Generator[Run, Any, Verdict | None]:
+        call = self.call
+        if registration.judge is not None:
+            version = call.version
+            denied = yield from self.rules(registration.judge)
+            self.last = types.HookResult()
+            self.allowed.append((registration, version))
+            return denied
+        before, version = copy_json(call.args), call.version
+        value = yield from run_hook(registration, self.context, call.record(), self.watch)
+        if not same_json(call.args, before):
+            error = ValueError("changed the arguments in place; return modified_args instead")
+            self.watch.hook_failed(registration, error)
+            call.args = before
+            value = Raised(error)
+        denied = self.judge_hook(registration, value)
+        if denied is None and isinstance(value, types.HookResult) and value.allow:
+            try:
+                self._rewrite(registration, value)
+            except Exception as error:  # arguments that are no dict, or nested too deep
+                self.watch.hook_failed(registration, error)
+                denied = self.judge_hook(registration, Raised(error))
+        if call.version == version:
+            self.allowed.append((registration, version))
+        return denied
+
+    def _rewrite(self, registration: Registration, result: types.HookResult) -> None:
+        if result.modified_args is None and result.replace_args is None:
+            return
+        args = self.call.args if result.replace_args is None else copy_json(result.replace_args)
+        self.rewrites = True
+        if self.call.rewrite({**args, **copy_json(result.modified_args or {})}):
+            self.modified(registration, result)
+
+    def rules(self, judge: Judge, asked: bool = False) -> Generator[Run, Any, Verdict | None]:
+        """Put the call to a set of rules."""
+        ruling = yield from judge.evaluate(self.call, self.context, asked=asked)
+        return self.take(judge, ruling, asked)
+
+    def take(self, judge: Judge, ruling: Ruling, asked: bool = False) -> Verdict | None:
+        """Return the deny that a ruling stands for, or None if the chain goes on."""
+        self.evaluations += ruling.evaluations
+        seen = [observed(decision, rule) for decision, rule in ruling.observed]
+        self.observed[id(judge)] = seen
+        self.asks.pop(id(judge), None)
+        rule = ruling.rule
+        if ruling.decision != ALLOW and self.monitor and not getattr(rule, "enforced", False):
+            if rule is not None:
+                seen.append(observed(ruling.decision, rule))
+            return None
+        if ruling.decision == DENY:
+            verdict = rule_verdict(self.point, ruling)
+            verdict.observed, verdict.evaluations = (), 0
+            return verdict
+        if rule is not None and ruling.decision == ASK:
+            self.asks[id(judge)] = rule
+        if rule is not None and self.verdict.decision == ALLOW and not asked:
+            self.verdict.policy_id = rule.policy_id
+            self.verdict.policy_version = rule.policy_version
+            self.verdict.rule_id = rule.id
+            self.verdict.severity = rule.severity
+        return None
+
+    def ask(self, policies: Sequence[Judge]) -> Generator[Run, Any, Verdict | None]:
+        """Ask people once, for all rules together; then see whether anything denies by now."""
+        rules, call, verdict = list(self.asks.values()), self.call, self.verdict
+        deciding = rules[0]
+        verdict.decision = ASK
+        verdict.policy_id, verdict.rule_id = deciding.policy_id, deciding.id
+        verdict.policy_version, verdict.severity = deciding.policy_version, deciding.severity
+        verdict.reason = deciding.reason or f"Asked by policy '{deciding.label}'."
+        approved = copy_json(call.args)
+        approval = yield from self.watch.approve(rules, call, self.context)
+        verdict.approval = approval
+        verdict.decision_id = approval.decision_id
+        call.args = approved  # whoever was asked had the other copy in hands
+        if not approval.approved:
+            verdict.allowed = False
+            verdict.told = verdict.reason = self._refusal(approval, deciding)
+            verdict.error = approval.error
+            verdict.result = types.HookResult(
+                allow=False, message=verdict.told, rule_id=verdict.rule_id
+            )
+            return verdict
+        denied: Verdict | None = None
+        if approval.edit is not None:
+            self.rewrites = True
+            if call.rewrite({**call.args, **copy_json(approval.edit)}):
+                denied = yield from self.recheck()
+        judges = [r.judge for r, _ in self.allowed if r.judge is not None]
+        for judge in (*judges, *policies):
+            if denied is None:
+                denied = yield from self.rules(judge, asked=True)
+        if denied is not None:
+            denied.approval = approval
+        return denied
+
+    def _refusal(self, approval: Approval, deciding: RuleLike) -> str:
+        rule = approval.rejected_by or deciding
+        if approval.status == "error":
+            cause = "None" if approval.error is None else text_of(approval.error)
+            return f"Policy evaluation failed for policy '{rule.label}': {cause}"
+        if rule.reason:
+            return rule.reason
+        if approval.status == "expired":
+            return f"Nobody approved tool '{self.call.name}' in time (policy '{rule.label}')."
+        return f"User denied tool '{self.call.name}' (policy '{rule.label}')."
+
+    def result(self) -> types.HookResult:
+        """Return the last decider's answer, with all arguments if anybody rewrote any."""
+        result = self.last or types.HookResult()
+        if self.rewrites:
+            result = result.model_copy(
+                update={
+                    "modified_args": dict(self.call.args),
+                    "replace_args": None,
+                    "action": types.HookAction.MODIFY,
+                }
+            )
+        return result
