@@ -68,6 +68,47 @@ def tool() -> Tool:
     return Tool()
 
 
+@otelhooks.tool
+def other() -> None:
+    """A tool that never runs."""
+    raise AssertionError
+
+
+@otelhooks.tool
+def broken() -> None:
+    raise ValueError("went wrong")
+
+
+@otelhooks.model_call(model="m")
+def ask(messages: list[Any]) -> str:
+    return "abcdef"
+
+
+@otelhooks.model_call(model="m")
+def never_asked(messages: list[Any]) -> str:
+    raise AssertionError
+
+
+@otelhooks.agent("ops")
+def echo(message: str) -> str:
+    return message
+
+
+def delegating(answer: Callable[[str], str]) -> Callable[[str], str]:
+    """Return an agent whose tool asks another agent, `researcher`, which answers so."""
+    researcher = otelhooks.agent("researcher")(answer)
+
+    @otelhooks.tool
+    def research(question: str) -> str:
+        return researcher(question)
+
+    @otelhooks.agent("outer")
+    def outer(message: str) -> str:
+        return research(message)
+
+    return outer
+
+
 class TestToolPre:
     def test_a_block_stops_the_call_and_names_the_hook(
         self, files: Files, governed: Any, tool: Tool
@@ -311,10 +352,6 @@ class TestToolPost:
         )
         files()
 
-        @otelhooks.tool
-        def broken() -> None:
-            raise ValueError("went wrong")
-
         @otelhooks.agent("ops")
         def ops(message: str) -> Any:
             with pytest.raises(ValueError, match="went wrong"):
@@ -328,36 +365,21 @@ class TestTurns:
     def test_turn_start_refuses(self, files: Files) -> None:
         files.write("guard", "turn.start", 'return block("empty")', when='payload["prompt"] == ""')
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
-        assert ops("hi") == "hi"
+        assert echo("hi") == "hi"
         with pytest.raises(Denied, match='blocked by hook "guard": empty'):
-            ops("")
+            echo("")
 
     def test_turn_start_rewrites_the_prompt(self, files: Files) -> None:
         files.write("stamp", "turn.start", 'return modify({"prompt": payload["prompt"] + "!"})')
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
-        assert ops("hi") == "hi!"
+        assert echo("hi") == "hi!"
 
     def test_turn_end_withholds_and_rewrites(self, files: Files) -> None:
         files.write("guard", "turn.end", 'return block("x")', when='"secret" in payload["text"]')
         files.write("stamp", "turn.end", 'return modify({"text": payload["text"].upper()})')
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
-        assert ops("hi") == "HI"
-        assert ops("secret") == 'blocked by hook "guard": x'
+        assert echo("hi") == "HI"
+        assert echo("secret") == 'blocked by hook "guard": x'
 
     def test_logs_of_the_turn_are_in_its_end(self, files: Files, governed: Any, tool: Tool) -> None:
         files.write("audit", "tool.pre", 'log.warn("called", tool=payload["name"])\nreturn allow()')
@@ -398,39 +420,24 @@ class TestSessions:
             "guard", "session.start", 'return block("closed")', when='payload["session"] == "bad"'
         )
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
         with otelhooks.session("good"):
-            assert ops("hi") == "hi"
+            assert echo("hi") == "hi"
         with otelhooks.session("bad"):
             for _ in range(2):
                 with pytest.raises(Denied, match='blocked by hook "guard": closed'):
-                    ops("hi")
+                    echo("hi")
 
     def test_a_failure_at_the_start_refuses_them_too(self, files: Files) -> None:
         files.write("guard", "session.start", "return 1")
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
         with pytest.raises(Denied):
-            ops("hi")
+            echo("hi")
 
     def test_the_end_runs_and_cannot_block(self, files: Files, governed: Any) -> None:
         files.write("end", "session.end", 'metrics.incr("sessions.ended")\nreturn block("x")')
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
         with otelhooks.session("s"):
-            assert ops("hi") == "hi"
+            assert echo("hi") == "hi"
         assert governed.total("sessions.ended") == 1
 
 
@@ -440,13 +447,8 @@ class TestCompletions:
             "guard", "completion.pre", 'return block("long")', when='payload["model"] == "m"'
         )
         files()
-
-        @otelhooks.model_call(model="m")
-        def ask(messages: list[Any]) -> str:
-            raise AssertionError
-
         with pytest.raises(Denied, match='blocked by hook "guard": long'):
-            ask([{"role": "user", "content": "hi"}])
+            never_asked([{"role": "user", "content": "hi"}])
 
     def test_pre_rewrites_messages_and_leaves_the_others_as_they_are(self, files: Files) -> None:
         files.write(
@@ -474,11 +476,6 @@ class TestCompletions:
     def test_post_rewrites_and_withholds(self, files: Files) -> None:
         files.write("cut", "completion.post", 'return modify({"content": payload["content"][:2]})')
         files()
-
-        @otelhooks.model_call(model="m")
-        def ask(messages: list[Any]) -> str:
-            return "abcdef"
-
         assert ask([]) == "ab"
 
     def test_tools_without_a_plain_form_are_shown_by_name(self, files: Files) -> None:
@@ -540,37 +537,17 @@ class TestDelegation:
         files.write("guard", "delegation.pre", 'return block(payload["agent"])')
         files()
 
-        @otelhooks.agent("researcher")
-        def researcher(message: str) -> str:
+        def never(message: str) -> str:
             raise AssertionError
 
-        @otelhooks.tool
-        def research(question: str) -> str:
-            return researcher(question)
-
-        @otelhooks.agent("outer")
-        def outer(message: str) -> str:
-            return research(message)
-
+        outer = delegating(never)
         with pytest.raises(Denied, match='blocked by hook "guard": researcher'):
             outer("dig")
 
     def test_an_answer_that_is_not_verified_is_withheld(self, files: Files) -> None:
         files.write("verify", "delegation.post_verify", 'return block("no source")')
         files()
-
-        @otelhooks.agent("researcher")
-        def researcher(message: str) -> str:
-            return "42"
-
-        @otelhooks.tool
-        def research(question: str) -> str:
-            return researcher(question)
-
-        @otelhooks.agent("outer")
-        def outer(message: str) -> str:
-            return research(message)
-
+        outer = delegating(lambda message: "42")
         assert outer("dig") == 'blocked by hook "verify": no source'
 
 
@@ -578,33 +555,18 @@ class TestStop:
     def test_modify_rewrites_the_answer(self, files: Files) -> None:
         files.write("end", "agent.stop", 'return modify({"text": payload["text"] + "."})')
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
-        assert ops("hi") == "hi."
+        assert echo("hi") == "hi."
 
     def test_a_failure_lets_the_agent_stop(self, files: Files) -> None:
         files.write("end", "agent.stop", "return 1")
         files()
-
-        @otelhooks.agent("ops")
-        def ops(message: str) -> str:
-            return message
-
-        assert ops("hi") == "hi"
+        assert echo("hi") == "hi"
 
 
 class TestErrors:
     def test_the_text_of_a_failure_can_be_replaced(self, files: Files) -> None:
         files.write("hide", "error", 'return block("the tool failed")')
         files()
-
-        @otelhooks.tool
-        def broken() -> None:
-            raise ValueError("password=123")
-
         with pytest.raises(Exception, match='blocked by hook "hide": the tool failed'):
             broken()
 
@@ -613,12 +575,7 @@ class TestErrors:
             "count", "error", 'metrics.incr("errors", kind=payload["error"])\nreturn allow()'
         )
         files()
-
-        @otelhooks.tool
-        def broken() -> None:
-            raise ValueError("as it was")
-
-        with pytest.raises(ValueError, match="as it was"):
+        with pytest.raises(ValueError, match="went wrong"):
             broken()
         assert governed.total("errors", kind="ValueError") == 1
 
@@ -652,11 +609,6 @@ class TestPolicies:
             when='payload["name"] == "other"',
         )
         governed(policies=[files.folder], hook_tools=["run_command"])
-
-        @otelhooks.tool
-        def other() -> None:
-            raise AssertionError
-
         with pytest.raises(Denied, match="ran id"):
             other()
 
@@ -819,19 +771,11 @@ class TestSentOn:
         answers = iter(["bad", "good", "bad", "bad", "bad"])
         asked: list[str] = []
 
-        @otelhooks.agent("researcher")
         def researcher(message: str) -> str:
             asked.append(message)
             return next(answers)
 
-        @otelhooks.tool
-        def research(question: str) -> str:
-            return researcher(question)
-
-        @otelhooks.agent("outer")
-        def outer(message: str) -> str:
-            return research(message)
-
+        outer = delegating(researcher)
         assert outer("dig") == "good"
         assert asked == ["dig", 'blocked by hook "verify": bad']
         assert outer("dig") == 'blocked by hook "verify": bad'
@@ -849,11 +793,6 @@ class TestCallTool:
             when='payload["name"] == "other"',
         )
         files(hook_tools=["run_command"])
-
-        @otelhooks.tool
-        def other() -> None:
-            raise AssertionError
-
         with pytest.raises(Denied, match="ran id"):
             other()
         assert governed.span("execute_tool run_command")
@@ -883,11 +822,6 @@ class TestCallTool:
             when='payload["name"] == "other"',
         )
         files(hook_tools=["run_command"], policies=[policy.deny("run_command")])
-
-        @otelhooks.tool
-        def other() -> None:
-            raise AssertionError
-
         with pytest.raises(Denied):
             other()
         assert tool.ran == []
@@ -910,13 +844,8 @@ class TestWhatIsLeft:
     def test_messages_that_cannot_be_shown_block(self, files: Files) -> None:
         files.write("a", "completion.pre", "return allow()")
         files()
-
-        @otelhooks.model_call(model="m")
-        def ask(messages: list[Any]) -> str:
-            raise AssertionError
-
         with pytest.raises(Denied):
-            ask([lambda: 1])
+            never_asked([lambda: 1])
 
     @pytest.mark.parametrize(
         ("event", "change"),
@@ -933,11 +862,6 @@ class TestWhatIsLeft:
     ) -> None:
         files.write("a", event, f"return modify({change})")
         files()
-
-        @otelhooks.model_call(model="m")
-        def ask(messages: list[Any]) -> str:
-            return "secret"
-
         try:
             answer = ask([{"role": "user", "content": "x"}])
         except Denied as denied:
@@ -965,11 +889,6 @@ class TestWhatIsLeft:
     def test_a_model_answer_can_be_withheld(self, files: Files) -> None:
         files.write("b", "completion.post", 'return block("no")')
         files()
-
-        @otelhooks.model_call(model="m")
-        def ask(messages: list[Any]) -> str:
-            return "secret"
-
         assert ask([]) == 'blocked by hook "b": no'
 
     def test_arguments_go_by_their_other_names_too(self, files: Files, tool: Tool) -> None:
@@ -984,11 +903,6 @@ class TestWhatIsLeft:
     def test_the_error_of_a_tool_can_be_rewritten(self, files: Files) -> None:
         files.write("a", "tool.post", 'return modify({"content": "hidden"})')
         files()
-
-        @otelhooks.tool
-        def broken() -> None:
-            raise ValueError("secret")
-
         with pytest.raises(Exception, match="hidden"):
             broken()
 
@@ -1019,19 +933,7 @@ class TestWhatIsLeft:
     def test_a_verification_that_fails_withholds(self, files: Files) -> None:
         files.write("verify", "delegation.post_verify", "return 1")
         files()
-
-        @otelhooks.agent("researcher")
-        def researcher(message: str) -> str:
-            return "42"
-
-        @otelhooks.tool
-        def research(question: str) -> str:
-            return researcher(question)
-
-        @otelhooks.agent("outer")
-        def outer(message: str) -> str:
-            return research(message)
-
+        outer = delegating(lambda message: "42")
         assert outer("dig") == 'blocked by hook "verify": the hook failed'
 
     def test_a_ready_answer_needs_no_verification(self, files: Files) -> None:
@@ -1062,11 +964,6 @@ class TestWhatIsLeft:
     def test_the_text_of_a_failure_can_be_modified(self, files: Files) -> None:
         files.write("a", "error", 'return modify({"message": payload["name"] + " failed"})')
         files()
-
-        @otelhooks.tool
-        def broken() -> None:
-            raise ValueError("secret")
-
         with pytest.raises(Exception, match="broken failed"):
             broken()
 
