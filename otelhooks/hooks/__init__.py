@@ -29,6 +29,16 @@ from otelhooks.hooks.base import (
     PreTurnHook,
     StopHook,
     TransformHook,
+)
+from otelhooks.hooks.context import (
+    HookContext,
+    OperationContext,
+    SessionContext,
+    TurnContext,
+    agent_scope,
+    current_branch,
+)
+from otelhooks.hooks.functions import (
     on_compaction,
     on_event,
     on_interaction,
@@ -51,14 +61,6 @@ from otelhooks.hooks.base import (
     pre_tool_call_decide,
     pre_turn,
     stop,
-)
-from otelhooks.hooks.context import (
-    HookContext,
-    OperationContext,
-    SessionContext,
-    TurnContext,
-    agent_scope,
-    current_branch,
 )
 from otelhooks.hooks.runner import HookRunner
 from otelhooks.state import StateStore

@@ -1,8 +1,8 @@
-"""Hook classes, one a point and kind, and the decorators that make hooks of functions.
+"""Hook classes, one a point and kind, and the options that every hook has.
 
 A hook *inspects* (reads), *decides* (allows or denies, may rewrite the input) or *transforms*
 (returns the data, rewritten or not). Options of every hook, set as class attributes or given to
-the decorator:
+the decorator (`otelhooks.hooks.functions`):
 
 - ``priority``: low runs first, default 100; equal ones in the order of registration.
 - ``timeout``: seconds; expiry counts as raising. On a synchronous hook it needs ``blocking``.
@@ -18,15 +18,12 @@ is a `HookGroup`.
 from __future__ import annotations
 
 import abc
-import functools
-import inspect
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, overload
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from otelhooks import types
 from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import then
 
 DataT = TypeVar("DataT")
 ResultT = TypeVar("ResultT")
@@ -309,180 +306,3 @@ HOOK_CLASSES: tuple[type[Hook], ...] = (
 def keyword(hook_class: type[Hook]) -> str:
     """Return a class's name as a decorator: ``PreTurnHook`` is ``pre_turn``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", hook_class.__name__.removesuffix("Hook")).lower()
-
-
-def _is_context(parameter: inspect.Parameter) -> bool:
-    annotation: object = parameter.annotation
-    if isinstance(annotation, str):
-        annotation = annotation.rsplit(".", 1)[-1].strip("\"' ")
-        return parameter.name == "context" or annotation == "HookContext"
-    return parameter.name == "context" or annotation is HookContext
-
-
-def _adapt(function: Callable[..., Any], takes_data: bool) -> Callable[[HookContext, Any], Any]:
-    """Return `function` as one of (context, data), however it takes them.
-
-    Raises:
-        TypeError: The signature fits neither.
-    """
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    context = next((p for p in parameters if _is_context(p)), None)
-    takes_data = takes_data and (context is None or len(parameters) > 1)
-    comes_first = (
-        context is not None
-        and context is parameters[0]
-        and context.kind is not context.KEYWORD_ONLY
-    )
-    by_name = context.name if context is not None and not comes_first else None
-    try:
-        signature.bind(
-            *[None] * (comes_first + takes_data), **({} if by_name is None else {by_name: None})
-        )
-    except TypeError as error:
-        name = getattr(function, "__name__", repr(function))
-        msg = f"Invalid signature for hook '{name}': {error}"
-        raise TypeError(msg) from error
-    if comes_first:
-        return function if takes_data else lambda ctx, _: function(ctx)
-    if by_name is None:
-        return (lambda _, data: function(data)) if takes_data else (lambda _, __: function())
-    if takes_data:
-        return lambda ctx, data: function(data, **{by_name: ctx})
-    return lambda ctx, _: function(**{by_name: ctx})
-
-
-class FunctionHook:
-    """A hook made of a function; calling it calls the function, and is always awaitable.
-
-    Attributes:
-        f: The function as it was decorated.
-        invoke: The same, as a function of context and data.
-    """
-
-    f: Callable[..., Any]
-    invoke: Callable[[HookContext, Any], Any]
-
-    async def run(self, context: HookContext, data: Any) -> Any:
-        """Call the function with what it asks for."""
-        result = self.invoke(context, data)
-        return await result if inspect.isawaitable(result) else result
-
-    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function as it stands."""
-        result = self.f(*args, **kwargs)
-        return await result if inspect.isawaitable(result) else result
-
-
-class HookDecorator(Protocol):
-    """A decorator of functions, with or without options; the module says which there are."""
-
-    @overload
-    def __call__(self, function: Callable[..., Any], /) -> FunctionHook: ...
-
-    @overload
-    def __call__(
-        self,
-        function: None = None,
-        /,
-        *,
-        priority: int = 100,
-        timeout: float | None = None,
-        blocking: bool = False,
-        background: bool = False,
-        rule_id: str | None = None,
-    ) -> Callable[[Callable[..., Any]], FunctionHook]: ...
-
-
-@functools.cache
-def _function_class(hook_class: type[Hook]) -> type[Any]:
-    return type(f"_Function{hook_class.__name__}", (FunctionHook, hook_class), {})
-
-
-def function_hook(
-    hook_class: type[Hook],
-    function: Callable[..., Any],
-    *,
-    read: Callable[[Any], Any] | None = None,
-    may_be_bare: bool = False,
-    **options: Any,
-) -> Any:
-    """Return a function as a hook of a class.
-
-    Args:
-        hook_class: One of those of this module.
-        function: Takes the data, the context, or both; at session points no data.
-        read: Makes a hook's answer of what the function returns, where it answers otherwise.
-        may_be_bare: Whether it may also take nothing.
-        **options: Of every hook; see the module.
-
-    Raises:
-        TypeError: Its signature is another.
-    """
-    hook: Any = _function_class(hook_class)()
-    functools.update_wrapper(hook, function)
-    hook.f = function
-    takes_data = hook_class.POINT not in {"session_start", "session_end"}
-    is_bare = may_be_bare and not inspect.signature(function).parameters
-    hook.invoke = _adapt(function, takes_data and not is_bare)
-    if read is not None:
-        hook.invoke = functools.partial(_read, hook.invoke, read)
-    for name, value in options.items():
-        setattr(hook, name, value)
-    return hook
-
-
-def _read(
-    invoke: Callable[..., Any], read: Callable[[Any], Any], context: HookContext, data: Any
-) -> Any:
-    return then(invoke(context, data), read)
-
-
-def _decorator(hook_class: type[Hook]) -> HookDecorator:
-    def decorate(
-        function: Callable[..., Any] | None = None,
-        *,
-        priority: int = 100,
-        timeout: float | None = None,
-        blocking: bool = False,
-        background: bool = False,
-        rule_id: str | None = None,
-    ) -> Any:
-        made = functools.partial(
-            function_hook,
-            hook_class,
-            priority=priority,
-            timeout=timeout,
-            blocking=blocking,
-            background=background,
-            rule_id=rule_id,
-        )
-        return made if function is None else made(function)
-
-    decorate.__name__ = decorate.__qualname__ = keyword(hook_class)
-    decorate.__doc__ = f"Make a `{hook_class.__name__}` of a function; see the module for options."
-    return decorate
-
-
-on_session_start: HookDecorator = _decorator(OnSessionStartHook)
-on_session_end: HookDecorator = _decorator(OnSessionEndHook)
-on_run_start: HookDecorator = _decorator(OnRunStartHook)
-on_run_end: HookDecorator = _decorator(OnRunEndHook)
-pre_turn: HookDecorator = _decorator(PreTurnHook)
-post_turn: HookDecorator = _decorator(PostTurnHook)
-pre_agent: HookDecorator = _decorator(PreAgentHook)
-post_agent_transform: HookDecorator = _decorator(PostAgentTransformHook)
-pre_model_call: HookDecorator = _decorator(PreModelCallHook)
-post_model_call_transform: HookDecorator = _decorator(PostModelCallTransformHook)
-post_model_call: HookDecorator = _decorator(PostModelCallHook)
-on_model_error: HookDecorator = _decorator(OnModelErrorHook)
-pre_tool_call_decide: HookDecorator = _decorator(PreToolCallDecideHook)
-post_tool_call_transform: HookDecorator = _decorator(PostToolCallTransformHook)
-post_tool_call: HookDecorator = _decorator(PostToolCallHook)
-on_tool_error: HookDecorator = _decorator(OnToolErrorHook)
-on_interaction: HookDecorator = _decorator(OnInteractionHook)
-on_compaction: HookDecorator = _decorator(OnCompactionHook)
-stop: HookDecorator = _decorator(StopHook)
-on_subagent_start: HookDecorator = _decorator(OnSubagentStartHook)
-on_subagent_stop: HookDecorator = _decorator(OnSubagentStopHook)
-on_event: HookDecorator = _decorator(OnEventHook)

@@ -1,4 +1,4 @@
-"""Alias of `otelhooks.hooks.base` and its contexts, under google-antigravity's path."""
+"""Alias of `otelhooks.hooks`, under google-antigravity's path."""
 
 from otelhooks import hooks as _hooks
 from otelhooks.hooks import *  # noqa: F403

@@ -9,7 +9,6 @@ from typing import Any, cast
 from otelhooks.hooks.base import (
     HOOK_CLASSES,
     CustomEventHook,
-    FunctionHook,
     Hook,
     HookGroup,
     Kind,
@@ -17,6 +16,7 @@ from otelhooks.hooks.base import (
     PostParamsNormalizationHook,
 )
 from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.functions import FunctionHook
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.verdict import Judge
 

@@ -1,8 +1,7 @@
-"""Hook classes and the decorators that make hooks of functions."""
+"""Hook classes, and the aliases under google-antigravity's paths."""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -31,19 +30,6 @@ async def test_the_run_of_every_base_class_returns_none(hook_class: type[Any]) -
     assert await made().run(HookContext(), None) is None
 
 
-@pytest.mark.parametrize("hook_class", base.HOOK_CLASSES, ids=lambda c: c.__name__)
-def test_every_class_has_a_decorator_of_its_name(hook_class: type[Any]) -> None:
-    name = base.keyword(hook_class)
-    decorator = getattr(hooks, name)
-    assert decorator.__name__ == name
-
-    @decorator
-    async def f(context: HookContext) -> None: ...
-
-    assert isinstance(f, hook_class)
-    assert f.__name__ == "f"
-
-
 def test_the_names_of_the_decorators_are_the_published_ones() -> None:
     assert [base.keyword(c) for c in base.HOOK_CLASSES] == [
         "on_session_start",
@@ -69,129 +55,6 @@ def test_the_names_of_the_decorators_are_the_published_ones() -> None:
         "on_subagent_stop",
         "on_event",
     ]
-
-
-class TestSignatures:
-    @pytest.mark.anyio
-    @pytest.mark.parametrize(
-        ("function", "seen"),
-        [
-            (lambda data: [data], [CALL]),
-            (lambda context: [context], ["C"]),
-            (lambda context, data: [context, data], ["C", CALL]),
-            (lambda data, context: [data, context], [CALL, "C"]),
-            (lambda data, *, context: [data, context], [CALL, "C"]),
-            (lambda data, extra=1: [data, extra], [CALL, 1]),
-            (lambda *args: list(args), [CALL]),
-        ],
-    )
-    async def test_the_context_is_found_by_name_at_any_place(
-        self, function: Any, seen: list[Any]
-    ) -> None:
-        hook = hooks.post_tool_call(function)
-        context = HookContext()
-        expected = [context if value == "C" else value for value in seen]
-        assert await hook.run(context, CALL) == expected
-
-    @pytest.mark.anyio
-    async def test_the_context_is_found_by_its_annotation(self) -> None:
-        @hooks.post_tool_call
-        def by_class(data: Any, where: HookContext) -> Any:
-            return where
-
-        def plain(data: Any, where: Any) -> Any:
-            return where
-
-        context = HookContext()
-        assert await by_class.run(context, CALL) is context
-        for text in ("HookContext", "hooks.HookContext", "'otelhooks.hooks.HookContext'"):
-            plain.__annotations__["where"] = text
-            assert await hooks.post_tool_call(plain).run(context, CALL) is context
-
-    @pytest.mark.anyio
-    async def test_keyword_only_context_first_is_given_by_name(self) -> None:
-        @hooks.post_tool_call
-        def f(*, context: HookContext) -> Any:
-            return context
-
-        context = HookContext()
-        assert await f.run(context, CALL) is context
-
-    @pytest.mark.anyio
-    async def test_a_session_hook_takes_no_data_only_a_context(self) -> None:
-        @hooks.on_session_start
-        def nothing() -> str:
-            return "n"
-
-        @hooks.on_session_end
-        async def only_context(ctx: HookContext) -> Any:
-            return ctx
-
-        context = HookContext()
-        assert await nothing.run(context, None) == "n"
-        assert await only_context.run(context, None) is context
-
-    @pytest.mark.parametrize(
-        "function",
-        [
-            lambda: None,
-            lambda a, b: None,
-            lambda context, a, b: None,
-            lambda *, a: None,
-            lambda a, b, context: None,
-        ],
-    )
-    def test_a_wrong_signature_is_a_type_error_at_decoration(self, function: Any) -> None:
-        with pytest.raises(TypeError, match="Invalid signature for hook '<lambda>': "):
-            hooks.pre_tool_call_decide(function)
-
-    def test_a_session_hook_that_wants_data_is_a_type_error(self) -> None:
-        with pytest.raises(TypeError, match="Invalid signature for hook 'f': "):
-
-            @hooks.on_session_start
-            def f(data: Any) -> None: ...
-
-    def test_an_object_without_a_name_is_named_by_its_text(self) -> None:
-        class Callable:
-            def __call__(self) -> None: ...
-
-            def __repr__(self) -> str:
-                return "<it>"
-
-        with pytest.raises(TypeError, match="hook '<it>'"):
-            hooks.pre_tool_call_decide(Callable())
-
-
-class TestDecorated:
-    @pytest.mark.anyio
-    async def test_a_decorated_function_stays_callable_and_awaitable(self) -> None:
-        @hooks.pre_tool_call_decide
-        def sync(data: types.ToolCall) -> types.HookResult:
-            """Say what it does."""
-            return types.HookResult(message=str(data.name))
-
-        @hooks.pre_tool_call_decide
-        async def awaited(data: types.ToolCall) -> types.HookResult:
-            return types.HookResult(message="async")
-
-        assert (await sync(CALL)).message == "t"
-        assert (await awaited(CALL)).message == "async"
-        assert (await awaited.run(HookContext(), CALL)).message == "async"
-        assert sync.__name__ == "sync"
-        assert sync.__doc__ == "Say what it does."
-
-    def test_options_are_given_to_the_decorator(self) -> None:
-        @hooks.on_event(priority=3, timeout=1.0, blocking=True, background=True, rule_id="r")
-        def f(data: Any) -> None: ...
-
-        assert (f.priority, f.timeout, f.blocking, f.background, f.rule_id) == (
-            3,
-            1.0,
-            True,
-            True,
-            "r",
-        )
-        assert hooks.on_event(inspect.getdoc).priority == 100
 
 
 def test_the_aliases_have_upstreams_names() -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 from otelhooks import types
 from otelhooks.hooks import base
+from otelhooks.hooks.functions import function_hook
 
 __all__ = ["Hooks", "observing_hooks"]
 
@@ -124,7 +125,7 @@ def _part(
         raise TypeError(f"`{name}`: the signature of {function!r} is not known") from None
     decides = hook_class.KIND == "decide"
     read = None if reading is None else functools.partial(_said, reading, decides)
-    return base.function_hook(hook_class, function, read=read, **options)
+    return function_hook(hook_class, function, read=read, **options)
 
 
 def _said(reading: _Reading, decides: bool, answer: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from otelhooks import types
 from otelhooks.hooks import base
+from otelhooks.hooks.functions import function_hook
 
 __all__ = ["LifecycleHook"]
 
@@ -55,7 +56,7 @@ class LifecycleHook(base.HookGroup):
         """
         for name, hook_class in _METHODS.items():
             if self.has_own(name, LifecycleHook):
-                yield base.function_hook(
+                yield function_hook(
                     hook_class,
                     getattr(self, name),
                     priority=self.priority,
