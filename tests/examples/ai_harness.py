@@ -10,7 +10,7 @@ from typing import Any
 from otelhooks import audit
 from tests.examples.calls import LIST, REMOVE, RESEARCH, VIEW
 from tests.examples.example import Ask, Example
-from tests.examples.stage import Actor, World
+from tests.examples.stage import Actor
 
 FORMAT = Ask("run_command", {"CommandLine": "mkfs /dev/sda"})
 SECRETS = Ask("view_file", {"path": "/etc/shadow"})
@@ -96,9 +96,7 @@ class CommandGuardOverDelegates(_Files):
     """
 
     def crew(self) -> Actor:
-        self.inner = World((FORMAT,), "Found.")
-        inner = Actor("researcher", self.inner, self.bodies("run_command"))
-        return Actor("ops", self.script, (), (inner,))
+        return self.with_researcher((FORMAT,), "Found.", tools=["run_command"])
 
     def files(self) -> None:
         self.write("command_guard", "tool.pre", GUARD)
@@ -366,8 +364,7 @@ class DelegateIsVerified(_Files):
     """
 
     def crew(self) -> Actor:
-        self.inner = World("Found.", "Found: see notes.txt.")
-        return Actor("ops", self.script, (), (Actor("researcher", self.inner, ()),))
+        return self.with_researcher("Found.", "Found: see notes.txt.")
 
     def files(self) -> None:
         body = 'return allow() if "see" in payload["content"] else block("name a source")'

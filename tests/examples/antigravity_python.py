@@ -9,9 +9,9 @@ from typing import Any
 
 import otelhooks
 from otelhooks import hooks, policy, types
-from tests.examples.calls import LIST, MESSAGE, RATE, REMOVE, RESEARCH, VIEW
+from tests.examples.calls import CALM, LIST, MESSAGE, RATE, REMOVE, RESEARCH, VIEW
 from tests.examples.example import Ask, Example, Line
-from tests.examples.stage import Actor, World
+from tests.examples.stage import Actor
 
 PAGE = Ask("read_pages", {"query": "rates"})
 FORMAT = Ask("run_command", {"CommandLine": "rm -rf /"})
@@ -185,12 +185,9 @@ def read_page(query: str, state: types.ToolContext) -> str:
 class _WithResearcher(Example):
     """An agent that starts another one."""
 
-    inner: World
-
     def crew(self) -> Actor:
-        self.inner = World((VIEW,), (LIST,), "Found.")
-        inner = Actor("researcher", self.inner, self.bodies("view_file", "run_command"))
-        return Actor("ops", self.script, (), (inner,))
+        tools = ["view_file", "run_command"]
+        return self.with_researcher((VIEW,), (LIST,), "Found.", tools=tools)
 
 
 class SubagentUnderTheSameRules(_WithResearcher):
@@ -265,12 +262,7 @@ class AnswerIsRead(Example):
     ran = (VIEW,)
     needs = ("turn",)
     noted: tuple[Line, ...] = (("turn", "All is well. after ['view_file']"),)
-    trace = """
-        invoke_agent ops
-          chat scripted
-          execute_tool view_file
-          chat scripted
-    """
+    trace = CALM
 
     def settings(self) -> dict[str, Any]:
         @hooks.post_turn

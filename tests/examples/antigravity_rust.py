@@ -8,17 +8,9 @@ from typing import Any
 
 import otelhooks
 from otelhooks import hooks, policy, types
-from tests.examples.calls import LIST, MESSAGE, RATE, REMOVE, UNKNOWN_RATE, VIEW
+from tests.examples.calls import CALM, LIST, MESSAGE, RATE, REMOVE, UNKNOWN_RATE, VIEW
 from tests.examples.example import Ask, Example
 from tests.examples.stage import Actor
-
-CALM = """
-    invoke_agent ops
-      chat scripted
-      execute_tool view_file
-      chat scripted
-"""
-"""One call, and nothing to say about it."""
 
 
 class NothingOverridden(Example):
@@ -124,14 +116,6 @@ class RateLimit(Example):
 
 class ReadyMadeRateLimit(RateLimit):
     """The same by a rule of the library."""
-
-    trace = """
-        invoke_agent ops
-          chat scripted
-        invoke_agent ops
-          chat scripted
-        invoke_agent ops: deny turns "Rate limit exceeded: 2 of 2 turns used"
-    """
 
     def settings(self) -> dict[str, Any]:
         return {"policies": [policy.RateLimit(turns=2, id="turns")]}

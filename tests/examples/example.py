@@ -52,6 +52,8 @@ class Example:
     noted: ClassVar[Sequence[Line]] = ()
     trace: ClassVar[str] = ""
 
+    inner: World
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.trace = textwrap.dedent(cls.trace).strip()
@@ -77,6 +79,17 @@ class Example:
     def crew(self) -> Actor:
         """Return the agent that is run."""
         return Actor("ops", self.script, self.bodies(*self.tools))
+
+    def with_researcher(self, *says: Step | Exception, tools: Sequence[str] = ()) -> Actor:
+        """Return the agent that is run, for `crew`: all it has is another one, `researcher`.
+
+        Args:
+            says: What the model of `researcher` says; what it is shown is in `inner`.
+            tools: Names of the methods below that `researcher` has as tools.
+        """
+        self.inner = World(*says)
+        researcher = Actor("researcher", self.inner, self.bodies(*tools))
+        return Actor("ops", self.script, (), (researcher,))
 
     def finish(self) -> None:
         """Check what is particular to the example, once all has run."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from otelhooks import hooks, types
-from tests.examples.calls import LIST, MESSAGE, RATE, RESEARCH, VIEW
+from tests.examples.calls import CALM, LIST, MESSAGE, RATE, RESEARCH, VIEW
 from tests.examples.example import Ask, Example
 from tests.examples.sse import Browser, Feed
 from tests.examples.stage import Actor, World
@@ -30,12 +30,7 @@ class ToolUseIsLogged(Example):
     ran = (VIEW,)
     needs = ("turn",)
     noted = (("tool", "view_file on ops"),)
-    trace = """
-        invoke_agent ops
-          chat scripted
-          execute_tool view_file
-          chat scripted
-    """
+    trace = CALM
 
     def settings(self) -> dict[str, Any]:
         def log(call: types.ToolCall) -> None:
@@ -315,12 +310,7 @@ class EventsOnce(Example):
     says = ((VIEW,), "Done.")
     ran = (VIEW,)
     noted = (("tool", "pre_tool_use view_file"), ("tool", "post_tool_use view_file"))
-    trace = """
-        invoke_agent ops
-          chat scripted
-          execute_tool view_file
-          chat scripted
-    """
+    trace = CALM
 
     def settings(self) -> dict[str, Any]:
         def listen(event: types.HookEvent) -> None:
@@ -453,10 +443,7 @@ class SubagentsInherit(Example):
     """
 
     def crew(self) -> Actor:
-        self.inner = World((LIST,), "Found.")
-        return Actor(
-            "ops", self.script, (), (Actor("researcher", self.inner, self.bodies("run_command")),)
-        )
+        return self.with_researcher((LIST,), "Found.", tools=["run_command"])
 
     def settings(self) -> dict[str, Any]:
         def guard(call: types.ToolCall) -> types.HookResult | None:

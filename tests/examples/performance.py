@@ -122,7 +122,7 @@ class Examples:
         """Bodies, what the model is told, answers, notes and trace are as the example says."""
         played = example(self.host, tmp_path)
         handle = otelhooks.instrument(
-            frameworks=[self.host.framework, *self.host.also] if self.host.framework else [],
+            frameworks=self.host.adapters,
             tracer_provider=tracer_provider,
             meter_provider=meter_provider,
             **played.settings(),
@@ -163,7 +163,7 @@ class Examples:
             folder.mkdir()
             made = style(lines.append, folder)
             otelhooks.instrument(
-                frameworks=[self.host.framework, *self.host.also] if self.host.framework else [],
+                frameworks=self.host.adapters,
                 policies=[*styles.rules(), *made.get("policies", ())],
                 hooks=made.get("hooks", ()),
                 tracer_provider=tracer_provider,

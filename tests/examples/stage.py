@@ -76,6 +76,11 @@ class Host(ABC):
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({})
     differences: ClassVar[Sequence[Difference]] = ()
 
+    @property
+    def adapters(self) -> list[str]:
+        """All adapters that are on, as `otelhooks.instrument` takes them."""
+        return [self.framework, *self.also] if self.framework else []
+
     def selector(self, tool: str) -> str:
         """Return how a rule names a tool."""
         return tool
