@@ -24,7 +24,7 @@ from hiero_sdk_python import PrivateKey
 
 import otelhooks
 from otelhooks import hooks, policy, types
-from otelhooks.audit import HcsAuditTrailHook, check, hcs, hcs_sender, hcs_topic
+from otelhooks.audit import HcsAuditTrailHook, check, hcs_sender, hcs_spool, hcs_topic
 from otelhooks.audit.chain import parse
 from otelhooks.audit.hcs_client import Clients
 from otelhooks.audit.hcs_messages import unwrap
@@ -562,7 +562,7 @@ def test_required_after_the_call_is_refused(make):
 def test_a_full_spool_drops_records_counts_them_and_says_so_on_the_topic(
     network, make, caplog, monkeypatch
 ):
-    monkeypatch.setattr(hcs, "_LOOK_AT_SPOOL_S", -1.0)
+    monkeypatch.setattr(hcs_spool, "LOOK_S", -1.0)
     network.ledger.script.extend(["LATE"] * 8)
     hook = make(max_spool_bytes=4000)
     kept = [hook.write({"tool_name": "send", "arguments": "x" * 500}).wait() for _ in range(20)]
