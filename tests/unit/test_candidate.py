@@ -14,43 +14,15 @@ from opentelemetry import context as otel_context
 
 import otelhooks
 from otelhooks import hooks, policy, types
-from otelhooks.errors import ConfigError, Denied
+from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.policy import candidate as candidate_module
 from otelhooks.policy.candidate import Candidate
 from otelhooks.telemetry import semconv
+from tests.unit.noting import Tool
 
 CANDIDATE = "otelhooks.candidate."
-
-
-class Tool:
-    def __init__(self) -> None:
-        self.ran: list[Any] = []
-
-        @otelhooks.tool
-        def t(x: Any = 1) -> Any:
-            self.ran.append(x)
-            return x
-
-        @otelhooks.tool
-        async def later(x: Any = 1) -> Any:
-            self.ran.append(x)
-            return x
-
-        self.t, self.later = t, later
-
-    def runs(self, *args: Any) -> bool:
-        try:
-            self.t(*args)
-        except Denied:
-            return False
-        return True
-
-
-@pytest.fixture
-def tool() -> Tool:
-    return Tool()
 
 
 def flips(attributes: dict[str, Any]) -> dict[str, Any]:

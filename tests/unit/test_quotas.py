@@ -27,6 +27,7 @@ from otelhooks.instrumentation._tool import ToolSeat
 from otelhooks.instrumentation._tool import tool as run_tool
 from otelhooks.policy.counters import MemoryStorage
 from otelhooks.telemetry import semconv
+from tests.unit.noting import Tool
 
 Result = types.HookResult
 CALLS_USED = "Rate limit exceeded: 2 of 2 tool calls used"
@@ -67,38 +68,6 @@ class Unreachable(Storage):
 
     def clear(self, key: str) -> None:
         self._reach().clear(key)
-
-
-class Tool:
-    """A tool that notes what it ran with."""
-
-    def __init__(self) -> None:
-        self.ran: list[Any] = []
-
-        @otelhooks.tool
-        def t(x: Any = 1) -> Any:
-            self.ran.append(x)
-            return x
-
-        @otelhooks.tool
-        async def later(x: Any = 1) -> Any:
-            await asyncio.sleep(0)
-            self.ran.append(x)
-            return x
-
-        self.t, self.later = t, later
-
-    def told(self, *args: Any) -> str:
-        """Return what the model is told."""
-        try:
-            return str(self.t(*args))
-        except Denied as denied:
-            return str(denied)
-
-
-@pytest.fixture
-def tool() -> Tool:
-    return Tool()
 
 
 class TestToolCalls:

@@ -12,26 +12,10 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.hooks.verdict import Approval
 from otelhooks.telemetry import semconv
+from tests.unit.noting import Tool
 
 Result = types.HookResult
 MODES = pytest.mark.parametrize("mode", ["enforce", "monitor"])
-
-
-class Tool:
-    def __init__(self) -> None:
-        self.ran: list[Any] = []
-
-        @otelhooks.tool
-        def t(x: Any = 1) -> Any:
-            self.ran.append(x)
-            return x
-
-        self.t = t
-
-
-@pytest.fixture
-def tool() -> Tool:
-    return Tool()
 
 
 def stops(tool: Tool, *args: Any) -> None:
