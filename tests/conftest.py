@@ -2,8 +2,9 @@
 
 The autouse fixtures block sockets but loopback, point all data at `tmp_path`, and put the global
 state of otelhooks and OpenTelemetry back. The others are for tests that look at telemetry: pass
-`tracer_provider`, `meter_provider` or `logger_provider` on, read `exporter`, `metrics_reader` or
-`log_exporter`. These providers have no threads and need no shutdown.
+`tracer_provider`, `meter_provider` or `logger_provider` on, or `providers`, which are all three;
+read `exporter`, `metrics_reader` or `log_exporter`. These providers have no threads and need no
+shutdown.
 """
 
 from __future__ import annotations
@@ -114,6 +115,18 @@ def logger_provider(log_exporter: InMemoryLogRecordExporter) -> LoggerProvider:
     provider = LoggerProvider(shutdown_on_exit=False)
     provider.add_log_record_processor(SimpleLogRecordProcessor(log_exporter))
     return provider
+
+
+@pytest.fixture
+def providers(
+    tracer_provider: TracerProvider, meter_provider: MeterProvider, logger_provider: LoggerProvider
+) -> dict[str, Any]:
+    """All three, as arguments of `otelhooks.instrument`."""
+    return {
+        "tracer_provider": tracer_provider,
+        "meter_provider": meter_provider,
+        "logger_provider": logger_provider,
+    }
 
 
 @pytest.fixture

@@ -1,5 +1,22 @@
-"""What the tests of all frameworks share: plain asserts that explain themselves in the contract."""
+"""What the tests of all frameworks share: asserts that explain themselves, and how they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+import otelhooks
+
 pytest.register_assert_rewrite("tests.frameworks.contract", "tests.conformance")
+
+
+@pytest.fixture
+def with_rules(providers: dict[str, Any]) -> Callable[..., otelhooks.Handle]:
+    """`otelhooks.instrument`, with rules before its settings and providers of the test's own."""
+
+    def instrument(*rules: Any, **settings: Any) -> otelhooks.Handle:
+        return otelhooks.instrument(policies=rules, **providers, **settings)
+
+    return instrument

@@ -19,17 +19,11 @@ def seen(exporter: Any, metrics_reader: Any) -> Seen:
 
 
 @pytest.fixture
-def on(tracer_provider: Any, meter_provider: Any) -> Callable[..., otelhooks.Handle]:
+def on(with_rules: Callable[..., otelhooks.Handle]) -> Callable[..., otelhooks.Handle]:
     """Instrument the kit, and what else is named, with rules and settings."""
 
     def instrument(*rules: Any, also: tuple[str, ...] = (), **settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["hedera_agent_kit", *also],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            **settings,
-        )
+        return with_rules(*rules, frameworks=["hedera_agent_kit", *also], **settings)
 
     return instrument
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import pathlib
 import threading
@@ -12,7 +13,6 @@ from typing import Any
 
 import pytest
 
-import otelhooks
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_world import HttpServer, make_server
 from tests.ports import free_ports
@@ -27,20 +27,9 @@ def ran(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def on(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Any:
+def on(with_rules: Any) -> Any:
     """Instrument MCP alone, with rules."""
-
-    def instrument(*rules: Any, **settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["mcp"],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            logger_provider=logger_provider,
-            **settings,
-        )
-
-    return instrument
+    return functools.partial(with_rules, frameworks=["mcp"])
 
 
 @pytest.fixture

@@ -42,17 +42,11 @@ DEFINE = (
 
 
 @pytest.fixture
-def instrument(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Any:
+def instrument(with_rules: Any) -> Any:
     def begin(*rules: Any, options: Any = None, **settings: Any) -> otelhooks.Handle:
         others = dict.fromkeys(("mcp", "langchain", "openai_agents", "hedera_agent_kit"), "off")
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks={**others, "google_antigravity": options or "on"},
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            logger_provider=logger_provider,
-            **settings,
-        )
+        frameworks = {**others, "google_antigravity": options or "on"}
+        return with_rules(*rules, frameworks=frameworks, **settings)
 
     return begin
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import json
 from typing import Any
 
@@ -46,18 +47,8 @@ UNREACHABLE = ("read_url_content", {"Url": "http://127.0.0.1:9/"})
 
 
 @pytest.fixture
-def instrument(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Any:
-    def begin(*rules: Any, **settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["google_antigravity"],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            logger_provider=logger_provider,
-            **settings,
-        )
-
-    return begin
+def instrument(with_rules: Any) -> Any:
+    return functools.partial(with_rules, frameworks=["google_antigravity"])
 
 
 def span_of(exporter: Any, tool: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 from typing import Any
 
@@ -35,18 +36,8 @@ TURN = "invoke_agent Antigravity"
 
 
 @pytest.fixture
-def instrument(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Any:
-    def begin(*rules: Any, **settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["google_antigravity"],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            logger_provider=logger_provider,
-            **settings,
-        )
-
-    return begin
+def instrument(with_rules: Any) -> Any:
+    return functools.partial(with_rules, frameworks=["google_antigravity"])
 
 
 def turns(exporter: Any) -> list[Any]:

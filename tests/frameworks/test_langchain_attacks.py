@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import inspect
 import logging
 import warnings
@@ -60,19 +61,9 @@ def seen(exporter: Any, metrics_reader: Any) -> Seen:
 
 
 @pytest.fixture
-def start(tracer_provider: Any, meter_provider: Any) -> Callable[..., otelhooks.Handle]:
+def start(with_rules: Callable[..., otelhooks.Handle]) -> Callable[..., otelhooks.Handle]:
     """Instrument with rules and settings."""
-
-    def instrument(*rules: Any, **settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["langchain"],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            **settings,
-        )
-
-    return instrument
+    return functools.partial(with_rules, frameworks=["langchain"])
 
 
 # -- arguments ------------------------------------------------------------------------------------

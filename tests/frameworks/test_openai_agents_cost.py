@@ -6,6 +6,7 @@ Times are in `make bench`; here is what they follow from.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import sys
@@ -18,7 +19,6 @@ pytest.importorskip("agents")
 
 import agents
 
-import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.instrumentation import _openai_agents_calls as calls
 from otelhooks.instrumentation import _openai_agents_models as models
@@ -31,19 +31,9 @@ FRAMES = 70
 
 
 @pytest.fixture
-def instrument(tracer_provider, meter_provider):
+def instrument(with_rules: Any) -> Any:
     agents.set_tracing_disabled(True)
-
-    def start(*rules: Any, **settings: Any) -> Any:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["openai_agents"],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            **settings,
-        )
-
-    return start
+    return functools.partial(with_rules, frameworks=["openai_agents"])
 
 
 def searching(**settings: Any) -> Any:

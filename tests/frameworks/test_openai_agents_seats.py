@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import importlib.metadata
 import json
 import logging
@@ -61,19 +62,9 @@ class ItemsModel(ScriptedModel):
 
 
 @pytest.fixture
-def instrument(tracer_provider, meter_provider):
+def instrument(with_rules: Any) -> Any:
     agents.set_tracing_disabled(True)
-
-    def start(*rules: Any, **settings: Any) -> Any:
-        return otelhooks.instrument(
-            policies=rules,
-            frameworks=["openai_agents"],
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            **settings,
-        )
-
-    return start
+    return functools.partial(with_rules, frameworks=["openai_agents"])
 
 
 def run(agent: Any, given: Any = "begin", **options: Any) -> Any:

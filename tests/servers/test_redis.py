@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import socket
 import subprocess
@@ -64,17 +65,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def instrument(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Iterator[Any]:
-    def start(**settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            logger_provider=logger_provider,
-            frameworks=(),
-            **settings,
-        )
-
-    yield start
+def instrument(providers: dict[str, Any]) -> Iterator[Any]:
+    yield functools.partial(otelhooks.instrument, frameworks=(), **providers)
     otelhooks.uninstrument()
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter
-from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otelhooks
 from otelhooks import instrumentation
+from tests.unit.noting import Tool
 
 
 def _conformance() -> Any:
@@ -127,19 +126,18 @@ def no_adapters(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def governed(
     no_adapters: None,
-    tracer_provider: TracerProvider,
-    meter_provider: MeterProvider,
-    logger_provider: LoggerProvider,
+    providers: dict[str, Any],
     exporter: InMemorySpanExporter,
     metrics_reader: InMemoryMetricReader,
     log_exporter: InMemoryLogRecordExporter,
 ) -> Iterator[Governed]:
     """Call it to instrument; everything it emitted is checked at the end."""
-    providers = {
-        "tracer_provider": tracer_provider,
-        "meter_provider": meter_provider,
-        "logger_provider": logger_provider,
-    }
     made = Governed(providers, exporter, metrics_reader, log_exporter)
     yield made
     made.check()
+
+
+@pytest.fixture
+def tool() -> Tool:
+    """A tool that notes what it was run with."""
+    return Tool()

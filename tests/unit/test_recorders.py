@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -57,18 +57,8 @@ class Memory(Recorder):
 
 
 @pytest.fixture
-def instrument(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Iterator[Any]:
-    def start(**settings: Any) -> otelhooks.Handle:
-        return otelhooks.instrument(
-            tracer_provider=tracer_provider,
-            meter_provider=meter_provider,
-            logger_provider=logger_provider,
-            frameworks=(),
-            **settings,
-        )
-
-    yield start
-    otelhooks.uninstrument()
+def instrument(providers: dict[str, Any]) -> Any:
+    return functools.partial(otelhooks.instrument, frameworks=(), **providers)
 
 
 @otelhooks.tool
