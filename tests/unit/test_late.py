@@ -72,7 +72,8 @@ def test_a_child_of_a_fork_during_the_import_can_import(slow):
     _, find, _ = slow
     thread = threading.Thread(target=find, args=("thing",))
     thread.start()
-    time.sleep(0.1)
+    while "slow_home" not in sys.modules:  # from the beginning of its import on
+        time.sleep(0.001)
     child = os.fork()
     if child == 0:
         ended = threading.Thread(target=lambda: os._exit(0 if find("thing") else 1))

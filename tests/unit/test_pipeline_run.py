@@ -153,15 +153,18 @@ class TestOrder:
     def test_a_cancelled_run_gets_its_end(self, governed: Any) -> None:
         log: list[str] = []
 
+        started = asyncio.Event()
+
         @otelhooks.agent("a")
         async def slow(message: str) -> None:
+            started.set()
             await asyncio.sleep(30)
 
         governed(hooks=every_hook(log))
 
         async def main() -> None:
             task = asyncio.ensure_future(slow("x"))
-            await asyncio.sleep(0.01)
+            await asyncio.wait_for(started.wait(), 10)
             task.cancel()
             await task
 
@@ -172,9 +175,11 @@ class TestOrder:
     def test_a_run_cancelled_in_a_hook_gets_its_end(self, governed: Any) -> None:
         log: list[str] = []
         ran: list[int] = []
+        started = asyncio.Event()
 
         @hooks.pre_turn
         async def slow(data: Any) -> Result:
+            started.set()
             await asyncio.sleep(30)
             return Result()
 
@@ -186,7 +191,7 @@ class TestOrder:
 
         async def main() -> None:
             task = asyncio.ensure_future(run("x"))
-            await asyncio.sleep(0.05)
+            await asyncio.wait_for(started.wait(), 10)
             task.cancel()
             await task
 

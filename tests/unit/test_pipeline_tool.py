@@ -23,6 +23,7 @@ from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import Split, Unrun
 from otelhooks.instrumentation._tool import ToolSeat, tool
 from otelhooks.telemetry import semconv
+from tests.unit.noting import Tool
 
 Result = types.HookResult
 
@@ -31,23 +32,9 @@ class Escaped(BaseException):
     """Stands for classes that `except Exception` does not catch."""
 
 
-class Body:
-    """Tools that note what they were run with."""
-
-    def __init__(self) -> None:
-        self.ran: list[Any] = []
-
-        @otelhooks.tool
-        def t(x: Any = 1) -> Any:
-            self.ran.append(x)
-            return x
-
-        self.t = t
-
-
 @pytest.fixture
-def body() -> Body:
-    return Body()
+def body() -> Tool:
+    return Tool()
 
 
 def active() -> Any:
@@ -60,7 +47,7 @@ def deny(**fields: Any) -> Any:
 
 
 class TestDeny:
-    def test_a_denied_call_does_not_run_and_says_why(self, governed: Any, body: Body) -> None:
+    def test_a_denied_call_does_not_run_and_says_why(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny(reason="not here", severity="high")])
         with pytest.raises(Denied, match="not here") as caught:
             body.t(5)
@@ -80,7 +67,7 @@ class TestDeny:
         assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
         assert governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION) == []
 
-    def test_the_status_of_denied_spans_can_be_left_unset(self, governed: Any, body: Body) -> None:
+    def test_the_status_of_denied_spans_can_be_left_unset(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny()], denied_span_status="unset")
         with pytest.raises(Denied):
             body.t()
@@ -88,7 +75,7 @@ class TestDeny:
         assert span.status.status_code is StatusCode.UNSET
         assert governed.attributes("execute_tool t")[semconv.POLICY_DECISION] == "deny"
 
-    def test_error_and_post_hooks_do_not_run_after_a_deny(self, governed: Any, body: Body) -> None:
+    def test_error_and_post_hooks_do_not_run_after_a_deny(self, governed: Any, body: Tool) -> None:
         log: list[str] = []
         governed(
             policies=[deny()],
@@ -104,7 +91,7 @@ class TestDeny:
         assert log == ["pre_tool_use deny"]
 
     def test_a_crash_is_no_content_on_the_span_and_in_full_in_event_and_model_text(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         def guard(data: Any) -> Result:
             raise ValueError("the secret")
@@ -121,7 +108,7 @@ class TestDeny:
         assert governed.total(semconv.METRIC_HOOK_ERRORS) == 1
 
     def test_a_handler_that_crashes_leaves_its_text_off_the_span(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         def ask(call: Any) -> bool:
             raise ValueError("the secret")
@@ -135,7 +122,7 @@ class TestDeny:
 
     @pytest.mark.parametrize("where", ["hook", "when", "transform"])
     def test_exception_classes_that_escape_except_exception_fail_closed(
-        self, governed: Any, body: Body, where: str
+        self, governed: Any, body: Tool, where: str
     ) -> None:
         def fail(data: Any) -> Any:
             raise Escaped("x")
@@ -155,7 +142,7 @@ class TestDeny:
 
 
 class TestAllow:
-    def test_a_plain_allow_carries_decision_and_rule_only(self, governed: Any, body: Body) -> None:
+    def test_a_plain_allow_carries_decision_and_rule_only(self, governed: Any, body: Tool) -> None:
         governed(policies=[policy.allow("t", id="ok")])
         assert body.t(3) == 3
         own = {k: v for k, v in governed.attributes("execute_tool t").items() if "otelhooks" in k}
@@ -164,21 +151,21 @@ class TestAllow:
         [point] = governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION)
         assert point.count == 1
 
-    def test_allows_are_events_too_if_wanted(self, governed: Any, body: Body) -> None:
+    def test_allows_are_events_too_if_wanted(self, governed: Any, body: Tool) -> None:
         governed(policies=[policy.allow("t", id="ok")], record_allows=True)
         body.t()
         [event] = governed.event(semconv.EVENT_POLICY_DECISION)
         assert event[semconv.POLICY_DECISION] == "allow"
 
     def test_without_any_policy_one_warning_is_logged(
-        self, governed: Any, body: Body, caplog: pytest.LogCaptureFixture
+        self, governed: Any, body: Tool, caplog: pytest.LogCaptureFixture
     ) -> None:
         governed()
         body.t()
         body.t()
         assert caplog.text.count("tools run with no policy") == 1
 
-    def test_listeners_hear_allow_where_nobody_decided(self, governed: Any, body: Body) -> None:
+    def test_listeners_hear_allow_where_nobody_decided(self, governed: Any, body: Tool) -> None:
         heard: list[types.HookEvent] = []
         governed(hooks=[hooks.on_event(lambda event: heard.append(event))])
         body.t(3)
@@ -192,13 +179,13 @@ class TestAllow:
         assert heard[1].duration is not None
         assert heard[0].input is None
 
-    def test_a_rewrite_is_what_runs_and_an_event(self, governed: Any, body: Body) -> None:
+    def test_a_rewrite_is_what_runs_and_an_event(self, governed: Any, body: Tool) -> None:
         governed(hooks=[hooks.pre_tool_call_decide(lambda d: Result(modified_args={"x": 9}))])
         assert body.t(1) == 9
         assert governed.attributes("execute_tool t")[semconv.POLICY_ENFORCEMENT] == "modified"
 
     def test_a_failing_telemetry_lets_the_call_go_on(
-        self, governed: Any, body: Body, monkeypatch: pytest.MonkeyPatch
+        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         handle = governed(policies=[policy.allow("t")])
 
@@ -210,7 +197,7 @@ class TestAllow:
 
 
 class TestMonitor:
-    def test_a_deny_is_observed_and_the_call_runs(self, governed: Any, body: Body) -> None:
+    def test_a_deny_is_observed_and_the_call_runs(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny()], mode="monitor")
         assert body.t(3) == 3
         attributes = governed.attributes("execute_tool t")
@@ -222,7 +209,7 @@ class TestMonitor:
         [event] = governed.event(semconv.EVENT_POLICY_DECISION)
         assert event[semconv.POLICY_ENFORCEMENT] == "observed"
 
-    def test_a_veto_blocks(self, governed: Any, body: Body) -> None:
+    def test_a_veto_blocks(self, governed: Any, body: Tool) -> None:
         governed(policies=[policy.veto("t")], mode="monitor")
         with pytest.raises(Denied):
             body.t()
@@ -235,21 +222,21 @@ class TestMonitor:
         ],
     )
     def test_a_rule_that_says_enforce_blocks(
-        self, governed: Any, body: Body, enforced: Any
+        self, governed: Any, body: Tool, enforced: Any
     ) -> None:
         governed(policies=[enforced], mode="monitor")
         with pytest.raises(Denied):
             body.t()
         assert governed.attributes("execute_tool t")[semconv.POLICY_ENFORCEMENT] != "observed"
 
-    def test_a_limit_that_says_enforce_blocks(self, governed: Any, body: Body) -> None:
+    def test_a_limit_that_says_enforce_blocks(self, governed: Any, body: Tool) -> None:
         limit = policy.RateLimit(tool_calls=1, per="day", mode="enforce")
         governed(policies=[limit], mode="monitor")
         assert body.t(3) == 3
         with pytest.raises(Denied):
             body.t(3)
 
-    def test_a_hook_that_says_enforce_blocks(self, governed: Any, body: Body) -> None:
+    def test_a_hook_that_says_enforce_blocks(self, governed: Any, body: Tool) -> None:
         block = hooks.pre_tool_call_decide(lambda data: Result(allow=False, message="no"))
         withhold = hooks.post_tool_call_transform(lambda data: Result(allow=False, message="kept"))
         block.mode = withhold.mode = "enforce"  # type: ignore[attr-defined]
@@ -260,7 +247,7 @@ class TestMonitor:
         assert body.t(3) == "kept"
 
     def test_a_block_of_the_result_is_observed_and_no_rewrite(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         block = hooks.post_tool_call_transform(lambda data: Result(allow=False, message="no"))
         governed(hooks=[block], mode="monitor")
@@ -270,7 +257,7 @@ class TestMonitor:
 
 
 class TestResults:
-    def test_a_transform_changes_what_the_caller_gets(self, governed: Any, body: Body) -> None:
+    def test_a_transform_changes_what_the_caller_gets(self, governed: Any, body: Tool) -> None:
         seen: list[Any] = []
         governed(
             hooks=[
@@ -287,7 +274,7 @@ class TestResults:
         assert semconv.EVENT_REWRITTEN in governed.events
 
     def test_a_withheld_result_says_that_the_effect_has_happened(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         governed(
             hooks=[hooks.post_tool_call_transform(lambda d: Result(allow=False, message="no"))]
@@ -430,16 +417,18 @@ class TestFailures:
 
     def test_cancellation_escapes_hooks_and_ends_the_span(self, governed: Any) -> None:
         log: list[Any] = []
+        started = asyncio.Event()
 
         @otelhooks.tool
         async def slow() -> None:
+            started.set()
             await asyncio.sleep(30)
 
         governed(hooks=[hooks.on_tool_error(lambda e: log.append(e))])
 
         async def main() -> None:
             task = asyncio.ensure_future(slow())
-            await asyncio.sleep(0.01)
+            await asyncio.wait_for(started.wait(), 10)
             task.cancel()
             await task
 
@@ -509,7 +498,7 @@ class TestAttacks:
         again(1)
         assert len(judged) == len(entered) == 2
 
-    def test_a_thread_pool_is_no_way_round(self, governed: Any, body: Body) -> None:
+    def test_a_thread_pool_is_no_way_round(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny()])
         with ThreadPoolExecutor(4) as pool:
             futures = [pool.submit(body.t, n) for n in range(20)]
@@ -517,7 +506,7 @@ class TestAttacks:
         assert body.ran == []
 
     def test_a_hook_that_unregisters_itself_decides_to_its_end(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         log: list[str] = []
 
@@ -534,7 +523,7 @@ class TestAttacks:
         assert log == ["gone"]
 
     def test_a_hook_that_calls_the_tool_is_judged_again_and_not_endless(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         depth: list[int] = []
 
@@ -550,7 +539,7 @@ class TestAttacks:
         assert body.ran == [20, 10, 1]
 
     def test_a_later_rewrite_does_not_slip_past_an_earlier_gate(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         @hooks.pre_tool_call_decide(priority=1)
         def gate(data: types.ToolCall) -> Result:
@@ -581,7 +570,7 @@ class TestAudit:
         [record] = [json.loads(line) for line in lines if "looks" in line]
         assert "hunter2" not in json.dumps(record)
 
-    def test_a_required_record_that_fails_denies(self, governed: Any, body: Body) -> None:
+    def test_a_required_record_that_fails_denies(self, governed: Any, body: Tool) -> None:
         class Broken(audit.Audit):
             required = True
             executed_only = False
@@ -610,7 +599,7 @@ class TestAudit:
 
 class TestApprovals:
     def test_an_approved_call_runs_and_the_wait_has_spans_of_its_own(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         governed(policies=[policy.ask_user("t", handler=lambda call: True, id="ask")])
         assert body.t(3) == 3
@@ -629,7 +618,7 @@ class TestApprovals:
         assert second[semconv.APPROVAL_STATUS] == "approved"
         assert first[semconv.DECISION_ID] == second[semconv.DECISION_ID]
 
-    def test_a_rejected_call_does_not_run(self, governed: Any, body: Body) -> None:
+    def test_a_rejected_call_does_not_run(self, governed: Any, body: Tool) -> None:
         governed(policies=[policy.ask_user("t", handler=lambda call: False, name="p")])
         with pytest.raises(Denied, match=r"User denied tool 't' \(policy 'p'\)\."):
             body.t()
@@ -637,7 +626,7 @@ class TestApprovals:
         assert governed.attributes("execute_tool t")[semconv.ERROR_TYPE] == "approval_rejected"
         assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
 
-    def test_time_that_is_over_denies(self, governed: Any, body: Body) -> None:
+    def test_time_that_is_over_denies(self, governed: Any, body: Tool) -> None:
         release = threading.Event()
         handle = governed(policies=[policy.ask_user("t", handler=lambda call: release.wait(10))])
         handle._runtime.approval_timeout_s = 0.02
@@ -649,7 +638,7 @@ class TestApprovals:
         assert attributes[semconv.POLICY_ENFORCEMENT] == "expired"
 
     def test_the_channel_is_asked_for_rules_without_a_handler(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         seen: list[Any] = []
 
@@ -661,7 +650,7 @@ class TestApprovals:
         assert body.t(3) == 3
         assert seen == [("t", {"x": 3}, "why")]
 
-    def test_an_approvers_edit_is_what_runs(self, governed: Any, body: Body) -> None:
+    def test_an_approvers_edit_is_what_runs(self, governed: Any, body: Tool) -> None:
         def channel(call: types.ToolCall) -> Any:
             return Approval("approved", edit={"x": 7}, approver_id="ann")
 
@@ -670,7 +659,10 @@ class TestApprovals:
         assert governed.attributes("execute_tool t")[semconv.APPROVAL_APPROVER_ID] == "ann"
 
     def test_a_cancelled_run_withdraws_the_question(self, governed: Any) -> None:
+        asked = asyncio.Event()
+
         async def never(call: types.ToolCall) -> bool:
+            asked.set()
             await asyncio.sleep(30)
             return True
 
@@ -681,7 +673,7 @@ class TestApprovals:
 
         async def main() -> None:
             task = asyncio.ensure_future(t())
-            await asyncio.sleep(0.05)
+            await asyncio.wait_for(asked.wait(), 10)
             assert handle._runtime.pending == 1
             assert governed.total(semconv.METRIC_APPROVAL_PENDING) == 1
             task.cancel()
@@ -701,7 +693,7 @@ class TestApprovals:
         ]
 
     def test_in_a_notebook_a_question_to_a_coroutine_is_not_waited_for_for_long(
-        self, governed: Any, body: Body, monkeypatch: pytest.MonkeyPatch
+        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from otelhooks.hooks import drive
 
@@ -722,7 +714,7 @@ class TestApprovals:
 
 
 class TestContent:
-    def test_no_content_is_captured_by_default(self, governed: Any, body: Body) -> None:
+    def test_no_content_is_captured_by_default(self, governed: Any, body: Tool) -> None:
         heard: list[types.HookEvent] = []
         governed(hooks=[hooks.on_event(lambda e: heard.append(e))])
         body.t("hello")
@@ -747,7 +739,7 @@ class TestContent:
         assert heard[1].output == "fine"
 
     def test_a_result_that_was_rewritten_is_what_is_captured(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         governed(
             hooks=[hooks.post_tool_call_transform(lambda data: "clean")],
@@ -759,7 +751,7 @@ class TestContent:
 
 
 class TestContexts:
-    def test_one_context_for_decide_and_post_hooks(self, governed: Any, body: Body) -> None:
+    def test_one_context_for_decide_and_post_hooks(self, governed: Any, body: Tool) -> None:
         seen: list[Any] = []
 
         @hooks.pre_tool_call_decide
@@ -788,7 +780,7 @@ class TestContexts:
         assert attributes["otelhooks.context.team"] == "red"
         assert [event.name for event in span.events] == ["app.noted"]
 
-    def test_the_pinned_trace_is_that_of_one_span_only(self, governed: Any, body: Body) -> None:
+    def test_the_pinned_trace_is_that_of_one_span_only(self, governed: Any, body: Tool) -> None:
         ids: list[str] = []
         keep = hooks.pre_tool_call_decide(
             lambda context, data: ids.append(context.trace_id) or Result()
@@ -803,7 +795,7 @@ class TestContexts:
 
 class TestNativeSpans:
     def test_a_native_span_of_the_call_is_adopted(
-        self, governed: Any, body: Body, tracer_provider: TracerProvider
+        self, governed: Any, body: Tool, tracer_provider: TracerProvider
     ) -> None:
         governed(policies=[deny(reason="no")])
         native = tracer_provider.get_tracer("framework")
@@ -820,7 +812,7 @@ class TestNativeSpans:
         assert span.status.status_code is StatusCode.ERROR
 
     def test_spans_own_opens_one_beside_it_and_off_none(
-        self, governed: Any, body: Body, tracer_provider: TracerProvider
+        self, governed: Any, body: Tool, tracer_provider: TracerProvider
     ) -> None:
         native = tracer_provider.get_tracer("framework")
         attributes = {
@@ -836,7 +828,7 @@ class TestNativeSpans:
             otelhooks.uninstrument()
 
     def test_under_suppression_rules_still_hold_and_telemetry_is_silent(
-        self, governed: Any, body: Body
+        self, governed: Any, body: Tool
     ) -> None:
         from opentelemetry import context as otel_context
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -226,9 +226,11 @@ class TestTelemetry:
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers by path."""
 
+    ending: ClassVar[threading.Event]
+
     def do_GET(self) -> None:
         if self.path == "/slow":
-            time.sleep(4)
+            self.ending.wait(4)
         if self.path in {"/here", "/elsewhere", "/file"}:
             where = {
                 "/here": "/text",
@@ -256,10 +258,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    ending = threading.Event()
+    monkeypatch.setattr(Handler, "ending", ending, raising=False)
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=running.serve_forever, daemon=True)
     thread.start()
     yield f"localhost:{running.server_address[1]}"
+    ending.set()
     running.shutdown()
     running.server_close()
     thread.join()
