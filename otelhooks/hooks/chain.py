@@ -61,14 +61,14 @@ class Chain:
     """The deciders of one point, one after another, up to the first deny."""
 
     def __init__(self, point: str, watch: Watch, context: Any, monitor: bool) -> None:
-        self.point = point
-        self.watch = watch
-        self.context = context
-        self.monitor = monitor
-        self.verdict = Verdict(point)
+        self.point: str = point
+        self.watch: Watch = watch
+        self.context: Any = context
+        self.monitor: bool = monitor
+        self.verdict: Verdict = Verdict(point)
         self.last: types.HookResult | None = None
         self.observed: dict[int, list[Observed]] = {}  # by who said it: asked again, it counts once
-        self.evaluations = 0
+        self.evaluations: int = 0
 
     def deny(self, verdict: Verdict) -> Verdict:
         """End with a deny; what monitor mode saw before goes with it."""

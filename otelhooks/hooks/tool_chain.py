@@ -37,12 +37,14 @@ UNSTABLE = "arguments not stable"
 class ToolChain(Chain):
     """The chain at pre_tool_call, where arguments change hands."""
 
+    evaluations: int  # said again for type checkers: `take` adds to it
+
     def __init__(self, call: Call, watch: Watch, context: Any, monitor: bool) -> None:
         super().__init__("pre_tool_call", watch, context, monitor)
-        self.call = call
+        self.call: Call = call
         self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
         self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
-        self.rewrites = False
+        self.rewrites: bool = False
 
     def first_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
         """Ask every decider once."""
