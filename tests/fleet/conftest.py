@@ -9,28 +9,17 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.e2e.conftest import binaries as binaries
+from tests.e2e.conftest import webhook as webhook
 from tests.e2e.fault_table import pytest_terminal_summary as pytest_terminal_summary
 from tests.e2e.fault_table import row as row
-from tests.e2e.stack.build import KAFKA, RECIPES, build
+from tests.e2e.stack.build import KAFKA, build
 from tests.e2e.stack.webhook import Webhook
 from tests.e2e.test_refusals import certificates as certificates
 from tests.fleet.fleet import Fleet
 from tests.fleet.kafka import Kafka
 
 MakeFleet: TypeAlias = Callable[..., Fleet]
-
-
-@pytest.fixture(scope="session")
-def binaries() -> dict[str, Path]:
-    """Every program of the stack; built here if `make servers` was never run."""
-    return {name: path for recipe in RECIPES for name, path in build(recipe).items()}
-
-
-@pytest.fixture(scope="session")
-def webhook() -> Iterator[Webhook]:
-    webhook = Webhook()
-    yield webhook
-    webhook.close()
 
 
 @pytest.fixture(scope="module")
