@@ -240,7 +240,8 @@ class TestExport:
     def test_stdout_takes_the_lines_and_stderr_the_count(self, recorded: Recorded) -> None:
         result = run("export", "--file", "-", "last")
         assert result.exit_code == 0, result.stderr
-        assert all(json.loads(line) for line in result.stdout.splitlines())
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [list(line) for line in lines] == [["resourceSpans"]]
         assert result.stderr.startswith("sent ")
 
     @pytest.mark.parametrize(

@@ -375,6 +375,7 @@ def test_what_a_span_is_asked_in_prometheus_exists(store: str):
     back = SOURCES[store]["jsonData"]["tracesToMetrics"]
     labels = {tag["key"]: tag["value"] for tag in back["tags"]}
 
+    assert labels
     assert all(value == translated(key) for key, value in labels.items())
     assert labels.keys() - {"service.name"} <= TABLE["attributes"].keys()
     for query in back["queries"]:

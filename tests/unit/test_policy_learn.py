@@ -115,6 +115,7 @@ def test_a_name_cannot_widen_the_draft(name: str) -> None:
 
     rules = rules_of(learn(calls))
 
+    assert ("APPROVE", "view_file") in rules
     assert set(rules) <= {
         ("APPROVE", "view_file"),
         ("APPROVE", name.encode("utf-8", "replace").decode()),
