@@ -5,11 +5,18 @@ frameworks in the process runs through one hook pipeline: policies decide, hooks
 rewrite, spans record.
 """
 
+from typing import TYPE_CHECKING
+
 from otelhooks import audit, errors, hooks, policy, types
-from otelhooks._decorators import agent, model_call, tool
 from otelhooks._instrument import Handle, instrument, uninstrument
+from otelhooks._late import late_names
 from otelhooks._scopes import cache, current_context, emit, scope, session, turn
 from otelhooks.version import __version__
+
+if TYPE_CHECKING:
+    from otelhooks._decorators.agent import agent
+    from otelhooks._decorators.model_call import model_call
+    from otelhooks._decorators.tool import tool
 
 __all__ = [
     "Handle",
@@ -31,3 +38,13 @@ __all__ = [
     "types",
     "uninstrument",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "otelhooks._decorators.agent": "agent",
+            "otelhooks._decorators.model_call": "model_call",
+            "otelhooks._decorators.tool": "tool",
+        },
+    )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from otelhooks import _decorators
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.script_host import Host, Speaker
 from otelhooks.instrumentation import _runtime
@@ -18,7 +17,10 @@ from otelhooks.telemetry.quiet import fails_open
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
 
-__all__ = ["ScriptHost"]
+__all__ = ["TOOLS", "ScriptHost"]
+
+TOOLS: dict[str, Callable[..., Any]] = {}
+"""Functions decorated with `otelhooks.tool`, by the name that rules see; the last one counts."""
 
 _instruments: weakref.WeakKeyDictionary[Meter, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -76,7 +78,7 @@ class ScriptHost(Host):
 
     def call(self, tool: str, args: dict[str, Any]) -> Any:
         """Call a function that was registered with `@otelhooks.tool`, through the pipeline."""
-        function = _decorators.TOOLS.get(tool)
+        function = TOOLS.get(tool)
         if function is None:
             return super().call(tool, args)
         value: Any = run(Run(functools.partial(function, **args)))
