@@ -247,8 +247,6 @@ class Handle:
             return
         _drop_copied_wrapper(place, switch)
         self._wrapper = wrapt.wrap_object(place.owner, place.attribute, SeatWrapper, (call, switch))
-        if seat.copies and not inspect.isclass(place.owner):
-            _wrap_copies(place.attribute, self._wrapper)
         if seat.overrides and inspect.isclass(place.owner):
             try:
                 self._overrides = _Overrides(place.owner, place.attribute, call, switch)
@@ -266,6 +264,11 @@ class Handle:
             return wrapt.is_wrapped_by(current, self._wrapper)
         except wrapt.WrapperChainTooDeepError:
             return False
+
+    @property
+    def attribute(self) -> str:
+        """The name that is wrapped, in its module or class."""
+        return self._place.attribute
 
     @property
     def copied(self) -> tuple[Any, Any] | None:
@@ -298,16 +301,22 @@ def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
         setattr(place.owner, place.attribute, current.__wrapped__)
 
 
-def _wrap_copies(attribute: str, wrapper: Any) -> None:
-    """Put a wrapper where modules hold the function itself; `restore_copies` undoes it."""
-    original = wrapper.__wrapped__
-    for module in list(sys.modules.values()):
-        try:
-            names = module.__dict__
-        except AttributeError:  # anything may be put there, also None
-            continue
-        if attribute in names and names[attribute] is original:
-            names[attribute] = wrapper
+def wrap_copies(handles: Iterable[Handle]) -> None:
+    """Put wrappers where modules hold the functions themselves; `restore_copies` undoes it.
+
+    Args:
+        handles: Of which the seats ask for that; others are passed over.
+    """
+    wrappers: dict[str, list[tuple[Any, Any]]] = {}
+    for handle in handles:
+        if handle.seat.copies and (pair := handle.copied) is not None:
+            wrappers.setdefault(handle.attribute, []).append(pair)
+    for module in list(sys.modules.values()) if wrappers else ():
+        names = _names(module)
+        for name in wrappers.keys() & names.keys():
+            for wrapper, original in wrappers[name]:
+                if names[name] is original:
+                    names[name] = wrapper
 
 
 def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:

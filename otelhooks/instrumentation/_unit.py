@@ -33,6 +33,7 @@ from otelhooks.instrumentation._seat import (
     find,
     is_taken,
     restore_copies,
+    wrap_copies,
 )
 
 if TYPE_CHECKING:
@@ -228,12 +229,16 @@ class Unit:
     def _wrap(self) -> str:
         """Wrap what was found and is not wrapped; returns what is wrong."""
         problem = ""
+        new: list[Handle] = []
         for (seat, place), handle in self._found.items():
             if handle is None:
                 try:
-                    self._found[seat, place] = Handle(seat, place, self._switch)
+                    self._found[seat, place] = wrapped = Handle(seat, place, self._switch)
                 except Exception as error:
                     problem = problem or f"seat `{seat.name}` cannot be patched: {error!r}"
+                else:
+                    new.append(wrapped)
+        wrap_copies(new)
         return problem
 
     def _apply_problem(self) -> None:

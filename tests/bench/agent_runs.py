@@ -2,18 +2,25 @@
 
 A run is 20 tool calls one after the other, each asked for by a model call of its own, and an
 answer. Ours makes turn, model and tool spans, decides by one rule and keeps metrics; the peer is
-the instrumentation of OpenTelemetry's own project for the same framework. All sides run in one
-process, round about, ours and the peer switched on and off.
+the instrumentation of OpenTelemetry's own project for the same framework. Spans by hand are the
+SDK's own, round the model's and the tool's function and with as many attributes as ours: no turn,
+no decision, no metrics. Nothing that makes these spans can cost less. All sides run in one process,
+round about, each switched on and off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from opentelemetry.context import attach, detach
+from opentelemetry.trace import Span, Tracer, set_span_in_context
+
 import otelhooks
 from otelhooks import policy
+from otelhooks.telemetry import semconv
 from tests.bench.measure import Contender, Row, Sink, alternate, floor
 
 CALLS = 20  # of tools in a run
@@ -21,6 +28,23 @@ ARGUMENTS = {"query": "weather in Rome", "limit": 5}
 ANSWER = "It rains."
 
 Run: TypeAlias = Callable[[int], str]  # with so many tool calls; returns the answer
+
+
+@dataclass
+class Scripted:
+    """An agent with a scripted model.
+
+    Attributes:
+        run: Runs it.
+        model: Owner and name of the function that stands for the model.
+        tool: The same of the tool.
+        is_async: Whether both are awaited.
+    """
+
+    run: Run
+    model: tuple[Any, str]
+    tool: tuple[Any, str]
+    is_async: bool
 
 
 def search(query: str, limit: int = 5) -> str:
@@ -31,7 +55,7 @@ def search(query: str, limit: int = 5) -> str:
 def measure_openai_agents(rounds: int) -> list[Row]:
     """Return the rows of openai-agents; none where it is not installed."""
     try:
-        run = _openai_agents()
+        agent = _openai_agents()
     except ImportError:
         return []
     try:
@@ -40,13 +64,13 @@ def measure_openai_agents(rounds: int) -> list[Row]:
         instrumentor = None
     else:
         instrumentor = OpenAIAgentsInstrumentor()
-    return _rows("openai_agents", run, instrumentor, rounds, budget=3.5, beside_peer=1.0)
+    return _rows("openai_agents", agent, instrumentor, rounds, budget=3.5, beside_peer=1.0)
 
 
 def measure_langchain(rounds: int) -> list[Row]:
     """Return the rows of langchain; none where it is not installed."""
     try:
-        run = _langchain()
+        agent = _langchain()
     except ImportError:
         return []
     try:
@@ -55,12 +79,12 @@ def measure_langchain(rounds: int) -> list[Row]:
         instrumentor = None
     else:
         instrumentor = LangChainInstrumentor()
-    return _rows("langchain", run, instrumentor, rounds, budget=3.8, beside_peer=0.4)
+    return _rows("langchain", agent, instrumentor, rounds, budget=3.8, beside_peer=0.4)
 
 
 def _rows(
     framework: str,
-    run: Run,
+    agent: Scripted,
     instrumentor: Any,
     rounds: int,
     *,
@@ -70,9 +94,10 @@ def _rows(
     """Measure one framework: bare, ours and, where it is installed, the peer."""
 
     def work(calls: int) -> None:
-        assert run(calls) == ANSWER
+        assert agent.run(calls) == ANSWER
 
     sink, other = Sink(), Sink()
+    by_hand = ByHand(agent)
 
     def ours_on() -> None:
         otelhooks.instrument(
@@ -90,6 +115,7 @@ def _rows(
         "floor": floor(),
         "bare": Contender(work, CALLS),
         "ours": Contender(work, CALLS, sink.flush, ours_on, otelhooks.uninstrument),
+        "by hand": Contender(work, CALLS, by_hand.sink.flush, by_hand.on, by_hand.off),
     }
     if instrumentor is not None:
         off = instrumentor.uninstrument
@@ -102,6 +128,9 @@ def _rows(
         beside = f"  beside OTel GenAI's {name}"
         rows.append(times.row(beside, beside_peer, "ours", "peer", "bare"))
         rows.append(times.row(f"  {name}", None, "peer", "floor", "bare"))
+    rows.append(times.row("  the SDK's spans alone, by hand", None, "by hand", "floor", "bare"))
+    if instrumentor is not None:
+        rows.append(times.row("    beside OTel GenAI", None, "by hand", "peer", "bare"))
     what = f"  bytes a span of a {framework} run, content off"
     rows.append(Row(what, sink.exporter.bytes_a_span, 500, "bytes"))
     return rows
@@ -116,10 +145,88 @@ def _spans_of_a_run(ours: Contender, sink: Sink) -> int:
     return sink.exporter.spans - before
 
 
+class ByHand:
+    """Spans round the functions of model and tool, as somebody would write them by hand."""
+
+    def __init__(self, agent: Scripted) -> None:
+        self.sink = Sink(metrics=False)
+        tracer = self.sink.tracers.get_tracer("by hand")
+        self._seats: list[tuple[Any, str, Any, Any]] = []
+        for (owner, name), start, end in ((agent.model, CHAT, USAGE), (agent.tool, TOOL, {})):
+            plain = getattr(owner, name)
+            traced = _traced(tracer, plain, start, end, is_async=agent.is_async)
+            self._seats.append((owner, name, plain, traced))
+
+    def on(self) -> None:
+        """Put the spans round."""
+        for owner, name, _, traced in self._seats:
+            setattr(owner, name, traced)
+
+    def off(self) -> None:
+        """Take them away."""
+        for owner, name, plain, _ in self._seats:
+            setattr(owner, name, plain)
+
+
+CHAT = {
+    semconv.GEN_AI_OPERATION_NAME: semconv.OP_CHAT,
+    semconv.GEN_AI_PROVIDER_NAME: "tests",
+    semconv.GEN_AI_REQUEST_MODEL: "scripted",
+    semconv.GEN_AI_AGENT_NAME: "assistant",
+    semconv.AGENT_BRANCH: "assistant",
+}
+USAGE = {
+    semconv.GEN_AI_RESPONSE_FINISH_REASONS: ["tool_call"],
+    semconv.GEN_AI_USAGE_INPUT_TOKENS: 120,
+    semconv.GEN_AI_USAGE_OUTPUT_TOKENS: 20,
+}
+TOOL = {
+    semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+    semconv.GEN_AI_TOOL_NAME: "search",
+    semconv.GEN_AI_TOOL_TYPE: semconv.TOOL_TYPE_FUNCTION,
+    semconv.GEN_AI_TOOL_CALL_ID: "call_1",
+    semconv.GEN_AI_AGENT_NAME: "assistant",
+    semconv.AGENT_BRANCH: "assistant",
+    semconv.POLICY_DECISION: semconv.DECISION_ALLOW,
+    semconv.POLICY_RULE_ID: "allow_search_f506bdbc",
+}
+
+
+def _traced(
+    tracer: Tracer, function: Any, start: dict[str, Any], end: dict[str, Any], *, is_async: bool
+) -> Callable[..., Any]:
+    """Return a function with a span round it."""
+    name = start[semconv.GEN_AI_OPERATION_NAME]
+
+    def opened() -> tuple[Span, Any]:
+        span = tracer.start_span(name, attributes=start)
+        return span, attach(set_span_in_context(span))
+
+    def close(span: Span, token: Any) -> None:
+        detach(token)
+        if end:
+            span.set_attributes(end)
+        span.end()
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        span, token = opened()
+        result = function(*args, **kwargs)
+        close(span, token)
+        return result
+
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        span, token = opened()
+        result = await function(*args, **kwargs)
+        close(span, token)
+        return result
+
+    return awaited if is_async else called
+
+
 # -- the agents -------------------------------------------------------------------------------
 
 
-def _openai_agents() -> Run:
+def _openai_agents() -> Scripted:
     import asyncio
     import json
 
@@ -169,10 +276,15 @@ def _openai_agents() -> Run:
         result = await agents.Runner.run(agent, "What is the weather?", max_turns=calls + 1)
         return str(result.final_output)
 
-    return lambda calls: asyncio.run(converse(calls))
+    return Scripted(
+        lambda calls: asyncio.run(converse(calls)),
+        model=(ScriptedModel, "get_response"),
+        tool=(tool, "on_invoke_tool"),
+        is_async=True,
+    )
 
 
-def _langchain() -> Run:
+def _langchain() -> Scripted:
     from langchain.agents import create_agent
     from langchain_core.language_models.chat_models import BaseChatModel
     from langchain_core.messages import AIMessage
@@ -202,8 +314,8 @@ def _langchain() -> Run:
             self.left -= 1
             return ChatResult(generations=[ChatGeneration(message=message)])
 
-    model = ScriptedModel()
-    agent = create_agent(model, [tool(search)], name="assistant")
+    model, made = ScriptedModel(), tool(search)
+    agent = create_agent(model, [made], name="assistant")
     limit: Any = {"recursion_limit": 3 * CALLS}
 
     def run(calls: int) -> str:
@@ -211,4 +323,4 @@ def _langchain() -> Run:
         result = agent.invoke({"messages": [("user", "What is the weather?")]}, limit)
         return str(result["messages"][-1].content)
 
-    return run
+    return Scripted(run, (ScriptedModel, "_generate"), (made, "func"), is_async=False)

@@ -2,8 +2,9 @@
 
 A floor is one hand-written SDK span with 8 attributes, through a `BatchSpanProcessor` into OTLP
 encoding. What is compared runs in the same process, in turns of some milliseconds, each time in
-another order. A figure is a ratio of differences of medians over all turns, each turn first
-divided by how slow the machine was in it; beside it stands how far it can be trusted.
+another order. A figure is a ratio of differences of what turns take that are little disturbed: a
+low quantile of all turns, since what else the machine does can only add to one. Beside it stands
+how far it can be trusted.
 
 Times in microseconds mean little on a busy or slow machine. Units with a star are for a machine on
 which an empty Python call takes 25 ns, which is what budgets are for; beside them is what was
@@ -12,7 +13,6 @@ measured here.
 
 from __future__ import annotations
 
-import functools
 import gc
 import random
 import statistics
@@ -36,6 +36,7 @@ TURNS = 10  # in a round
 FLOOR_SPANS = 200  # in a turn
 WARM_CALLS = 2  # before each turn
 DRAWS = 400
+UNDISTURBED = 0.1  # of all turns are faster than the one that counts
 NEIGHBOURS = 5  # turns that are drawn together
 EMPTY_CALL_S = 25e-9
 
@@ -195,23 +196,10 @@ class Times:
             turns: Numbers of turns, also several times.
         """
         level = {
-            side: statistics.median(self.even[side][turn] for turn in turns) for side in self.even
+            side: _undisturbed([found[t] for t in turns]) for side, found in self.seconds.items()
         }
         off = level[bare] if bare is not None else 0.0
         return (level[name] - off) / (level[base] - (0.0 if base == "floor" else off))
-
-    @functools.cached_property
-    def even(self) -> dict[str, list[float]]:
-        """The same, with the machine as fast in each turn as it was on the whole.
-
-        How fast it was is told by all contenders together.
-        """
-        usual = sum(statistics.median(found) for found in self.seconds.values())
-        pace = [sum(turn) / usual for turn in zip(*self.seconds.values(), strict=True)]
-        return {
-            side: [took / slow for took, slow in zip(found, pace, strict=True)]
-            for side, found in self.seconds.items()
-        }
 
     def row(
         self,
@@ -241,6 +229,11 @@ class Times:
         unit = "floors" if base == "floor" else "of peer"
         note = f"{interval}; {note}" if note else interval
         return Row(what, self.ratio(name, base, bare, turns), budget, unit, note)
+
+
+def _undisturbed(seconds: Sequence[float]) -> float:
+    """Return what a turn takes that is little disturbed."""
+    return sorted(seconds)[int(len(seconds) * UNDISTURBED)]
 
 
 def alternate(contenders: Mapping[str, Contender], rounds: int) -> Times:

@@ -226,6 +226,7 @@ def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
     place = _seat.find(seat, defining)
     assert place is not None
     handle = _seat.Handle(seat, place, switch)
+    _seat.wrap_copies([handle])
     assert copying.connect() == defining.connect() == "connected"
     assert seen == ["called", "called"]
     assert other.connect is len
