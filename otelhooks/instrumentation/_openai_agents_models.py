@@ -1,7 +1,5 @@
 """Read and write the model calls of the OpenAI Agents SDK, whichever provider makes them.
 
-The SDK asks one function for the model of each turn; what it gets is a stand-in whose two ways to
-call are the seat, so that models made before `instrument()`, subclasses and retries are covered.
 The history that a call is given grows with the run: nothing of it, of the settings or of the answer
 is read before somebody looks.
 """
@@ -9,38 +7,29 @@ is read before somebody looks.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import functools
-import json
-import sys
-import weakref
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
-import wrapt
 
 from otelhooks import types
 from otelhooks.errors import Denied
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._copies import is_a
-from otelhooks.instrumentation._drive import adrive
-from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat, model
+from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat
+from otelhooks.instrumentation._openai_agents_answers import (
+    arguments_of,
+    field,
+    function_call,
+    id_of,
+    message,
+    response_of,
+    text_of,
+    usage_of,
+)
 from otelhooks.instrumentation._openai_agents_builtin import SHELL
-from otelhooks.instrumentation._openai_agents_calls import read_arguments
 from otelhooks.instrumentation._openai_agents_tools import locate
-from otelhooks.instrumentation._streams import astream
 
-__all__ = ["canned", "choose_model"]
+__all__ = ["SEAT", "AgentsRequest"]
 
 _NAMES = (
     "system_instructions",
@@ -61,19 +50,6 @@ _CALLS = {  # kinds of calls, and the name of those that say none
     "shell_call": "shell",
     "local_shell_call": "local_shell",
 }
-_canned: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-    "otelhooks_openai_agents_answer", default=None
-)
-
-
-@contextlib.contextmanager
-def canned(text: str) -> Generator[None, None, None]:
-    """Have the runs in a block answer with a text: no model is called, all else is the SDK's."""
-    token = _canned.set(text)
-    try:
-        yield
-    finally:
-        _canned.reset(token)
 
 
 class Settings(Mapping[str, Any]):
@@ -177,11 +153,6 @@ def provider_in(module: str) -> str:
     return "openai" if head == "agents" else head
 
 
-def _get(item: Any, name: str) -> Any:
-    value = getattr(item, name, None)
-    return item.get(name) if value is None and isinstance(item, Mapping) else value
-
-
 class AgentsReply(ModelReply):
     """An answer whose text, and whose calls' arguments, are read when somebody looks.
 
@@ -209,7 +180,7 @@ class AgentsReply(ModelReply):
     @property
     def asked(self) -> dict[str, str]:
         """Names of the tools that it asks for, by the ids of the calls."""
-        return {id: name for item, name in self._asked if (id := _id_of(item))}
+        return {id: name for item, name in self._asked if (id := id_of(item))}
 
     @functools.cached_property
     def text(self) -> str:  # type: ignore[override]
@@ -219,7 +190,7 @@ class AgentsReply(ModelReply):
     @functools.cached_property
     def tool_calls(self) -> list[tuple[str, str, dict[str, Any]]]:  # type: ignore[override]
         """Calls that it asks for: id, name, arguments."""
-        return [(_id_of(item), name, _arguments_of(item)) for item, name in self._asked]
+        return [(id_of(item), name, arguments_of(item)) for item, name in self._asked]
 
 
 class _ModelSeat(ModelSeat):
@@ -228,7 +199,7 @@ class _ModelSeat(ModelSeat):
     def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
         output = raw.output
         asked = [(item, name) for item in output if (name := _asked_name(request, item))]
-        return AgentsReply(output, asked, _usage(raw.usage), raw.response_id or "")
+        return AgentsReply(output, asked, usage_of(raw.usage), raw.response_id or "")
 
     def tool(self, definition: Any) -> Call | None:
         name = getattr(definition, "tool_name", None) or getattr(definition, "name", None)
@@ -261,14 +232,14 @@ class _ModelSeat(ModelSeat):
             kept = {call.id or "": call for call in response.tool_calls}
         output: list[Any] = []
         for item in raw.output:
-            if _get(item, "type") == "message":
+            if field(item, "type") == "message":
                 output += [message(text)] if text else []
                 text = ""
             elif kept is None or not _asked_name(request, item):
                 output.append(item)
-            elif _id_of(item) in kept:
-                asked = kept[_id_of(item)]
-                is_same = asked.args == _arguments_of(item)
+            elif id_of(item) in kept:
+                asked = kept[id_of(item)]
+                is_same = asked.args == arguments_of(item)
                 output.append(item if is_same else function_call(asked))
         if text:
             output.append(message(text))
@@ -277,239 +248,17 @@ class _ModelSeat(ModelSeat):
         return changed
 
 
-_SEAT = _ModelSeat()
-
-
-def text_of(output: Sequence[Any]) -> str:
-    """Return the text of the messages in an answer."""
-    parts = (
-        _get(part, "text") or ""
-        for item in output
-        if _get(item, "type") == "message"
-        for part in _get(item, "content") or ()
-    )
-    return "".join(parts)
+SEAT = _ModelSeat()
 
 
 def _asked_name(request: ModelRequest, item: Any) -> str:
     """Return the name in a call that the SDK will run here; empty if an item is no such call."""
-    kind = _get(item, "type")
+    kind = field(item, "type")
     if kind not in _CALLS:
         return ""
-    name = _get(item, "name") or _CALLS[kind]
+    name = field(item, "name") or _CALLS[kind]
     for one in request.tools:
         if getattr(one, "name", None) == name or getattr(one, "tool_name", None) == name:
             if kind != "shell_call" or getattr(one, "executor", None) is not None:
                 return name
     return ""  # the provider runs it
-
-
-def _id_of(item: Any) -> str:
-    return _get(item, "call_id") or ""
-
-
-def _arguments_of(item: Any) -> dict[str, Any]:
-    return read_arguments(_get(item, "arguments") or _get(item, "input"))
-
-
-def _usage(usage: Any) -> dict[str, int]:
-    if not getattr(usage, "total_tokens", 0):
-        return {}
-    found = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    cached = getattr(usage.input_tokens_details, "cached_tokens", None)
-    reasoning = getattr(usage.output_tokens_details, "reasoning_tokens", None)
-    if cached is not None:
-        found["cache_read_input_tokens"] = cached
-    if reasoning is not None:
-        found["reasoning_output_tokens"] = reasoning
-    return found
-
-
-def _responses() -> Any:
-    """Return the types of the Responses API, which the SDK has imported."""
-    return sys.modules["openai.types.responses"]
-
-
-def message(text: str) -> Any:
-    """Return a message of the assistant."""
-    part = _responses().ResponseOutputText(type="output_text", text=text, annotations=[])
-    return _responses().ResponseOutputMessage(
-        id="msg_otelhooks", type="message", role="assistant", status="completed", content=[part]
-    )
-
-
-def function_call(call: types.ToolCall) -> Any:
-    """Return a call of a function tool, as a model asks for it."""
-    return _responses().ResponseFunctionToolCall(
-        type="function_call",
-        call_id=call.id or "call_otelhooks",
-        name=str(call.name),
-        arguments=json.dumps(call.args),
-    )
-
-
-def response_of(output: Sequence[Any]) -> Any:
-    """Return an answer of a model."""
-    items, usage = sys.modules["agents.items"], sys.modules["agents.usage"]
-    return items.ModelResponse(output=list(output), usage=usage.Usage(), response_id=None)
-
-
-def last_response(events: Sequence[Any]) -> Any:
-    """Return the answer that a stream has told, without content where it did not end."""
-    for event in reversed(events):
-        found = getattr(event, "response", None)
-        if found is not None and getattr(event, "type", "") == "response.completed":
-            answer = response_of(found.output)
-            answer.response_id = found.id
-            if found.usage is not None:
-                answer.usage = _sdk_usage(found.usage)
-            return answer
-    return response_of(())
-
-
-def _sdk_usage(usage: Any) -> Any:
-    return sys.modules["agents.usage"].Usage(
-        requests=1,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        input_tokens_details=usage.input_tokens_details,
-        output_tokens_details=usage.output_tokens_details,
-    )
-
-
-def events_of(answer: Any) -> list[Any]:
-    """Return the events of a stream that tells an answer."""
-    events: list[Any] = []
-    for index, item in enumerate(answer.output):
-        if _get(item, "type") == "message":
-            event = _responses().ResponseTextDeltaEvent(
-                type="response.output_text.delta",
-                content_index=0,
-                output_index=index,
-                item_id=item.id,
-                delta=text_of([item]),
-                logprobs=[],
-                sequence_number=len(events),
-            )
-            events.append(event)
-    response = _responses().Response(
-        id=answer.response_id or "resp_otelhooks",
-        created_at=0,
-        model="",
-        object="response",
-        output=list(answer.output),
-        parallel_tool_calls=True,
-        tool_choice="auto",
-        tools=[],
-        usage=_response_usage(answer.usage),
-    )
-    events.append(
-        _responses().ResponseCompletedEvent(
-            type="response.completed", response=response, sequence_number=len(events)
-        )
-    )
-    return events
-
-
-def _response_usage(usage: Any) -> Any:
-    return _responses().ResponseUsage.model_construct(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        input_tokens_details=usage.input_tokens_details,
-        output_tokens_details=usage.output_tokens_details,
-    )
-
-
-class GuardedModel(wrapt.ObjectProxy):
-    """Stands in for a model during one turn of an agent.
-
-    Args:
-        chosen: The model.
-        agent: Name of the agent that calls it.
-    """
-
-    def __init__(self, chosen: Any, agent: str) -> None:
-        super().__init__(chosen)
-        self._self_agent = agent
-
-    def get_response(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
-        """Call the model through the pipeline."""
-        rt, chosen = _runtime.active(), self.__wrapped__
-        if rt is None:
-            return chosen.get_response(*args, **kwargs)
-        request = AgentsRequest(chosen, self._self_agent, args, kwargs, stream=False)
-        operation = model(rt, _SEAT, request)
-        return adrive(operation, lambda approved: approved.call(chosen.get_response))
-
-    def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Call the model through the pipeline, for its events."""
-        rt, chosen = _runtime.active(), self.__wrapped__
-        if rt is None:
-            return chosen.stream_response(*args, **kwargs)
-        request = AgentsRequest(chosen, self._self_agent, args, kwargs, stream=True)
-        return astream(
-            model(rt, _SEAT, request),
-            lambda approved: approved.call(chosen.stream_response),
-            final=last_response,
-            chunks=events_of,
-            holds_back=lambda: request.holds_back,
-            on_first=request.note_first_chunk,
-        )
-
-
-_stand_ins: weakref.WeakValueDictionary[tuple[int, str], GuardedModel]
-_stand_ins = weakref.WeakValueDictionary()
-
-
-def guarded(chosen: Any, agent: str) -> GuardedModel:
-    """Return the stand-in for a model; the same one while anybody holds it.
-
-    The SDK keeps the models of a run by identity, to tell each of them once when the run has ended.
-    """
-    key = (id(chosen), agent)
-    found = _stand_ins.get(key)
-    if found is None or found.__wrapped__ is not chosen:
-        found = _stand_ins[key] = GuardedModel(chosen, agent)
-    return found
-
-
-class CannedModel:
-    """Answers every call with one text."""
-
-    model = ""
-
-    def __init__(self, text: str) -> None:
-        self._answer = response_of([message(text)])
-
-    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the answer."""
-        return self._answer
-
-    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Tell the answer."""
-        for event in events_of(self._answer):
-            yield event
-
-    def get_retry_advice(self, request: Any) -> None:
-        """Have nothing to say about trying again."""
-
-    async def close(self) -> None:
-        """Have nothing to close."""
-
-    async def _cleanup_on_run_end(self, owner: object) -> None:
-        """Have nothing to clean up."""
-
-
-def choose_model(
-    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Seat of the function that gives the model of a turn."""
-    if _runtime.active() is None:
-        return wrapped(*args, **kwargs)
-    text = _canned.get()
-    if text is not None:
-        return CannedModel(text)
-    agent = args[0] if args else kwargs["agent"]
-    return guarded(wrapped(*args, **kwargs), agent.name)

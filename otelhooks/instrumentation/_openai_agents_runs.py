@@ -17,7 +17,7 @@ from otelhooks.errors import Denied
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._copies import is_a
 from otelhooks.instrumentation._drive import adrive
-from otelhooks.instrumentation._openai_agents_models import canned
+from otelhooks.instrumentation._openai_agents_stand_ins import canned
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
 
 __all__ = ["run_agent", "stream_agent"]

@@ -15,7 +15,7 @@ from openai.types.responses import ResponseFunctionToolCall
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.instrumentation._openai_agents_models import events_of, message
+from otelhooks.instrumentation._openai_agents_answers import events_of, message
 from otelhooks.instrumentation.prove import Proof
 
 __all__ = ["ScriptedModel", "prove"]

@@ -34,8 +34,8 @@ from otelhooks.instrumentation._openai_agents_builtin import (
 )
 from otelhooks.instrumentation._openai_agents_fields import install_editor, install_function
 from otelhooks.instrumentation._openai_agents_handoffs import hand_off, invoke_handoff
-from otelhooks.instrumentation._openai_agents_models import choose_model
 from otelhooks.instrumentation._openai_agents_runs import run_agent, stream_agent
+from otelhooks.instrumentation._openai_agents_stand_ins import choose_model
 from otelhooks.instrumentation._openai_agents_tools import (
     call_custom_tool,
     call_function_tool,

@@ -22,6 +22,7 @@ import agents
 from otelhooks import hooks, policy, types
 from otelhooks.instrumentation import _openai_agents_calls as calls
 from otelhooks.instrumentation import _openai_agents_models as models
+from otelhooks.instrumentation import _openai_agents_stand_ins as stand_ins
 from otelhooks.instrumentation._prove_openai_agents import ScriptedModel
 
 ADAPTER = models.__file__.removesuffix("models.py")
@@ -101,7 +102,7 @@ def test_a_model_call_at_which_nobody_looks_reads_no_item_and_no_setting(instrum
     looked: list[Any] = []
     monkeypatch.setattr(models, "_SETTINGS", property(looked.append))
     instrument(policy.deny("run_command"))
-    stand_in = models.guarded(Answering(), "assistant")
+    stand_in = stand_ins.guarded(Answering(), "assistant")
     history = [dict.__new__(Sealed) for _ in range(3)]
     answer = asyncio.run(_ask(stand_in, input=history, model_settings=object(), tools=[]))
     assert answer.output == []
@@ -185,4 +186,4 @@ def test_models_that_are_gone_leave_no_stand_in(instrument):
     instrument(policy.allow("search"))
     run(searching())
     gc.collect()
-    assert not models._stand_ins
+    assert not stand_ins._stand_ins
