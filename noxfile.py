@@ -28,7 +28,7 @@ LOCKS = ROOT / "tests" / "locks"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otelhooks"
 
 # As in the classifiers of pyproject.toml.
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 
 # What commands are made of, and decides nothing: not part of the coverage that is asked for.
 COMMANDS = (

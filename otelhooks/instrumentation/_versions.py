@@ -174,7 +174,7 @@ def _look_up(name: str, part: str, path: Sequence[str] | None) -> tuple[bool, Se
             continue
         try:
             spec: ModuleSpec | None = find_spec(name, path)
-        except KeyError:
+        except (KeyError, ModuleNotFoundError):  # the latter since Python 3.15
             # A namespace package inside one that is not imported: its search path needs the parent.
             folders = [os.path.join(entry, part) for entry in path or ()]
             return True, [folder for folder in folders if os.path.isdir(folder)]

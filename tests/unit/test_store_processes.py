@@ -132,8 +132,6 @@ def test_a_process_killed_while_writing_leaves_a_sound_store(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-# Python 3.12 warns of forks beside threads; that they work is what is tested.
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 class TestFork:
     def run_child(self, work: object) -> None:
         child = os.fork()

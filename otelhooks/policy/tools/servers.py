@@ -66,7 +66,8 @@ class Web:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
                 body = answer.read(_MAX_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
-            text = error.read(300).decode("utf-8", "replace").strip()
+            with error:
+                text = error.read(300).decode("utf-8", "replace").strip()
             raise ConfigError(
                 f"`{url}` answers {error.code}: {text or error.reason}",
                 hint="check the address, and give a token with --header",
