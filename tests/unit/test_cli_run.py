@@ -202,6 +202,14 @@ def test_without_a_command_the_usage_is_shown():
     assert "Missing argument 'COMMAND...'" in result.stderr
 
 
+@pytest.fixture
+def default_interrupt():
+    """Have interrupts raise, as in a program at a terminal; one in the background ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
 class TestSpawn:
     """The way on Windows, which works everywhere."""
 
@@ -232,7 +240,7 @@ class TestSpawn:
             assert process.wait(10) == 9
 
     def test_an_interrupt_when_the_child_has_just_ended_does_not_lose_its_exit_code(
-        self, monkeypatch
+        self, monkeypatch, default_interrupt
     ):
         waitpid = os.waitpid
 
@@ -245,4 +253,4 @@ class TestSpawn:
         command = (sys.executable, "-c", "raise SystemExit(9)")
 
         assert spawn(sys.executable, command, dict(os.environ)) == 9
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is default_interrupt
