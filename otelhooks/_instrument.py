@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from otelhooks import instrumentation
+from otelhooks import _exits, instrumentation
 from otelhooks._handle import (
     Handle,
     load_candidate,
@@ -23,7 +23,7 @@ from otelhooks._handle import (
 from otelhooks._policies import Policies
 from otelhooks.config import UNSET, Config, Unset, load
 from otelhooks.errors import ConfigError
-from otelhooks.hooks import runner
+from otelhooks.hooks import background, runner
 from otelhooks.hooks.registry import HookSet
 from otelhooks.instrumentation import _runtime, _standalone
 from otelhooks.instrumentation._runtime import Loaded, Runtime
@@ -217,6 +217,7 @@ def _set_up(config: Config) -> Handle:
         raise
     if config.reload:
         handle._start_watching()
+    _exits.register(background.flush)  # before what takes what these hooks tell is ended
     atexit.register(uninstrument)
     return handle
 

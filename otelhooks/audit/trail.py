@@ -7,15 +7,14 @@ the caller fail closed.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
-import sys
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from otelhooks import _exits
 from otelhooks.audit.chain import Chain, Fields, encode
 from otelhooks.audit.segment import is_transient, occupied, place, unusable
 from otelhooks.audit.ticket import Ticket
@@ -89,7 +88,7 @@ class Audit:
             writer.start()
         _live.add(self)
         self._at_exit = functools.partial(_close, weakref.ref(self))
-        atexit.register(self._at_exit)
+        _exits.register(self._at_exit)
 
     def _reset(self, parent: str | None) -> None:
         """Set what each process has for itself; `parent` is the chain it was forked from."""
@@ -224,7 +223,7 @@ class Audit:
             if is_first:
                 self._say_lost(chain, writer)
                 writer.put(chain.close(self._clock()))
-        atexit.unregister(self._at_exit)
+        _exits.unregister(self._at_exit)
         return writer.end(timeout) if is_first else writer.flush(0)
 
     def __enter__(self) -> Audit:
@@ -244,11 +243,6 @@ class Audit:
         writer = Writer(self._folder, self._stem, chain.id, self._lock, self._group_wait_s)
         self._started = chain, writer
         writer.put(chain.open(self._clock()))
-        # A multiprocessing child leaves by `os._exit`, which runs no atexit function.
-        multiprocessing = sys.modules.get("multiprocessing.util")
-        process = sys.modules.get("multiprocessing.process")
-        if multiprocessing and process and process.parent_process() is not None:
-            multiprocessing.Finalize(None, _close, (weakref.ref(self),), exitpriority=-100)
         return self._started
 
     def _put(self, fields: Fields, ticket: Ticket) -> str:

@@ -5,7 +5,6 @@ Inspecting fails open: what they raise is logged, what does not fit is counted.
 
 from __future__ import annotations
 
-import atexit
 import collections
 import contextvars
 import logging
@@ -13,6 +12,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from otelhooks import _exits
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.registry import Registration
 
@@ -135,6 +135,6 @@ def _after_fork() -> None:
     _waiting = _Queue()  # the parent's thread did not survive the fork, and runs what was queued
 
 
-atexit.register(flush)
+_exits.register(flush)
 if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)

@@ -23,16 +23,15 @@ fails open.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import logging
-import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics, trace
 
+from otelhooks import _exits
 from otelhooks.telemetry.built import SIGNALS, no_providers
 from otelhooks.telemetry.ending import end_of, flush_of, in_time, shut_down
 
@@ -82,7 +81,7 @@ class Providers:
         self._watched: dict[str, Callable[[], Any]] = {}
         self.owned: frozenset[str] = frozenset()
         self._resolve()
-        self._register_exit()
+        _exits.register(self.shutdown)
 
     # --- Choosing -------------------------------------------------------------------------------
 
@@ -203,7 +202,6 @@ class Providers:
             if self.owned:
                 has_other = len(self.owned) < len(SIGNALS)
                 self._take(_build(self._config, has_other=has_other), tuple(self.owned))
-                self._register_exit()
                 has_changed = True
         return has_changed
 
@@ -252,7 +250,7 @@ class Providers:
         if self._is_shut_down:
             return True
         self._is_shut_down = True
-        atexit.unregister(self.shutdown)
+        _exits.unregister(self.shutdown)
         self._watched = {}
         self._callbacks.clear()
         if self._is_stale:
@@ -275,20 +273,6 @@ class Providers:
         self._lock = threading.Lock()
         self._retired = []
         self._is_stale = bool(self.owned)
-
-    def _register_exit(self) -> None:
-        atexit.unregister(self.shutdown)
-        atexit.register(self.shutdown)
-        # Children of multiprocessing leave through os._exit, past atexit.
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            util.Finalize(None, _end_here, args=(self, os.getpid()), exitpriority=0)
-
-
-def _end_here(providers: Providers, pid: int) -> None:
-    """End providers in the process that registered this, not in one forked from it."""
-    if os.getpid() == pid:
-        providers.shutdown()
 
 
 def resolve(config: Config) -> Providers:

@@ -17,6 +17,8 @@ import otelhooks
 from otelhooks import instrumentation
 from tests.unit.noting import Tool
 
+pytest.register_assert_rewrite("tests.children")
+
 
 def _conformance() -> Any:
     path = Path(__file__).parent.parent / "conformance.py"

@@ -1,0 +1,124 @@
+"""Celery's prefork pool: its children leave by `os._exit`, and nothing they told is lost."""
+
+import collections
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.children import assert_all_told, work_of
+
+celery = pytest.importorskip("celery")
+pytest.importorskip("celery.app.defaults")
+
+HERE = Path(__file__).parent
+CHILDREN = 2
+STARTS_WITHIN_S = 60
+
+SPAWNS = pytest.mark.skipif(
+    "pool_start_method" not in celery.app.defaults.NAMESPACES["worker"],
+    reason="this Celery forks only",
+)
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the prefork pool needs fork"),
+    pytest.mark.timeout(180),
+]
+
+
+def _wait_for(condition):
+    deadline = time.monotonic() + STARTS_WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def start_method():
+    return "fork"
+
+
+@pytest.fixture
+def client(tmp_path, start_method):
+    """Sends tasks; it knows their names only, and governs nothing. Queue and results are files."""
+    for name in ("queue", "control", "results"):
+        (tmp_path / name).mkdir()
+    settings = {
+        "broker_url": "filesystem://",
+        "broker_transport_options": {
+            "data_folder_in": str(tmp_path / "queue"),
+            "data_folder_out": str(tmp_path / "queue"),
+            "control_folder": str(tmp_path / "control"),
+            "polling_interval": 0.05,
+        },
+        "worker_pool_start_method": start_method,
+        "result_backend": (tmp_path / "results").as_uri(),
+    }
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    app = celery.Celery("client", set_as_current=False)
+    app.conf.update(settings)
+    with app:
+        yield app
+
+
+@contextlib.contextmanager
+def _worker(folder, *arguments):
+    """Run a worker as long as the block; SIGTERM is Celery's warm shutdown."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "WORK_FOLDER": str(folder)}
+    command = [
+        *(sys.executable, "-m", "celery", "--app", "celery_tasks", "worker", "--pool", "prefork"),
+        *("--without-gossip", "--without-mingle", "--loglevel", "INFO"),
+        *("--concurrency", str(CHILDREN), *arguments),
+    ]
+    log = folder / "worker.log"
+    with (
+        log.open("w") as output,
+        subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process,
+    ):
+        try:
+            _wait_for(lambda: process.poll() is not None or " ready." in log.read_text())
+            assert process.poll() is None, log.read_text()
+            yield
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+        finally:
+            process.kill()
+
+
+def _answers(client, seconds):
+    """Have the work done once for each of these times that it is to take, all sent at once."""
+    sent = [client.send_task("work", args=[length]) for length in seconds]
+    return [result.get(timeout=STARTS_WITHIN_S, interval=0.05) for result in sent]
+
+
+@pytest.mark.parametrize("start_method", ["fork", pytest.param("spawn", marks=SPAWNS)])
+def test_each_child_denies_records_and_traces_on_its_own(client, tmp_path):
+    worked = collections.Counter()
+    deadline = time.monotonic() + STARTS_WITHIN_S
+    with _worker(tmp_path):
+        while len(worked) < CHILDREN or min(worked.values()) < 2:
+            assert time.monotonic() < deadline, f"answered by {dict(worked)} only"
+            # It takes a while, so that the next message goes to the other child.
+            worked += work_of(_answers(client, [0.02] * 8))
+    assert_all_told(tmp_path, worked)
+
+
+def test_a_call_that_is_in_progress_at_a_warm_shutdown_is_not_lost(client, tmp_path):
+    with _worker(tmp_path):
+        sent = [client.send_task("work", args=[1]) for _ in range(CHILDREN)]
+        _wait_for(lambda: len(list(tmp_path.glob("*.begun"))) == CHILDREN)
+    worked = work_of([result.get(timeout=1) for result in sent])
+    assert list(worked.values()) == [1] * CHILDREN
+    assert_all_told(tmp_path, worked)
+
+
+def test_the_last_call_of_a_child_that_is_replaced_is_not_lost(client, tmp_path):
+    with _worker(tmp_path, "--max-tasks-per-child", "1"):
+        worked = work_of(_answers(client, [0] * 4))
+    assert list(worked.values()) == [1] * 4
+    assert_all_told(tmp_path, worked)
