@@ -8,7 +8,7 @@ import importlib.metadata
 import json
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,10 @@ from google.antigravity.hooks import policy as native
 
 import otelhooks
 from otelhooks import policy
+from otelhooks.instrumentation._trial import REASON, STEPS, Step, Trial
 from otelhooks.instrumentation.prove import Proof
 
 __all__ = ["ScriptedGemini", "offline", "prove"]
-
-REASON = "Denied to prove it."
-
-Step = str | Sequence[tuple[str, dict[str, Any]]]
 
 
 class ScriptedGemini:
@@ -130,37 +127,13 @@ def offline(url: str, folder: Path, **settings: Any) -> LocalAgentConfig:
     return LocalAgentConfig(**given)
 
 
-class _Trial:
-    """One agent with a denied and an allowed tool.
-
-    Attributes:
-        ran: Tools whose bodies ran.
-        shown: What the model was shown.
-    """
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.shown = ""
-        self.steps: list[Step] = []
-
-    def next_step(self, shown: list[str]) -> Step:
-        self.shown += "\n".join(shown)
-        return self.steps.pop(0)
-
-    def danger(self, path: str) -> str:
-        """Do what is denied."""
-        self.ran.append("danger")
-        return path
-
-    def safe(self, x: int) -> str:
-        """Do what is allowed."""
-        self.ran.append("safe")
-        return str(x)
+class _Trial(Trial):
+    """A trial with an agent."""
 
     async def chat(self) -> str:
         """Return the agent's answer to one message."""
         with tempfile.TemporaryDirectory(prefix="otelhooks-prove-") as folder:
-            with ScriptedGemini(self.next_step) as model:
+            with ScriptedGemini(lambda shown: self.next_step("\n".join(shown))) as model:
                 config = offline(model.url, Path(folder), tools=[self.danger, self.safe])
                 async with Agent(config) as agent:
                     process: Any = getattr(agent.conversation.connection, "_process", None)
@@ -169,38 +142,24 @@ class _Trial:
                     pipe.close()
                 return answer
 
-    def outcome(self, answer: str, reason: str = REASON) -> tuple[bool, str]:
-        """Return whether the deny held, and what was seen."""
-        told = reason in self.shown
-        held = self.ran == ["safe"] and told and answer.endswith("done")
-        return held, f"bodies that ran: {self.ran}; the model was told why: {told}"
 
-
-def _python_tool(trial: _Trial) -> None:
-    trial.steps = [(("danger", {"path": "/"}),), (("safe", {"x": 1}),), "done"]
-
-
-def _built_in_tool(trial: _Trial) -> None:
-    command = {"CommandLine": "echo ran", "Cwd": "/", "WaitMsBeforeAsync": 1000}
-    trial.steps = [(("run_command", command),), (("safe", {"x": 1}),), "done"]
-
-
-def _defined_agent(trial: _Trial) -> None:
-    agent = {"name": "prover", "description": "Proves.", "system_prompt": "Prove."}
-    start = {"Subagents": [{"TypeName": "prover", "Role": "prover", "Prompt": "Prove."}]}
-    trial.steps = [
-        (("define_subagent", {**agent, "enable_write_tools": True}),),
-        (("invoke_subagent", start),),
-        (("safe", {"x": 1}),),
-        "done",
-    ]
-
-
-_PATHS: tuple[tuple[str, Callable[[_Trial], None], str], ...] = (
-    ("Python tool", _python_tool, REASON),
-    ("built-in tool", _built_in_tool, REASON),
-    ("agent that the model defines", _defined_agent, "cannot be started"),
+_COMMAND = {"CommandLine": "echo ran", "Cwd": "/", "WaitMsBeforeAsync": 1000}
+_AGENT = {"name": "prover", "description": "Proves.", "system_prompt": "Prove."}
+_START = {"Subagents": [{"TypeName": "prover", "Role": "prover", "Prompt": "Prove."}]}
+_PATHS: tuple[tuple[str, tuple[Step, ...], str], ...] = (
+    ("Python tool", STEPS, REASON),
+    ("built-in tool", ((("run_command", _COMMAND),), *STEPS[1:]), REASON),
+    (
+        "agent that the model defines",
+        (
+            (("define_subagent", {**_AGENT, "enable_write_tools": True}),),
+            (("invoke_subagent", _START),),
+            *STEPS[1:],
+        ),
+        "cannot be started",
+    ),
 )
+"""Name of a path, what the model says on it, and what must be read of the refusal."""
 
 
 def prove() -> Proof:
@@ -208,9 +167,8 @@ def prove() -> Proof:
     paths: list[tuple[str, bool, str]] = []
     denied = [policy.deny(name, reason=REASON) for name in ("danger", "run_command")]
     with otelhooks.scope(policies=denied):
-        for name, script, reason in _PATHS:
-            trial = _Trial()
-            script(trial)
-            held, seen = trial.outcome(asyncio.run(trial.chat()), reason)
-            paths.append((name, held, seen))
+        for name, steps, reason in _PATHS:
+            trial = _Trial(steps, reason)
+            went_on = asyncio.run(trial.chat()).endswith("done")
+            paths.append((name, *trial.outcome(went_on=went_on)))
     return Proof.of("google_antigravity", importlib.metadata.version("google-antigravity"), paths)

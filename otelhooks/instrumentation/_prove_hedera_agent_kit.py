@@ -17,11 +17,10 @@ from hedera_agent_kit.shared.tool import Tool
 
 import otelhooks
 from otelhooks import policy
+from otelhooks.instrumentation._trial import REASON, Trial
 from otelhooks.instrumentation.prove import Proof
 
 __all__ = ["prove"]
-
-REASON = "Denied to prove it."
 
 
 class _Client:
@@ -75,11 +74,10 @@ async def _directly(tool: Any) -> Any:
 
 async def _play(make: Callable[..., Tool], call: Callable[[Any], Any]) -> tuple[bool, str]:
     """Call a denied and an allowed tool; say whether the deny held."""
-    ran: list[str] = []
-    denied, allowed = [await call(make(name, ran)) for name in ("danger", "safe")]
-    told = REASON in str(denied.error)
-    held = ran == ["safe"] and told and allowed.human_message == "done"
-    return held, f"bodies that ran: {ran}; the model was told why: {told}"
+    trial = Trial()
+    denied, allowed = [await call(make(name, trial.ran)) for name in ("danger", "safe")]
+    trial.shown = str(denied.error)
+    return trial.outcome(went_on=allowed.human_message == "done")
 
 
 def prove() -> Proof:

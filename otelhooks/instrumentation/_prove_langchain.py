@@ -18,11 +18,11 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 import otelhooks
 from otelhooks import policy
+from otelhooks.instrumentation._trial import REASON, Trial
 from otelhooks.instrumentation.prove import Proof
 
 __all__ = ["ScriptedModel", "prove"]
 
-REASON = "Denied to prove it."
 _ids = itertools.count(1)
 
 
@@ -68,37 +68,18 @@ class ScriptedModel(BaseChatModel):
         return "", calls
 
 
-class _Trial:
-    """A denied and an allowed tool, and a model that asks for one, then the other.
+class _Trial(Trial):
+    """A trial with tools and a model, and an agent of both.
 
     Attributes:
-        ran: Tools whose bodies ran.
-        shown: What the model, or the caller of a tool, was shown.
         tools: The two tools.
-        model: The model.
+        model: The script as a model.
     """
 
     def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.shown = ""
-        steps: list[Any] = [(("danger", {"path": "/"}),), (("safe", {"x": 1}),), "done"]
-
-        def next_step(shown: str) -> Any:
-            self.shown += shown
-            return steps.pop(0)
-
-        def danger(path: str) -> str:
-            """Do what is denied."""
-            self.ran.append("danger")
-            return path
-
-        def safe(x: int) -> str:
-            """Do what is allowed."""
-            self.ran.append("safe")
-            return str(x)
-
-        self.tools = [StructuredTool.from_function(body) for body in (danger, safe)]
-        self.model = ScriptedModel(next_step=next_step)
+        super().__init__()
+        self.tools = [StructuredTool.from_function(body) for body in (self.danger, self.safe)]
+        self.model = ScriptedModel(next_step=self.next_step)
 
     @property
     def agent(self) -> Any:
@@ -107,13 +88,12 @@ class _Trial:
 
         return create_agent(self.model, self.tools)
 
-    @property
-    def outcome(self) -> tuple[bool, str]:
-        """Whether the deny held, and what was seen."""
-        held = self.ran == ["safe"] and REASON in self.shown
+    def outcome(self, *, went_on: bool = True) -> tuple[bool, str]:
+        """Return whether the deny held, and what was seen; a run that broke off has raised."""
+        held, _ = super().outcome(went_on=went_on)
         if held:
             return True, "the denied body did not run, the reason was read, the run went on"
-        return False, f"ran {self.ran}, reason {'read' if REASON in self.shown else 'not read'}"
+        return False, f"ran {self.ran}, reason {'read' if self.is_told else 'not read'}"
 
 
 _INPUT: Any = {"messages": [("user", "begin")]}
@@ -189,5 +169,5 @@ def prove() -> Proof:
             except Exception as error:
                 paths.append((name, False, repr(error)))
                 continue
-        paths.append((name, *trial.outcome))
+        paths.append((name, *trial.outcome()))
     return Proof.of("langchain", importlib.metadata.version("langchain-core"), paths)

@@ -15,46 +15,33 @@ import anyio
 import otelhooks
 from otelhooks import policy
 from otelhooks.instrumentation import _mcp_wire as wire
+from otelhooks.instrumentation._trial import REASON, Trial
 from otelhooks.instrumentation.prove import Proof
 
 __all__ = ["prove"]
 
-REASON = "Denied to prove it."
 _NAME = "prover"
 
 Call = Callable[[str, dict[str, Any]], Awaitable[str]]
 
 
-class _Trial:
-    """One server with a denied and an allowed tool.
+class _Trial(Trial):
+    """A trial with a server, whose tools a host asks for.
 
     Attributes:
-        ran: Tools whose bodies ran.
         server: The server object.
     """
 
     def __init__(self) -> None:
-        self.ran: list[str] = []
+        super().__init__()
         self.server = _server_class()(_NAME, log_level="ERROR")
         self.server.add_tool(self.danger, name="danger")
         self.server.add_tool(self.safe, name="safe")
 
-    def danger(self, path: str) -> str:
-        """Do what is denied."""
-        self.ran.append("danger")
-        return path
-
-    def safe(self, x: int) -> str:
-        """Do what is allowed."""
-        self.ran.append("safe")
-        return str(x)
-
     async def play(self, call: Call) -> tuple[bool, str]:
         """Ask for both tools, as a host does for its model; say whether the deny held."""
-        shown = await call("danger", {"path": "/"}), await call("safe", {"x": 1})
-        told = REASON in shown[0]
-        held = self.ran == ["safe"] and told and shown[1] == "1"
-        return held, f"bodies that ran: {self.ran}; the model was told why: {told}"
+        self.shown = await call("danger", {"path": "/"})
+        return self.outcome(went_on=await call("safe", {"x": 1}) == "1")
 
 
 def _server_class() -> Any:

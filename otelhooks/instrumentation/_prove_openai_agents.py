@@ -7,7 +7,7 @@ import asyncio
 import importlib.metadata
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import agents
@@ -16,11 +16,11 @@ from openai.types.responses import ResponseFunctionToolCall
 import otelhooks
 from otelhooks import policy
 from otelhooks.instrumentation._openai_agents_answers import events_of, message
+from otelhooks.instrumentation._trial import REASON, Step, Trial
 from otelhooks.instrumentation.prove import Proof
 
 __all__ = ["ScriptedModel", "prove"]
 
-REASON = "Denied to prove it."
 _ids = itertools.count(1)
 
 
@@ -34,7 +34,7 @@ class ScriptedModel(agents.Model):
 
     model = "scripted"
 
-    def __init__(self, next_step: Callable[[str], str | Sequence[tuple[str, dict[str, Any]]]]):
+    def __init__(self, next_step: Callable[[str], Step]):
         self._next_step = next_step
 
     def answer(self, shown: Any) -> agents.ModelResponse:
@@ -69,44 +69,20 @@ class ScriptedModel(agents.Model):
             yield event
 
 
-class _Trial:
-    """One agent with a denied and an allowed tool.
+class _Trial(Trial):
+    """A trial with an agent.
 
     Attributes:
-        ran: Tools whose bodies ran.
-        shown: What the model was shown.
+        agent: It has the two tools, and the script as its model.
     """
 
     def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.shown = ""
-        steps: list[Any] = [(("danger", {"path": "/"}),), (("safe", {"x": 1}),), "done"]
-
-        def next_step(shown: str) -> Any:
-            self.shown += shown
-            return steps.pop(0)
-
-        def danger(path: str) -> str:
-            """Do what is denied."""
-            self.ran.append("danger")
-            return path
-
-        def safe(x: int) -> str:
-            """Do what is allowed."""
-            self.ran.append("safe")
-            return str(x)
-
+        super().__init__()
         self.agent = agents.Agent(
             name="prover",
-            model=ScriptedModel(next_step),
-            tools=[agents.function_tool(danger), agents.function_tool(safe)],
+            model=ScriptedModel(self.next_step),
+            tools=[agents.function_tool(self.danger), agents.function_tool(self.safe)],
         )
-
-    def outcome(self, answer: Any) -> tuple[bool, str]:
-        """Return whether the deny held, and what was seen."""
-        told = REASON in self.shown
-        held = self.ran == ["safe"] and told and answer == "done"
-        return held, f"bodies that ran: {self.ran}; the model was told why: {told}"
 
 
 async def _run(trial: _Trial) -> Any:
@@ -146,6 +122,6 @@ def prove() -> Proof:
     with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
         for name, run in _PATHS:
             trial = _Trial()
-            held, seen = trial.outcome(asyncio.run(run(trial)))
-            paths.append((name, held, seen))
+            went_on = asyncio.run(run(trial)) == "done"
+            paths.append((name, *trial.outcome(went_on=went_on)))
     return Proof.of("openai_agents", importlib.metadata.version("openai-agents"), paths)

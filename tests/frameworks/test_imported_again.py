@@ -178,7 +178,7 @@ def older_langchain(first: Any) -> Run:
             first._arun(tools[1])
             agents[0][1].invoke(first._INPUT)
             asyncio.run(agents[1][1].ainvoke(first._INPUT))
-        outcomes = [trial.outcome for trial in (*tools, agents[0][0], agents[1][0])]
+        outcomes = [trial.outcome() for trial in (*tools, agents[0][0], agents[1][0])]
         return all(held for held, _ in outcomes), str(outcomes)
 
     return run

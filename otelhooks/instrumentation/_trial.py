@@ -1,0 +1,64 @@
+"""What a proof tries in every framework: a denied and an allowed tool, and what came of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["REASON", "STEPS", "Step", "Trial"]
+
+REASON = "Denied to prove it."
+
+Step = str | Sequence[tuple[str, dict[str, Any]]]
+"""What a scripted model says: a final text, or the tool calls to ask for: names and arguments."""
+
+STEPS: tuple[Step, ...] = ((("danger", {"path": "/"}),), (("safe", {"x": 1}),), "done")
+
+
+class Trial:
+    """A denied and an allowed tool, and a script that asks for one, then the other.
+
+    Args:
+        steps: What the scripted model says, one after the other.
+        reason: What must be read in the place of the denied tool's result.
+
+    Attributes:
+        ran: Tools whose bodies ran.
+        shown: What the model, or the caller of a tool, was shown.
+    """
+
+    def __init__(self, steps: Sequence[Step] = STEPS, reason: str = REASON) -> None:
+        self.ran: list[str] = []
+        self.shown = ""
+        self._steps = copy.deepcopy(list(steps))  # frameworks may write into the arguments
+        self._reason = reason
+
+    def next_step(self, shown: str) -> Step:
+        """Return what the model says to what it is shown."""
+        self.shown += shown
+        return self._steps.pop(0)
+
+    def danger(self, path: str) -> str:
+        """Do what is denied."""
+        self.ran.append("danger")
+        return path
+
+    def safe(self, x: int) -> str:
+        """Do what is allowed."""
+        self.ran.append("safe")
+        return str(x)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the reason was read."""
+        return self._reason in self.shown
+
+    def outcome(self, *, went_on: bool) -> tuple[bool, str]:
+        """Return whether the deny held, and what was seen.
+
+        Args:
+            went_on: Whether the run came to its end after the deny.
+        """
+        held = self.ran == ["safe"] and self.is_told and went_on
+        return held, f"bodies that ran: {self.ran}; the model was told why: {self.is_told}"
