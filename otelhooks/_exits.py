@@ -55,9 +55,8 @@ def _listen() -> None:
     after_fork: Any = getattr(sys.modules.get("multiprocessing.util"), "register_after_fork", None)
     if after_fork is not None and "multiprocessing" not in _heard:
         _heard.add("multiprocessing")
-        after_fork(
-            _finalize, _finalize
-        )  # later than `os.register_at_fork`: finalizers are gone then
+        # Called later than what `os.register_at_fork` calls, which loses its finalizers.
+        after_fork(_finalize, _finalize)
     signals = sys.modules.get("celery.signals")
     ending: Any = getattr(signals, "worker_process_shutdown", None)
     if ending is not None and "celery" not in _heard:
@@ -77,7 +76,7 @@ def _finalize(*_: object) -> None:
 
 def _end(*_: object, **__: object) -> None:
     while _functions:
-        function, _nothing = _functions.popitem()
+        function, _ = _functions.popitem()
         try:
             function()
         except Exception:
