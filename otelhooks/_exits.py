@@ -74,7 +74,7 @@ def _finalize(*_: object) -> None:
     sys.modules["multiprocessing.util"].Finalize(None, _end, exitpriority=_LAST)
 
 
-def _end(*_: object, **__: object) -> None:
+def _end(*_args: object, **_kwargs: object) -> None:
     while _functions:
         function, _ = _functions.popitem()
         try:

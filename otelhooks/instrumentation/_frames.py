@@ -111,7 +111,7 @@ class Session:
         user: Pseudonym of the user.
         last_turn: Span context of the turn before, which the next one links to.
         span: One span over all its turns, with ``trace="single"``.
-        started: Whether session_start ran.
+        started_in: Process in which session_start ran, which is to tell the end; 0 before.
         scope: What holds for it beside what is loaded.
         entered: How many blocks run it now.
     """
@@ -125,7 +125,7 @@ class Session:
         "lock",
         "scope",
         "span",
-        "started",
+        "started_in",
         "tool_state",
         "turns",
         "user",
@@ -139,7 +139,7 @@ class Session:
         self.turns: int = 0
         self.last_turn: trace.SpanContext | None = None
         self.span: Span | None = None
-        self.started: bool = False
+        self.started_in: int = 0
         self.scope: Scope | None = None
         self.entered: int = 0
         self.lock: threading.Lock = threading.Lock()

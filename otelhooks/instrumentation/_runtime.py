@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -350,7 +351,8 @@ class Runtime:
             Whether it ran.
         """
         with session.lock:
-            first, session.started = not session.started, True
+            first = not session.started_in
+            session.started_in = session.started_in or os.getpid()
         if first:
             session.scope = scope
             hooks, _ = self.in_force(scope, "")
@@ -361,10 +363,10 @@ class Runtime:
         return first
 
     def finish_session(self, session: Session) -> Generator[Run, Any, None]:
-        """Run session_end, if session_start has run. Telemetry: fails open."""
+        """Run session_end, if session_start has run in this process. Telemetry: fails open."""
         with session.lock:
-            last, session.started = session.started, False
-        if not last:
+            started_in, session.started_in = session.started_in, 0
+        if started_in != os.getpid():
             return
         hooks, _ = self.in_force(session.scope, "")
         context = None

@@ -276,7 +276,7 @@ class TestUninstrument:
         rt = _runtime.active()
         assert rt is not None
         session = rt.sessions.get("c")
-        session.started = True
+        session.started_in = os.getpid()
         run("x")
         otelhooks.uninstrument()
         assert log.count("end") == 2
@@ -300,7 +300,7 @@ class TestSessions:
         rt = _runtime.active()
         assert rt is not None
         for id in ("a", "b", "a", "c"):
-            rt.sessions.get(id).started = True
+            rt.sessions.get(id).started_in = os.getpid()
         assert ended == ["b"]
 
 
@@ -347,6 +347,27 @@ class TestFork:
             os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0
         rt.pending = None
+
+    def test_a_child_does_not_tell_the_end_of_conversations_of_its_parent(
+        self, governed: Any, tmp_path: Path
+    ) -> None:
+        told = tmp_path / "told"
+
+        @hooks.on_session_end
+        def end(context: Any) -> None:
+            with told.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+
+        governed(hooks=[end])
+        with otelhooks.session("a"):
+            child = os.fork()
+            if child == 0:
+                with otelhooks.session("of its own"):
+                    pass
+                otelhooks.uninstrument()  # as at its exit
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        assert told.read_text().split() == [str(child), str(os.getpid())]
 
     def test_a_spawned_child_is_another_program(self, governed: Any, tmp_path: Path) -> None:
         governed(policies=[policy.deny("t")])
