@@ -218,7 +218,7 @@ def _set_up(config: Config) -> Handle:
     if config.reload:
         handle._start_watching()
     _exits.register(background.flush)  # before what takes what these hooks tell is ended
-    atexit.register(uninstrument)
+    atexit.register(_at_exit)
     return handle
 
 
@@ -331,17 +331,29 @@ def uninstrument() -> None:
         handle, _handle = _handle, None
         if handle is None:
             return
-        if handle._watch is not None:
-            handle._watch.stop()
         instrumentation.uninstall()
-        runtime = handle._runtime
-        runtime.close()
+        _end(handle)
         _runtime.set_active(None)
-        runtime.instruments.close()
-        if runtime.audit is not None and runtime.audit is not handle.config.audit:
-            runtime.audit.close()
-        handle._providers.shutdown()
-        atexit.unregister(uninstrument)
+        atexit.unregister(_at_exit)
+
+
+def _at_exit() -> None:
+    """End everything but the rules: other threads, and exit functions to come, may call tools."""
+    with _lock:
+        if _handle is not None:
+            _end(_handle)
+
+
+def _end(handle: Handle) -> None:
+    """End sessions, send on what is queued, close what was opened."""
+    if handle._watch is not None:
+        handle._watch.stop()
+    runtime = handle._runtime
+    runtime.close()
+    runtime.instruments.close()
+    if runtime.audit is not None and runtime.audit is not handle.config.audit:
+        runtime.audit.close()
+    handle._providers.shutdown()
 
 
 def _after_fork() -> None:

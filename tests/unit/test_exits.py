@@ -1,6 +1,9 @@
-"""What is registered for the end of a process, called as at the end of a child."""
+"""What is registered for the end of a process, and rules until that end."""
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -38,3 +41,48 @@ def test_one_that_fails_does_not_stop_the_others(called, caplog):
         _exits.unregister(function)
     assert called == ["first"]
     assert "no space left" in caplog.text
+
+
+AT_EXIT = """
+import atexit, threading, time
+import otelhooks
+from otelhooks import policy
+
+@otelhooks.tool
+def danger(by):
+    print("ran", by, flush=True)
+
+def try_it(by):
+    try:
+        danger(by)
+    except otelhooks.errors.Denied:
+        return
+    print("not denied", by, flush=True)
+
+def last():
+    time.sleep(0.3)  # the thread goes on meanwhile
+    try_it("exit function")
+    print("ended", flush=True)
+    done.set()
+    thread.join()
+    otelhooks.uninstrument()  # ends what is ended already
+    print("off", flush=True)
+
+def go_on():
+    while not done.is_set():
+        try_it("thread")
+        time.sleep(0.001)
+
+atexit.register(last)  # before otelhooks registers its own, so called after it
+otelhooks.instrument(policies=[policy.deny("danger")], frameworks=())
+done, thread = threading.Event(), threading.Thread(target=go_on, daemon=True)
+thread.start()
+"""
+
+
+def test_rules_hold_to_the_very_end_of_the_process(tmp_path):
+    environment = {**os.environ, "OTELHOOKS_STORE": str(tmp_path / "store.db")}
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("ended\noff\n", 0), done.stderr
