@@ -13,8 +13,8 @@ from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._frames import Session, current_frame
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._script_host import TOOLS
-from otelhooks.instrumentation._tool import ToolSeat
 from otelhooks.instrumentation._tool import tool as tool_operation
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = ["tool"]
 

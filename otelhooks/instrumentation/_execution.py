@@ -10,7 +10,7 @@ import copy
 import time
 from collections.abc import Generator
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry.context import Context
 
@@ -26,15 +26,13 @@ from otelhooks.instrumentation._frames import Op, with_frame
 from otelhooks.instrumentation._recording import record_end, record_unrun
 from otelhooks.instrumentation._runtime import SUPPRESSED, Runtime
 from otelhooks.instrumentation._stages import Stopped
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.instrumentation._traced import UNRECORDED, Traced, settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.shapes import ToolShape
 from otelhooks.telemetry.spans import error_type
 from otelhooks.telemetry.verdicts import arguments_hash
-
-if TYPE_CHECKING:
-    from otelhooks.instrumentation._tool import ToolSeat
 
 __all__ = ["Execution", "decide"]
 

@@ -33,7 +33,8 @@ from otelhooks.instrumentation._google_antigravity_state import (
 from otelhooks.instrumentation._google_antigravity_subagents import begin_agents
 from otelhooks.instrumentation._permit import Handoff
 from otelhooks.instrumentation._runtime import Runtime
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.types import normalize_builtin_tool_name
 
 __all__ = ["after_call", "after_error", "before_call", "execute", "run_python_tool"]

@@ -24,7 +24,7 @@ from otelhooks.instrumentation._permit import Handoff, Permit
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._seat import GUARD, SeatWrapper
 from otelhooks.instrumentation._stages import ACTED, NORMALIZED, Stages
-from otelhooks.instrumentation._tool import ToolSeat
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = [
     "ToolRun",

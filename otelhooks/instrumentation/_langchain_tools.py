@@ -15,7 +15,7 @@ from otelhooks.hooks.stages import StageParams
 from otelhooks.instrumentation._copies import is_a
 from otelhooks.instrumentation._langchain_fields import field
 from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import ToolSeat
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = ["CANONICAL_TOOLS", "GROUP", "ToolRun", "is_control_flow", "refuse", "refuse_async"]
 

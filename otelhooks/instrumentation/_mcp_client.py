@@ -22,7 +22,8 @@ from otelhooks.instrumentation._mcp_seats import (
     client_call_of,
     or_none,
 )
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 __all__ = ["client_call", "send_request", "session_call"]

@@ -23,7 +23,7 @@ from otelhooks.instrumentation._frames import Op, current_frame
 from otelhooks.instrumentation._mcp_connections import Peer, server_name
 from otelhooks.instrumentation._permit import Handoff
 from otelhooks.instrumentation._runtime import Runtime
-from otelhooks.instrumentation._tool import ToolSeat
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import exemplar
 

@@ -9,9 +9,7 @@ from typing import Any, cast
 from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import refusal
-from otelhooks.instrumentation._frames import (
-    Op,
-)
+from otelhooks.instrumentation._frames import Op
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import messages as as_messages
 

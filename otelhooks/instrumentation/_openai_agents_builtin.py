@@ -19,7 +19,8 @@ from otelhooks.instrumentation._openai_agents_calls import (
     in_order,
     without_none,
 )
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = ["SHELL", "call_computer", "call_local_shell", "call_patch", "call_shell", "refuse_patch"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation._frames import current_frame
-from otelhooks.instrumentation._tool import ToolSeat
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = [
     "FRAMEWORK",

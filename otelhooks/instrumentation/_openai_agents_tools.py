@@ -30,7 +30,8 @@ from otelhooks.instrumentation._openai_agents_calls import (
     write_arguments,
 )
 from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = [
     "call_custom_tool",

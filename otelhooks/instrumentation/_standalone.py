@@ -27,7 +27,7 @@ from otelhooks.instrumentation._execution import Execution
 from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._model import PROVIDER_OTHER
 from otelhooks.instrumentation._runtime import Loaded, Runtime
-from otelhooks.instrumentation._tool import ToolSeat
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.instrumentation._traced import settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open

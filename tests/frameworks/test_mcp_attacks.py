@@ -17,7 +17,8 @@ from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixtures

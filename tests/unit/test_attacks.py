@@ -23,7 +23,8 @@ from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive
 from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 REFUSED = "The call was refused because a policy check failed."

@@ -17,8 +17,8 @@ from otelhooks.hooks.context import OperationContext, SessionContext, TurnContex
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive
 from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import ToolSeat
 from otelhooks.instrumentation._tool import tool as run_tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.policy import labels as label_module
 from otelhooks.telemetry import semconv
 

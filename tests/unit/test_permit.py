@@ -12,7 +12,8 @@ from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive
 from otelhooks.instrumentation._permit import Handoff, Permits
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 

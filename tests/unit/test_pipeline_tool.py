@@ -21,7 +21,8 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import Approval
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import Split, Unrun
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool
 

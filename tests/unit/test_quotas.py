@@ -23,8 +23,8 @@ from otelhooks.hooks.verdict import Ruling
 from otelhooks.hooks.watch import Watch
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive as drive_operation
-from otelhooks.instrumentation._tool import ToolSeat
 from otelhooks.instrumentation._tool import tool as run_tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.policy.counters import MemoryStorage
 from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool

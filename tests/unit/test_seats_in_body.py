@@ -11,7 +11,8 @@ from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive
 from otelhooks.instrumentation._permit import Handoff
 from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
-from otelhooks.instrumentation._tool import ToolSeat, tool
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 
