@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from otelhooks.audit.ticket import Ticket
 
 logger: logging.Logger = logging.getLogger("otelhooks.audit")
-logger.addHandler(logging.NullHandler())
 
 MAX_GROUP = 1024
 """How many lines are written and synced together at most."""

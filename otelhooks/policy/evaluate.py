@@ -37,7 +37,6 @@ from otelhooks.policy.rules import (
 __all__ = ["PolicySet", "failure"]
 
 _log = logging.getLogger("otelhooks.policy")
-_log.addHandler(logging.NullHandler())
 
 _TOOLS_KEPT = 16_384
 """Names of tools that a set remembers; models invent names, so it must have an end."""

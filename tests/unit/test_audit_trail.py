@@ -6,7 +6,6 @@ import errno
 import hashlib
 import itertools
 import json
-import logging
 import os
 import re
 import signal
@@ -718,8 +717,12 @@ print([name for name in heavy if name in sys.modules])
     assert run(code).stdout == "[]\n"
 
 
-def test_logging_is_quiet_without_a_handler(tmp_path):
-    assert any(
-        isinstance(handler, logging.NullHandler)
-        for handler in logging.getLogger("otelhooks.audit").handlers
-    )
+def test_a_program_that_sets_up_no_logging_reads_what_is_lost(tmp_path):
+    code = """
+import sys
+from otelhooks.audit import Audit
+trail = Audit(sys.argv[1])
+trail.close()
+trail.append({"decision": "allow"})
+"""
+    assert run(code, tmp_path / "trail").stderr == "audit record not stored: the trail is closed\n"
