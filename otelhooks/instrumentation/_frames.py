@@ -196,12 +196,10 @@ class Sessions:
         """Replace the lock, which another thread of the parent may have held."""
         self._lock = threading.Lock()
 
-    def end_all(self) -> list[Session]:
-        """Forget all conversations; return them."""
+    def all(self) -> list[Session]:
+        """Return all conversations."""
         with self._lock:
-            sessions = list(self._by_id.values())
-            self._by_id.clear()
-        return sessions
+            return list(self._by_id.values())
 
 
 class Turn:

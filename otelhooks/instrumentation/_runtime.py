@@ -417,10 +417,12 @@ class Runtime:
     def close(self, timeout_s: float = background.FLUSH_S) -> None:
         """End what is open: sessions, background inspectors. Providers are closed elsewhere.
 
+        Conversations are not forgotten: calls that are still to come count among what they had.
+
         Args:
             timeout_s: Longest wait for background inspectors, in seconds.
         """
-        for session in self.sessions.end_all():
+        for session in self.sessions.all():
             self.end_session(session)
         background.flush(timeout_s)
 

@@ -46,7 +46,12 @@ def test_one_that_fails_does_not_stop_the_others(called, caplog):
 AT_EXIT = """
 import atexit, threading, time
 import otelhooks
-from otelhooks import policy
+from otelhooks import hooks, policy, types
+from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import drive
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 
 @otelhooks.tool
 def danger(by):
@@ -59,7 +64,19 @@ def try_it(by):
         return
     print("not denied", by, flush=True)
 
+class Seat(ToolSeat):
+    framework = "test"
+
+def search():
+    # a tool of a conversation, as a framework calls it that has many of them
+    operation = tool(_runtime.active(), Seat(), Call("search", {}), "conversation")
+    try:
+        drive(operation, lambda args: print("searched", flush=True))
+    except otelhooks.errors.Denied:
+        pass
+
 def last():
+    search()
     time.sleep(0.3)  # the thread goes on meanwhile
     try_it("exit function")
     print("ended", flush=True)
@@ -74,7 +91,15 @@ def go_on():
         time.sleep(0.001)
 
 atexit.register(last)  # before otelhooks registers its own, so called after it
-otelhooks.instrument(policies=[policy.deny("danger")], frameworks=())
+@hooks.pre_tool_call_decide
+def once(context, data):
+    conversation = _runtime.active().sessions.get("conversation").context
+    before = conversation.get(data.name)
+    conversation.set(data.name, True)
+    return types.HookResult(allow=not before)
+
+otelhooks.instrument(policies=[policy.deny("danger")], hooks=[once], frameworks=())
+search()
 done, thread = threading.Event(), threading.Thread(target=go_on, daemon=True)
 thread.start()
 """
@@ -85,4 +110,4 @@ def test_rules_hold_to_the_very_end_of_the_process(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", AT_EXIT], env=environment, capture_output=True, text=True, timeout=60
     )
-    assert (done.stdout, done.returncode) == ("ended\noff\n", 0), done.stderr
+    assert (done.stdout, done.returncode) == ("searched\nended\noff\n", 0), done.stderr
