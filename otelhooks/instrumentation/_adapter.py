@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otelhooks.instrumentation._builtin import Table as BuiltInTable
 from otelhooks.instrumentation._seat import Seat
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class Adapter(NamedTuple):
         framework: Name in ``frameworks=`` and in reports.
         packages: Distributions with seats, innermost first.
         not_covered: What no seat guards.
-        canonical_tools: Built-in tool of the framework -> canonical name.
+        canonical_tools: Built-in tool of the framework -> canonical name, for tools that only
+            their name tells.
+        built_in: Tools that the framework brings along, by the class or function behind them.
         in_part: Events and rules that do not do here all that they do elsewhere, and how far they
             go, one sentence without a period.
         options: What can be set for the framework beside ``spans``, and the words that each option
@@ -69,6 +72,7 @@ class Adapter(NamedTuple):
     packages: tuple[Package, ...]
     not_covered: tuple[NotCovered, ...] = ()
     canonical_tools: Mapping[str, str] = MappingProxyType({})
+    built_in: BuiltInTable = MappingProxyType({})
     in_part: tuple[tuple[str, str], ...] = ()
     options: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 

@@ -1,0 +1,74 @@
+"""What the tools are that a framework brings along, told by the class or function behind them.
+
+A name proves nothing: every tool can be given another one, and a tool of the user's own may carry
+that of a built-in one. So an adapter's table names what defines each tool, and each test session
+compares it with what the installed release has (`tests/frameworks/builtin_tools.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+__all__ = ["BuiltIn", "Table", "find"]
+
+
+class BuiltIn(NamedTuple):
+    """One tool that a framework brings along.
+
+    Args:
+        name: What the framework calls it, for readers of ``otelhooks doctor``.
+        canonical: Names that rules may use for it as well. Allow rules match by one only where it
+            has no other: a tool that both creates and edits files is not allowed by ``edit_file``.
+        kind: ``shell``, ``file_read``, ``file_write`` or ``net``; None for anything else.
+        is_hosted: Whether it runs at the model's provider, where no seat can judge a call.
+    """
+
+    name: str
+    canonical: tuple[str, ...] = ()
+    kind: str | None = None
+    is_hosted: bool = False
+
+
+Table = Mapping[str, BuiltIn]
+"""``module:qualname`` of the class or function that defines a tool -> what it is.
+
+A tool that moved between releases has a line for each place.
+"""
+
+
+def find(table: Table, *things: Any) -> BuiltIn | None:
+    """Return what is known of a tool by the classes and functions that it is made of.
+
+    Subclasses are what their base is; so are bound methods, partials and functions that say what
+    they wrap (``__wrapped__``).
+
+    Args:
+        table: The adapter's.
+        things: The tool, and the functions that it runs; the first that is known counts.
+    """
+    for thing in things:
+        for key in _keys(thing):
+            found = table.get(key)
+            if found is not None:
+                return found
+    return None
+
+
+def _keys(thing: Any) -> Iterator[str]:
+    seen: set[int] = set()
+    while thing is not None and id(thing) not in seen:
+        seen.add(id(thing))
+        yield _key(thing)
+        for cls in type(thing).__mro__:
+            yield _key(cls)
+        owner = getattr(thing, "__self__", None)
+        for cls in type(owner).__mro__ if owner is not None else ():
+            yield _key(cls)
+        is_partial = isinstance(thing, functools.partial)
+        thing = thing.func if is_partial else getattr(thing, "__wrapped__", None)
+
+
+def _key(thing: Any) -> str:
+    return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"

@@ -1,0 +1,50 @@
+"""Compare an adapter's table of built-in tools with what the installed release brings along."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from otelhooks.instrumentation._builtin import Table
+
+
+def key(thing: Any) -> str:
+    """Return what a table calls a class or function."""
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
+def import_all(package: Any) -> None:
+    """Import every module of a package but those that need something that is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            try:
+                importlib.import_module(module.name)
+            except ImportError:
+                pass
+
+
+def below(cls: type, package: str) -> Iterator[type]:
+    """Yield a class and its subclasses that a package defines."""
+    if f"{cls.__module__}.".startswith(f"{package}."):
+        yield cls
+    for subclass in type.__subclasses__(cls):
+        yield from below(subclass, package)
+
+
+def check(table: Table, found: Iterable[Any], *, is_newest: bool, gone: Iterable[str] = ()) -> None:
+    """Fail where the installed release has another list of built-in tools than the table.
+
+    Args:
+        table: The adapter's.
+        found: Classes and functions that define tools in the installed release, or their keys.
+        is_newest: Whether that is the newest release, which has every tool but those that are gone.
+        gone: Keys of tools that only older releases have.
+    """
+    keys = {one if isinstance(one, str) else key(one) for one in found}
+    assert not keys - table.keys(), "new built-in tools: give each a line in the adapter's table"
+    if is_newest:
+        assert not table.keys() - keys - set(gone), "built-in tools that no release has any more"
