@@ -8,7 +8,6 @@ approval channel to see; these functions print and read.
 from __future__ import annotations
 
 import concurrent.futures
-import re
 import threading
 
 import anyio
@@ -16,34 +15,12 @@ import anyio
 from otelhooks import types
 from otelhooks.hooks.base import OnInteractionHook, PreToolCallDecideHook
 from otelhooks.hooks.context import HookContext
+from otelhooks.plain_text import one_line, sanitize
 
 __all__ = ["AskQuestionHook", "ToolConfirmationHook", "ask_user_handler", "async_input", "sanitize"]
 
-_ESCAPES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # operating system commands, such as the window's title
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # control sequences
-    r"|\x1b[@-Z\\-_]"
-)
-_CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all but tab and line feed
-    r"\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"  # invisible, or turn the direction of writing
-)
 _QUESTION = "Allow execution? (y/n) [n]: "
 _POLL_S = 0.02
-
-
-def sanitize(text: object) -> str:
-    """Return a text without what moves the cursor, hides or reorders characters.
-
-    Args:
-        text: Anything; its `str` is taken. Tabs and line feeds stay.
-    """
-    return _CONTROLS.sub("", _ESCAPES.sub("", str(text)))
-
-
-def _line(text: object) -> str:
-    """Sanitise what must not look like several lines."""
-    return " ".join(sanitize(text).split("\n"))
 
 
 def _say(text: str) -> None:
@@ -76,7 +53,7 @@ async def async_input(prompt: str = "") -> str:
 
 
 async def _confirm(call: types.ToolCall, title: str, reason: str = "") -> bool:
-    _say(f"\n{title} {_line(call.name)}")
+    _say(f"\n{title} {one_line(call.name)}")
     if reason:
         _say(f"Reason: {sanitize(reason)}")
     if call.args:
@@ -135,7 +112,7 @@ class AskQuestionHook(OnInteractionHook):
         for question in data.questions:
             _say(f"\nQuestion: {sanitize(question.question)}")
             for number, option in enumerate(question.options, 1):
-                _say(f"  {number}. {_line(option.text)}")
+                _say(f"  {number}. {one_line(option.text)}")
             try:
                 answer = (await async_input("Response: ")).strip()
             except EOFError:

@@ -15,6 +15,7 @@ import click
 
 from otelhooks import __version__
 from otelhooks.errors import OtelHooksError
+from otelhooks.plain_text import one_line, sanitize
 
 __all__ = ["ExitCode", "cli", "main"]
 
@@ -67,13 +68,13 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except OtelHooksError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {sanitize(error)}", err=True)
             ctx.exit(ExitCode.USAGE)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader of our output left; click ends quietly
             traceback.print_exc()
-            click.echo(f"error: unexpected: {error!r}", err=True)
+            click.echo(f"error: unexpected: {one_line(repr(error))}", err=True)
             click.echo("hint: this is a mistake of otelhooks, please report it", err=True)
             ctx.exit(ExitCode.UNEXPECTED)
 

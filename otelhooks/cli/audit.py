@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from otelhooks.plain_text import one_line, sanitize
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -59,16 +61,16 @@ def verify_command(
     try:
         report = check(path, expect=expect)
     except ConfigError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {sanitize(error)}", err=True)
         sys.exit(_BAD_INPUT)
     for finding in report.findings:
-        click.echo(_as_json(finding, "finding") if as_json else _printable(str(finding)))
+        click.echo(_as_json(finding, "finding") if as_json else one_line(str(finding)))
     if head:
         for top in report.heads:
             if as_json:
                 click.echo(_as_json(top, "head"))
             else:
-                click.echo(_printable(f"{top.hash} {top.file}:{top.line} {top.time}"))
+                click.echo(one_line(f"{top.hash} {top.file}:{top.line} {top.time}"))
     errors = sum(finding.severity == "error" for finding in report.findings)
     click.echo(
         f"{report.records} intact records in {report.files} files: {errors} errors, "
@@ -98,14 +100,14 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
         for _, _, fields in heapq.merge(*chains, key=lambda record: record[:2]):
             if "audit" in fields or (denied and fields.get("decision") != "deny"):
                 continue
-            click.echo(json.dumps(fields) if as_json else _printable(_row(fields)))
+            click.echo(json.dumps(fields) if as_json else one_line(_row(fields)))
     except ConfigError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {sanitize(error)}", err=True)
         sys.exit(_BAD_INPUT)
     except BrokenPipeError:
         raise  # the reader of our output left; click ends quietly
     except OSError as error:
-        click.echo(f"error: audit trail cannot be read: {error}", err=True)
+        click.echo(f"error: audit trail cannot be read: {one_line(error)}", err=True)
         sys.exit(_BAD_INPUT)
     if left_out[0]:
         click.echo(
@@ -138,11 +140,6 @@ def _row(fields: dict[str, Any]) -> str:
     names = ("decision", "tool_name", "rule_id", "reason")
     decision, tool, rule, reason = (str(fields.get(name) or "-") for name in names)
     return f"{fields.get('time')}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"
-
-
-def _printable(text: str) -> str:
-    """Spell out control characters: a record may hold what was made to trick a terminal."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _as_json(value: Any, kind: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otelhooks.cli import ExitCode
+from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
     from otelhooks._instrument import Handle
@@ -60,7 +61,7 @@ def demo(only: str | None, styles: bool, store: Path | None) -> None:
             findings = _run_all(installed, store, Path(folder))
     if findings:
         for finding in findings:
-            click.echo(f"error: {finding}", err=True)
+            click.echo(f"error: {sanitize(finding)}", err=True)
         raise click.exceptions.Exit(ExitCode.NO)
 
 

@@ -13,6 +13,7 @@ import click
 from otelhooks import __version__, instrumentation
 from otelhooks.cli import ExitCode
 from otelhooks.cli.policy import policy_option
+from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -109,10 +110,10 @@ def doctor(
             *_in_part(parts),
             *_not_fired(unfired),
         ]:
-            click.echo(line)
+            click.echo(sanitize(line))
         if prove:
             for line in _proofs(proofs):
-                click.echo(line)
+                click.echo(sanitize(line))
     is_guarded = all(_is_fine(row) for row in rows) and all(proof.proved for proof in proofs)
     if not is_guarded:
         raise SystemExit(ExitCode.NO)
@@ -128,7 +129,7 @@ def _follow_verdict(as_json: bool, trace_store: str | None, collector_metrics: s
         hops.append(hop)
         if not as_json:
             state = "ok" if hop.is_reached else "NOT REACHED"
-            first, *others = hop.detail.splitlines()
+            first, *others = sanitize(hop.detail).splitlines()
             click.echo(f"{hop.name:<20}  {state:<11}  {first}")
             for line in others:
                 click.echo(f"  {line}")

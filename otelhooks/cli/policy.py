@@ -15,6 +15,7 @@ import click
 
 from otelhooks.cli import ExitCode
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -429,10 +430,8 @@ def _nanoseconds(text: str) -> int:
 
 def _clean(line: str) -> str:
     """Return a line as a terminal may have it; files below this folder as they lie in it."""
-    from otelhooks.store.terminal import clean
-
     here = f"{Path.cwd()}{os.sep}"
-    return "\n".join(map(clean, line.replace(here, "").split("\n")))
+    return "\n".join(map(one_line, line.replace(here, "").split("\n")))
 
 
 def _print_json(value: Any) -> None:

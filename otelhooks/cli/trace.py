@@ -16,6 +16,7 @@ import click
 
 from otelhooks.cli import ExitCode
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -272,7 +273,7 @@ def _table(summaries: Sequence[TraceSummary]) -> Text:
             terminal.duration(summary.duration_s),
             str(summary.spans),
             _verdicts(summary),
-            terminal.clean(summary.name) or "(events only)",
+            one_line(summary.name) or "(events only)",
         )
         for summary in summaries
     ]
@@ -315,7 +316,7 @@ def _line(record: Span | Event) -> Text:
 
     from otelhooks.store import terminal
 
-    name = terminal.clean(record.name or "log record")
+    name = one_line(record.name or "log record")
     trace_id = (record.trace_id or "-")[:8]
     text = Text(f"{terminal.clock(record.at, with_date=False)}  {trace_id:<8}  ", "dim")
     text.append(f"{_type(record):<5}  ", "dim")

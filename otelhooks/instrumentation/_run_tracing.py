@@ -15,6 +15,7 @@ from otelhooks.hooks.verdict import Verdict
 from otelhooks.instrumentation._frames import Op, Turn, with_frame
 from otelhooks.instrumentation._run_seat import RunRequest
 from otelhooks.instrumentation._runtime import Runtime, log
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes
@@ -162,8 +163,8 @@ class RunTracing:
             )
             log.error(
                 "coverage gap: tool `%s` of agent `%s` (%s) was asked for and no seat judged it",
-                name,
-                turn.agent,
+                one_line(name, LOGGED),
+                one_line(turn.agent, LOGGED),
                 turn.framework,
             )
 

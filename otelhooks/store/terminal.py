@@ -1,7 +1,8 @@
 """Words for the terminal: names, durations, times and verdicts on one line.
 
-Everything shown comes from models, tools and remote servers in the end, so control characters are
-taken out before a terminal sees them. Words carry the meaning, marks and colours only repeat it.
+Everything shown comes from models, tools and remote servers in the end, so what would steer a
+terminal is spelled out (see `otelhooks.plain_text`). Words carry the meaning, marks and colours
+only repeat it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from otelhooks.plain_text import one_line
 from otelhooks.store.verdicts import Mood, Verdict, read_verdict
 from otelhooks.telemetry import semconv
 
@@ -28,19 +30,6 @@ _MARKS: dict[Mood, tuple[str, str, str]] = {  # unicode, ascii, style
     "observed": ("◌", "o", "magenta"),
 }
 _ASCII = str.maketrans({"→": "->", "·": "-", "…": "...", "├": "|", "─": "-", "└": "`", "│": "|"})
-
-# Control characters, and those that change the direction of what follows.
-_UNSAFE: dict[int, str] = {
-    **dict.fromkeys((*range(32), *range(127, 160)), "?"),
-    **dict.fromkeys((0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F)), "?"),
-    **dict.fromkeys(range(0x2066, 0x206A), "?"),
-    **dict.fromkeys(map(ord, "\n\r\t"), " "),
-}
-
-
-def clean(value: object) -> str:
-    """Return text without characters that would steer a terminal."""
-    return str(value).translate(_UNSAFE)
 
 
 def duration(seconds: float) -> str:
@@ -83,7 +72,7 @@ def details(attributes: Mapping[str, Any], name: str = "") -> Text:
         append(text, ", ".join(facts), "dim")
     error = attributes.get(semconv.ERROR_TYPE)
     if error is not None:
-        append(text, f"[{clean(error)}]", "red")
+        append(text, f"[{one_line(error)}]", "red")
     return text
 
 
@@ -96,17 +85,17 @@ def append(text: Text, part: str, style: str) -> None:
 
 def _append_verdict(text: Text, verdict: Verdict) -> None:
     mark, _, style = _MARKS[verdict.mood]
-    text.append(f"{mark} {clean(verdict.words)}", style)
+    text.append(f"{mark} {one_line(verdict.words)}", style)
     if verdict.is_plain:
         return
-    rule = clean(verdict.rule_id)
+    rule = one_line(verdict.rule_id)
     if verdict.policy_id and verdict.policy_id not in ("", semconv.POLICY_SOURCE_HOOK):
-        rule = f"{rule} ({clean(verdict.policy_id)})" if rule else clean(verdict.policy_id)
+        rule = f"{rule} ({one_line(verdict.policy_id)})" if rule else one_line(verdict.policy_id)
     if rule:
         append(text, rule, "bold")
     if verdict.reason:
         text.append(": " if rule else "  ")
-        text.append(clean(verdict.reason))
+        text.append(one_line(verdict.reason))
 
 
 def _facts(attributes: Mapping[str, Any], name: str) -> list[str]:
@@ -120,13 +109,13 @@ def _facts(attributes: Mapping[str, Any], name: str) -> list[str]:
         # A tool's line stands below its agent's already.
         is_said = word == "agent" and semconv.GEN_AI_TOOL_NAME in attributes
         if value is not None and not is_said and str(value) not in name:
-            facts.append(f"{word} {clean(value)}")
+            facts.append(f"{word} {one_line(value)}")
     read = attributes.get(semconv.GEN_AI_USAGE_INPUT_TOKENS)
     written = attributes.get(semconv.GEN_AI_USAGE_OUTPUT_TOKENS)
     if read is not None or written is not None:
         facts.append(f"{_count(read)} → {_count(written)} tokens")
     if approver := attributes.get(semconv.APPROVAL_APPROVER_TYPE):
-        facts.append(f"by {clean(approver)}")
+        facts.append(f"by {one_line(approver)}")
     return facts
 
 

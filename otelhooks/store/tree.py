@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
+from otelhooks.plain_text import one_line
 from otelhooks.store import verdicts
-from otelhooks.store.terminal import append, clean, clock, details, duration, to_ascii
+from otelhooks.store.terminal import append, clock, details, duration, to_ascii
 from otelhooks.store.verdicts import is_about_approval, read_verdict
 from otelhooks.telemetry import semconv
 
@@ -171,9 +172,9 @@ def _span_node(span: Span) -> _Node:
         or verdicts.rank(span.attributes) == verdicts.RANK_REFUSED
     )
     if span.status == "error" and not is_explained:
-        message = f"error: {clean(span.status_message)}" if span.status_message else "error"
+        message = f"error: {one_line(span.status_message)}" if span.status_message else "error"
     return _Node(
-        label=clean(span.name),
+        label=one_line(span.name),
         style="bold" if is_turn else "",
         at=span.started_at,
         duration=duration(span.duration_s),
@@ -186,7 +187,7 @@ def _span_node(span: Span) -> _Node:
 def _event_node(event: Event) -> _Node:
     name = event.name or (str(event.body) if event.body is not None else "log record")
     return _Node(
-        label="· " + clean(name.removeprefix(f"{semconv.SCOPE_NAME}."))[:60],
+        label="· " + one_line(name.removeprefix(f"{semconv.SCOPE_NAME}."))[:60],
         style="dim",
         at=event.at,
         duration="",

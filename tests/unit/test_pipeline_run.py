@@ -575,3 +575,18 @@ class TestGaps:
         seat.run(body=lambda r: ask([]))
         assert governed.total(semconv.METRIC_COVERAGE_GAPS) == 1
         assert "coverage gap: tool `t`" in caplog.text
+
+    def test_a_name_that_a_model_made_up_does_not_forge_a_log_line(
+        self, governed: Any, seat: Seat, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        forged = "t`\nINFO otelhooks: all is well\u2028\u202e" + "x" * 10_000
+
+        @otelhooks.model_call(model="m")
+        def ask(messages: list[Any]) -> types.ModelResponse:
+            return types.ModelResponse(tool_calls=[types.ToolCall(name=forged, id="c1")])
+
+        governed(policies=[policy.deny("x")])
+        seat.run(body=lambda r: ask([]))
+        (message,) = [m for m in caplog.messages if m.startswith("coverage gap")]
+        assert message.isprintable()
+        assert len(message) < 1_000

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from otelhooks.store.records import Event, Origin, Span
-from otelhooks.store.terminal import clean, duration
+from otelhooks.store.terminal import duration
 from otelhooks.store.tree import render
 from otelhooks.telemetry import semconv as s
 
@@ -252,7 +252,6 @@ def test_escape_codes_in_names_and_reasons_never_reach_the_terminal() -> None:
     assert not [
         character for character in drawn if not character.isprintable() and character != "\n"
     ]
-    assert clean("a\nb\tc") == "a b c"
 
 
 def test_spans_that_are_each_others_parents_are_drawn_once_each() -> None:

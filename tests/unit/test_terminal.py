@@ -122,7 +122,7 @@ class TestConfirming:
         shown = capsys.readouterr().out.split("\n")
         assert shown == [
             "",
-            "Policy check: Tool execution requested: run Allowed: y",
+            "Policy check: Tool execution requested: run\\x1b[2K\\nAllowed: y",
             "Reason: Risky.",
             r"Arguments: {'c': 'echo\r\x1b[2Ax'}",
             "",
@@ -184,7 +184,7 @@ class TestQuestions:
         typed("1")
         self.ask(*self.OPTIONS)
         shown = capsys.readouterr().out
-        assert shown == "\nQuestion: Which?\n  1. Red\n  2. Green\n  3. Dark red\n"
+        assert shown == "\nQuestion: Which?\n  1. Red\n  2. Green\\x1b[1m\n  3. Dark red\n"
 
 
 def test_the_other_path_has_the_same_objects() -> None:

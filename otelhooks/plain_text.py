@@ -1,0 +1,133 @@
+r"""Text that models, tools and servers wrote, made safe to show in a terminal or a log line.
+
+Such text may move the cursor, end a line and begin a forged one, reverse the direction of writing,
+or consist of letters that look like blanks. `one_line` spells all of it out, so that what is shown
+is what there is: an escape character is shown as the four characters ``\x1b``.
+
+What counts as unseen is decided by Unicode category, as `str.isprintable` does (Cc, Cf, Cn, Co, Cs,
+Zl, Zp, and every blank but the ordinary one), and by a short list of what is blank or ignored by
+default although its category says otherwise (Unicode's ``Default_Ignorable_Code_Point``, and the
+empty Braille cell).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator
+
+__all__ = ["LOGGED", "columns_of", "one_line", "sanitize"]
+
+LOGGED = 200
+"""Columns that a name or value of others may take in a log line."""
+
+_ESCAPES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # operating system commands, such as the window's title
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # control sequences
+    r"|\x1b[@-Z\\-_]"
+)
+_LOOKS_BLANK = frozenset(
+    map(
+        chr,
+        (
+            0x034F,  # combining grapheme joiner
+            *(0x115F, 0x1160, 0x3164, 0xFFA0),  # fillers of Hangul
+            *(0x17B4, 0x17B5),  # inherent vowels of Khmer
+            *(0x180B, 0x180C, 0x180D, 0x180F, *range(0xFE00, 0xFE10)),  # variation selectors
+            *range(0xE0100, 0xE01F0),  # more of them
+            0x16FE4,  # filler of Khitan
+            0x1D159,  # null notehead
+            0x2800,  # Braille cell without a dot
+        ),
+    )
+)
+_MAX_MARKS = 4
+"""Marks that may be stacked on one letter; more of them paint over the lines around it."""
+
+
+def one_line(value: object, columns: int | None = None) -> str:
+    r"""Return text as one line of characters that can be seen.
+
+    What is unseen becomes its escape, such as ``\n`` or ``\u202e``.
+
+    Args:
+        value: Anything; its `str` is taken.
+        columns: Longest line, in columns of a terminal, at least 40; what is longer is cut in the
+            middle, and says how many characters there are in all. None: any length.
+    """
+    text = str(value)
+    if columns is None:
+        return text if _is_plain(text) else "".join(_spelled(text))
+    shown = list(itertools.islice(_spelled(text), columns + 1))
+    if columns_of("".join(shown)) <= columns:
+        return "".join(shown)
+    mark = f" ...({len(text)} characters)... "
+    tail = (columns - len(mark)) // 3
+    head = columns - len(mark) - tail
+    return _first(shown, head) + mark + _last(list(_spelled(text[-tail:])), tail)
+
+
+def sanitize(text: object) -> str:
+    """Return text without escape sequences and everything else that is unseen.
+
+    For text of several lines: tabs and line feeds stay, blanks of other widths become blanks. Use
+    `one_line` for names and values, where what is left out could be what matters.
+
+    Args:
+        text: Anything; its `str` is taken.
+    """
+    kept: list[str] = []
+    for char, piece in _pairs(_ESCAPES.sub("", str(text))):
+        if char in "\t\n":
+            kept.append(char)
+        elif unicodedata.category(char) == "Zs":
+            kept.append(" ")
+        elif piece == char:
+            kept.append(char)
+    return "".join(kept)
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal text takes at most.
+
+    Characters whose width depends on the terminal count as wide.
+
+    Args:
+        text: As `one_line` returns it.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(1 + (unicodedata.east_asian_width(char) in "AFW") for char in text)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each character, and what is shown for it: itself or its escape."""
+    marks = _MAX_MARKS  # a text that begins with one would put it onto what stands before it
+    for char in text:
+        if not char.isprintable() or char in _LOOKS_BLANK:
+            marks, piece = 0, ascii(char)[1:-1]
+        elif not char.isascii() and unicodedata.category(char) in ("Mn", "Me"):
+            marks, piece = marks + 1, char if marks < _MAX_MARKS else ascii(char)[1:-1]
+        else:
+            marks, piece = 0, char
+        yield char, piece
+
+
+def _spelled(text: str) -> Iterator[str]:
+    return iter(text) if _is_plain(text) else (piece for _, piece in _pairs(text))
+
+
+def _first(pieces: list[str], columns: int) -> str:
+    widths = itertools.accumulate(map(columns_of, pieces))
+    return "".join(piece for piece, end in zip(pieces, widths, strict=True) if end <= columns)
+
+
+def _last(pieces: list[str], columns: int) -> str:
+    widths = itertools.accumulate(map(columns_of, reversed(pieces)))
+    kept = sum(end <= columns for end in widths)
+    return "".join(pieces[len(pieces) - kept :])
