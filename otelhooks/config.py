@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from otelhooks import config_values as readers
+from otelhooks import config_variables
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry.content import CaptureMode
 
@@ -221,6 +222,15 @@ def allows_unsafe_files() -> bool:
     return os.environ.get(UNSAFE_FILES) == "1"
 
 
+def check_variables() -> None:
+    """Look for misspelt variables of ours.
+
+    Raises:
+        ConfigError: One of them could name rules.
+    """
+    config_variables.check(os.environ, (*VARIABLES, UNSAFE_FILES))
+
+
 HEDERA_VARIABLES = ("OPERATOR_ID", "OPERATOR_KEY", "NETWORK")
 """Variables by which Hedera's SDKs find an operator. Source: hiero-sdk-python, Client.from_env."""
 
@@ -251,6 +261,7 @@ def load(**arguments: object) -> Config:
     unknown = sorted(set(arguments) - set(_READERS))
     if unknown:
         raise ConfigError(f"unknown setting `{unknown[0]}`", hint=f"known: {', '.join(_READERS)}")
+    check_variables()
     environment = os.environ
     otel = {k: v for k, v in environment.items() if k.startswith("OTEL_") and v.strip()}
     found: dict[str, Any] = {}
@@ -278,7 +289,7 @@ def load(**arguments: object) -> Config:
     if "OTEL_SDK_DISABLED" in otel:
         found["sdk_disabled"] = otel["OTEL_SDK_DISABLED"].strip().lower() == "true"
         sources["sdk_disabled"] = "OTEL_SDK_DISABLED"
-    _say_ignored(environment, otel)
+    _say_ignored(otel)
     return Config(**found, otel=otel, sources=sources)
 
 
@@ -304,23 +315,11 @@ def _lenient_bool(text: str, variable: str) -> bool:
         return False
 
 
-def _say_ignored(environment: Mapping[str, str], otel: Mapping[str, str]) -> None:
-    """Warn of a variable that looks like a misspelt one of ours."""
+def _say_ignored(otel: Mapping[str, str]) -> None:
+    """Say which words of OpenTelemetry's own variables have no meaning here."""
     if text := otel.get(_STABILITY_VARIABLE):
         others = [
             word for word in readers.words(text, _STABILITY_VARIABLE) if word != _STABILITY_KNOWN
         ]
         if others:
             _log.debug("%s: no meaning for otelhooks: %s", _STABILITY_VARIABLE, ", ".join(others))
-    known = (*VARIABLES, UNSAFE_FILES)
-    unknown = [k for k in environment if k.startswith(PREFIX) and k not in known]
-    if unknown:
-        from difflib import get_close_matches
-
-        settings = [variable.removeprefix(PREFIX) for variable in VARIABLES]
-        for name in unknown:
-            near = get_close_matches(name.removeprefix(PREFIX), settings, n=1, cutoff=0.7)
-            if near:
-                _log.warning(
-                    "variable `%s` is not known\nhint: did you mean `%s%s`?", name, PREFIX, near[0]
-                )

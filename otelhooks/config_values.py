@@ -85,7 +85,10 @@ def capture(value: object, origin: str) -> CaptureMode:
     try:
         return CaptureMode(value.strip().upper() if isinstance(value, str) else value)
     except ValueError:
-        raise _wrong(origin, value, ", ".join(CaptureMode)) from None
+        words = ", ".join(CaptureMode)
+        if str(value).strip().lower() in _TRUE:
+            words = f"{CaptureMode.SPAN_AND_EVENT.value} for all content, or one of {words}"
+        raise _wrong(origin, value, words) from None
 
 
 def path(value: object, origin: str) -> Path | None:

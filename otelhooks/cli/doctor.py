@@ -13,6 +13,7 @@ import click
 from otelhooks import __version__, instrumentation
 from otelhooks.cli import ExitCode
 from otelhooks.cli.policy import policy_option
+from otelhooks.config import check_variables
 from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
@@ -71,12 +72,13 @@ def doctor(
     With --telemetry a deny in monitor mode, which no alert counts, is sent the way real verdicts
     go: to the collector that OTEL_ variables name, and from there to the trace store.
 
-    Exit code 1: an installed framework is not guarded in full, one could not be proved, or the
-    test verdict did not arrive.
+    Exit code 1: an installed framework is not guarded in full, one could not be proved or there
+    was none to prove, or the test verdict did not arrive.
     """
     if telemetry:
         _follow_verdict(as_json, trace_store, collector_metrics)
         return
+    check_variables()
     rows, failures = examine()
     proofs: Sequence[Proof] = ()
     if prove:
@@ -115,7 +117,7 @@ def doctor(
             for line in _proofs(proofs):
                 click.echo(sanitize(line))
     is_guarded = all(_is_fine(row) for row in rows) and all(proof.proved for proof in proofs)
-    if not is_guarded:
+    if not is_guarded or (prove and not proofs):
         raise SystemExit(ExitCode.NO)
 
 
@@ -259,7 +261,7 @@ def _proofs(proofs: Sequence[Proof]) -> Iterator[str]:
     for line, proof in zip(_columns(table), proofs, strict=True):
         yield f"{line}  {proof.detail}".rstrip()
     if not proofs:
-        yield "  no supported framework is installed"
+        yield "  nothing was proved: no supported framework is installed"
 
 
 def _columns(table: Sequence[tuple[str, ...]]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from otelhooks.config import check_variables
 from otelhooks.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def run(command: tuple[str, ...]) -> None:
     are set globally. If otelhooks cannot start, the program does not run (exit code 2). Exit code
     and signals are the program's own.
     """
+    check_variables()
     program = _find(command[0])
     _check_flags(program, command[1:])
     sys.stdout.flush()

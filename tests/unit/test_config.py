@@ -285,18 +285,6 @@ class TestOpenTelemetry:
         assert "abc123" not in repr(load())
 
 
-class TestMisspelt:
-    def test_a_misspelt_variable_is_warned_about(self, monkeypatch, caplog):
-        monkeypatch.setenv("OTELHOOKS_POLICY", "x")
-        load()
-        assert "did you mean `OTELHOOKS_POLICIES`?" in caplog.text
-
-    def test_a_variable_of_another_part_is_not(self, monkeypatch, caplog):
-        monkeypatch.setenv("OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES", "1")
-        load()
-        assert caplog.text == ""
-
-
 class TestDifferences:
     def test_the_same_arguments_do_not_differ(self, module):
         assert load(policies=[module.one]).differences(load(policies=[module.one])) == ()

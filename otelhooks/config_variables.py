@@ -1,0 +1,88 @@
+"""Variables in the environment that look like ours and are not: misspelt ones.
+
+A variable that is not known has no effect. One that looks like a setting that guards is an error,
+since the program would start without what it was meant to be guarded by; any other is a warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["check"]
+
+_log = logging.getLogger("otelhooks.config")
+
+_GUARDING = ("POLICIES", "HOOKS", "MCP_SERVERS", "AUDIT", "STRICT")
+"""Settings without which a program runs with fewer rules, checks or records than was meant."""
+
+_OTHERS = frozenset(
+    {
+        "OTELHOOKS_RUN",
+        "OTELHOOKS_RUN_PID",
+        "OTELHOOKS_TRACE_STORE",
+        "OTELHOOKS_COLLECTOR_METRICS",
+        # Of the files in `collector/`.
+        "OTELHOOKS_DASHBOARDS_URL",
+        "OTELHOOKS_METRICS_EXPORTER",
+        "OTELHOOKS_SECRETS",
+        "OTELHOOKS_TRACES_EXPORTER",
+        "OTELHOOKS_TRACES_URL",
+    }
+)
+"""Variables that are ours and no settings."""
+
+_RULES = re.compile(r"POLIC|RULE|GUARD|HOOK")
+"""Words by which a variable names rules, whatever stands beside them."""
+
+# Kubernetes gives every pod variables for each service, which may be called `otelhooks-policies`.
+# Source: kubernetes.io, "Service", "Environment variables".
+_OF_A_SERVICE = re.compile(r"_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
+
+_said: set[str] = set()
+
+
+def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
+    """Look for variables that are meant for otelhooks, and that it does not know.
+
+    Args:
+        environment: All variables.
+        known: Names of those that are settings.
+
+    Raises:
+        ConfigError: One of them names rules, or looks like a setting that guards.
+    """
+    settings = [name.removeprefix("OTELHOOKS_") for name in known]
+    for name, value in environment.items():
+        word = _rest(name)
+        if word is None or not value.strip() or name in known or name in _OTHERS:
+            continue
+        if _OF_A_SERVICE.search(name):
+            continue
+        near = _nearest(word, settings)
+        problem = f"variable `{name}` is not known, so nothing reads it"
+        if near in _GUARDING or _RULES.search(word):
+            meant = f"did you mean `OTELHOOKS_{near or 'POLICIES'}`?"
+            raise ConfigError(problem, hint=f"{meant} If not, rename it")
+        if name not in _said:
+            _said.add(name)
+            meant = f"\nhint: did you mean `OTELHOOKS_{near}`?" if near else ""
+            _log.warning("otelhooks: %s%s", problem, meant)
+
+
+def _rest(name: str) -> str | None:
+    """Return what follows our prefix, which may itself be misspelt; None for any other variable."""
+    match = re.match(r"OTEL_?HOOKS?_(.+)", name.upper())
+    return match[1] if match else None
+
+
+def _nearest(word: str, settings: list[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, settings, n=1, cutoff=0.7)), "")

@@ -1,0 +1,119 @@
+"""Variables that were meant for otelhooks and that nothing reads: no program starts unguarded."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import otelhooks
+from otelhooks import config_variables
+from otelhooks.cli import cli
+from otelhooks.config import load
+from otelhooks.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch):
+    monkeypatch.setattr(config_variables, "_said", set())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("OTELHOOKS_POLICY", "OTELHOOKS_POLICIES"),
+        ("OTELHOOKS_POLICES", "OTELHOOKS_POLICIES"),
+        ("OTELHOOKS_PLICIES", "OTELHOOKS_POLICIES"),
+        ("OTELHOOKS_POLICY_FILES", "OTELHOOKS_POLICIES"),
+        ("OTELHOOKS_RULES", "OTELHOOKS_POLICIES"),
+        ("OTELHOOKS_HOOK", "OTELHOOKS_HOOKS"),
+        ("OTELHOOKS_MCP_SERVER", "OTELHOOKS_MCP_SERVERS"),
+        ("OTELHOOKS_AUDIT_DIR", "OTELHOOKS_AUDIT"),
+        ("OTELHOOKS_STRICKT", "OTELHOOKS_STRICT"),
+        ("OTELHOOK_POLICIES", "OTELHOOKS_POLICIES"),
+        ("OTEL_HOOKS_POLICIES", "OTELHOOKS_POLICIES"),
+        ("otelhooks_policies", "OTELHOOKS_POLICIES"),
+        ("Otelhooks_Policy", "OTELHOOKS_POLICIES"),
+    ],
+)
+def test_a_misspelt_variable_that_could_name_rules_is_an_error_at_start(monkeypatch, name, meant):
+    """The class: a program that was given rules, and would start without them."""
+    monkeypatch.setenv(name, "rules.yaml")
+    with pytest.raises(ConfigError) as caught:
+        otelhooks.instrument()
+    assert str(caught.value).startswith(f"variable `{name}` is not known")
+    assert f"\nhint: did you mean `{meant}`?" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["OTELHOOKS_MODES", "OTELHOOKS_STORED", "OTELHOOKS_COLOUR"])
+def test_any_other_unknown_variable_is_warned_about_once(monkeypatch, caplog, name):
+    monkeypatch.setenv(name, "1")
+    load()
+    load()
+    [record] = caplog.records
+    assert record.levelname == "WARNING"
+    assert f"variable `{name}` is not known" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES",
+        "OTELHOOKS_TRACE_STORE",
+        "OTELHOOKS_SECRETS",
+        "OTELHOOKS_POLICIES_SERVICE_HOST",
+        "OTELHOOKS_POLICIES_PORT_4317_TCP_ADDR",
+        "OTELHOOKS_RULES_PORT",
+        "POLICIES",
+        "MY_OTELHOOKS_POLICY",
+    ],
+)
+def test_variables_of_ours_of_kubernetes_and_of_others_are_no_mistakes(monkeypatch, caplog, name):
+    monkeypatch.setenv(name, "1")
+    load()
+    assert caplog.text == ""
+
+
+def test_an_empty_variable_names_nothing(monkeypatch, caplog):
+    monkeypatch.setenv("OTELHOOKS_POLICY", " ")
+    load()
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["run", "--", sys.executable, "-c", ""]])
+def test_commands_refuse_it_too(monkeypatch, command):
+    monkeypatch.setenv("OTELHOOKS_POLICY", "rules.yaml")
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 2
+    assert "did you mean `OTELHOOKS_POLICIES`?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["opentelemetry-instrument", sys.executable, "-c", "print('ran')"],
+        [sys.executable, "-c", "import otelhooks; otelhooks.instrument(); print('ran')"],
+    ],
+)
+def test_no_way_to_start_goes_on_without_the_rules(command, tmp_path):
+    folder = Path(sys.executable).parent
+    command = [str(folder / command[0]) if "/" not in command[0] else command[0], *command[1:]]
+    variables = {"OTELHOOKS_POLICY": "rules.yaml", "OTELHOOKS_STORE": str(tmp_path / "store.db")}
+    done = subprocess.run(
+        command,
+        env={**variables, "OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "ran" not in done.stdout
+    assert "did you mean `OTELHOOKS_POLICIES`?" in done.stderr
+
+
+@pytest.mark.parametrize("value", [True, "true", "1"])
+def test_content_that_is_just_switched_on_is_told_which_word_means_that(value):
+    with pytest.raises(ConfigError, match="use SPAN_AND_EVENT for all content"):
+        load(capture_content=value)
