@@ -3,7 +3,7 @@
 
 # What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
 # them, and `e2e` comes after. Then all sessions.
-CHECKS := lint types test minimal wheel demo docs prove coverage redis hcs upstream otel-oldest pythons frameworks
+CHECKS := lint types test minimal wheel demo docs prove coverage beside redis hcs upstream otel-oldest pythons frameworks
 TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
@@ -55,6 +55,7 @@ types: ## pyright: strict inside, complete outside
 matrix: ## examples of five systems beside the frameworks that play them, as a table
 frameworks: ## each adapter against the newest and oldest version of its framework
 coverage: ## every branch of hooks and policy
+beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
 hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours

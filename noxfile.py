@@ -79,6 +79,8 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "hedera_agent_kit-oldest": ("--group", "test", *LOWEST),
     "google_antigravity-latest": ("--group", "test"),
     "google_antigravity-oldest": ("--group", "test", *LOWEST),
+    "beside-latest": ("--group", "test", *CERTIFI),
+    "beside_v2-latest": ("--group", "test"),
 }
 
 
@@ -276,6 +278,12 @@ def prove(session: nox.Session) -> None:
     pytest(session, python, *files)
     # A version outside the range is refused, and `doctor` says so.
     session.run(environment(session, "refused"), *doctor, success_codes=[1])
+
+
+@nox.session
+def beside(session: nox.Session) -> None:
+    """Agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own."""
+    pytest(session, environment(session, "beside-latest"), *THEIRS, "tests/beside")
 
 
 @nox.session

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.script_host import Host, Speaker
@@ -14,15 +13,10 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.events import INFO, WARN
 from otelhooks.telemetry.quiet import fails_open
 
-if TYPE_CHECKING:
-    from opentelemetry.metrics import Meter
-
 __all__ = ["TOOLS", "ScriptHost"]
 
 TOOLS: dict[str, Callable[..., Any]] = {}
 """Functions decorated with `otelhooks.tool`, by the name that rules see; the last one counts."""
-
-_instruments: weakref.WeakKeyDictionary[Meter, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 class ScriptHost(Host):
@@ -31,16 +25,16 @@ class ScriptHost(Host):
     @fails_open
     def count(self, name: str, value: float, attributes: Mapping[str, Any]) -> None:
         """Add to a counter."""
-        meter = _meter()
-        if meter is not None:
-            _instrument(meter, name, "counter").add(value, _flat(attributes))
+        counter = _instrument("counter", name)
+        if counter is not None:
+            counter.add(value, _flat(attributes))
 
     @fails_open
     def gauge(self, name: str, value: float, attributes: Mapping[str, Any]) -> None:
         """Set a gauge."""
-        meter = _meter()
-        if meter is not None:
-            _instrument(meter, name, "gauge").set(value, _flat(attributes))
+        gauge = _instrument("gauge", name)
+        if gauge is not None:
+            gauge.set(value, _flat(attributes))
 
     @fails_open
     def log(self, speaker: Speaker, is_warning: bool, message: str, fields: Any) -> None:
@@ -87,18 +81,9 @@ class ScriptHost(Host):
         return value
 
 
-def _meter() -> Meter | None:
+def _instrument(kind: str, name: str) -> Any:
     rt = _runtime.active()
-    return rt.instruments.meter if rt is not None and not rt.is_suppressed() else None
-
-
-def _instrument(meter: Meter, name: str, kind: str) -> Any:
-    """Return the counter or gauge of a name, made once for each meter."""
-    made = _instruments.setdefault(meter, {})
-    key = f"{kind} {name}"
-    if key not in made:
-        made[key] = meter.create_counter(name) if kind == "counter" else meter.create_gauge(name)
-    return made[key]
+    return None if rt is None or rt.is_suppressed() else rt.instruments.custom(kind, name)
 
 
 def _flat(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,8 +33,8 @@ import bisect
 import logging
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import finalize
 
 from opentelemetry.metrics import NoOpMeter, Observation
 
@@ -141,17 +141,22 @@ class _Hub:
         self.meter: Meter = meter_provider.get_meter(semconv.SCOPE_NAME, version)
         self.is_silent = isinstance(self.meter, NoOpMeter)
         self.current: Instruments | None = None
+        self.held: MeterProvider | None = None
         self._histograms: dict[str, Histogram] = {}
+        self._custom: dict[tuple[str, str], Any] = {}
+        self._observed: list[Any] = []  # held, since a meter may know its instruments only weakly
         if self.is_silent:
             return
         for name, spec in _COUNTERS.items():
-            self.meter.create_observable_counter(
+            counter = self.meter.create_observable_counter(
                 name, [self._counter_callback(name)], unit=spec.unit, description=spec.description
             )
+            self._observed.append(counter)
         for name, spec in _GAUGES.items():
-            self.meter.create_observable_gauge(
+            gauge = self.meter.create_observable_gauge(
                 name, [self._gauge_callback(name)], unit=spec.unit, description=spec.description
             )
+            self._observed.append(gauge)
 
     def histogram(self, name: str) -> Histogram | None:
         """Find or make a histogram; None if there is none of that name."""
@@ -164,6 +169,14 @@ class _Hub:
                 explicit_bucket_boundaries_advisory=spec.buckets,
             )
         return histogram
+
+    def custom(self, kind: str, name: str) -> Any:
+        """Find or make a counter or gauge of the user's own."""
+        made = self._custom.get((kind, name))
+        if made is None:
+            make = self.meter.create_counter if kind == "counter" else self.meter.create_gauge
+            made = self._custom[kind, name] = make(name)
+        return made
 
     def _counter_callback(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_options: CallbackOptions) -> Iterable[Observation]:
@@ -183,8 +196,21 @@ class _Hub:
         return observe
 
 
-_hubs: WeakKeyDictionary[MeterProvider, _Hub] = WeakKeyDictionary()
+_hubs: dict[int, _Hub] = {}
 _hubs_lock = threading.Lock()
+
+
+def _hub_of(meter_provider: MeterProvider, version: str) -> _Hub:
+    """Find or make the hub of a provider, by identity: not every provider can be hashed."""
+    key = id(meter_provider)
+    hub = _hubs.get(key)
+    if hub is None:
+        hub = _hubs[key] = _Hub(meter_provider, version)
+        try:
+            finalize(meter_provider, _hubs.pop, key, None).atexit = False
+        except TypeError:  # it takes no weak reference: its id may never become another's
+            hub.held = meter_provider
+    return hub
 
 
 class Instruments:
@@ -220,11 +246,6 @@ class Instruments:
         self._is_silent = True
         self.rebind(meter_provider)
 
-    @property
-    def meter(self) -> Meter | None:
-        """The meter that everything is recorded with; None in a child that has none yet."""
-        return self._hub.meter if self._hub is not None else None
-
     def _make_worker_parts(self) -> None:
         # Reentrant: a signal handler may run a governed call while this thread drains.
         self._drain_lock = threading.RLock()
@@ -235,6 +256,18 @@ class Instruments:
     def counter(self, name: str) -> CellCounter:
         """Find a counter by its metric name (KeyError if there is none of that name)."""
         return self._counters[name]
+
+    def custom(self, kind: str, name: str) -> Any:
+        """Find or make an instrument of the user's own.
+
+        Args:
+            kind: ``counter`` or ``gauge``.
+            name: Not one of ours.
+
+        Returns:
+            What takes values at once; None in a child that has no provider yet.
+        """
+        return self._hub.custom(kind, name) if self._hub is not None else None
 
     def record(
         self,
@@ -354,9 +387,7 @@ class Instruments:
         """
         try:
             with _hubs_lock:
-                hub = _hubs.get(meter_provider)
-                if hub is None:
-                    hub = _hubs[meter_provider] = _Hub(meter_provider, self._version)
+                hub = _hub_of(meter_provider, self._version)
         except Exception:
             self._log_once(
                 "rebind", "no metrics (%s): the meter provider makes no instruments", exc_info=True

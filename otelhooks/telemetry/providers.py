@@ -322,9 +322,14 @@ def _get(signal: str) -> Any:
 
 
 def global_provider(signal: str) -> Any:
-    """Get the provider that the application has set, or None."""
+    """Get the provider that the application has set, or None.
+
+    While there is none, OpenTelemetry gives a stand-in of its own; those of others are real.
+    """
     provider = _get(signal)
-    return None if type(provider).__name__.lstrip("_").startswith("Proxy") else provider
+    kind = type(provider)
+    is_stand_in = kind.__name__.lstrip("_").startswith("Proxy")
+    return None if is_stand_in and kind.__module__.startswith("opentelemetry.") else provider
 
 
 _VARIABLES = {

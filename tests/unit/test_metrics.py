@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
 import logging
 import os
 import threading
+import weakref
 
+import opentelemetry.metrics
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider, ObservableCounter
@@ -388,6 +392,97 @@ class TestProviders:
         second = Instruments(provider, "1")
         assert [cell.value for cell in second.decisions.cells()] == [1, 3]
         provider.shutdown()
+
+
+@dataclasses.dataclass
+class Wrapping(opentelemetry.metrics.MeterProvider):
+    """Compares by value, so it cannot be hashed: the shape of Logfire's provider."""
+
+    inner: opentelemetry.metrics.MeterProvider = dataclasses.field(compare=False)
+
+    def get_meter(self, name, version=None, schema_url=None, attributes=None):
+        return WeakMeter(self.inner.get_meter(name, version, schema_url, attributes))
+
+
+class Slotted:
+    """Takes no weak reference."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+
+    def get_meter(self, *args, **kwargs):
+        return self.inner.get_meter(*args, **kwargs)
+
+
+class WeakMeter:
+    """Knows only instruments that are held elsewhere, as Logfire's, which makes them again."""
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+        self.instruments = weakref.WeakSet()
+
+    def create_observable_counter(self, *args, **kwargs):
+        self.inner.create_observable_counter(*args, **kwargs)
+        return self._note()
+
+    def create_observable_gauge(self, *args, **kwargs):
+        self.inner.create_observable_gauge(*args, **kwargs)
+        return self._note()
+
+    def create_histogram(self, *args, **kwargs):
+        return self.inner.create_histogram(*args, **kwargs)
+
+    def _note(self):
+        held = Held()
+        self.instruments.add(held)
+        return held
+
+
+class Held:
+    """Stands for an instrument."""
+
+
+class TestProvidersOfOthers:
+    """The class of the fault: a meter provider need be neither hashable nor one of a kind."""
+
+    @pytest.mark.parametrize("wrap", [Wrapping, Slotted])
+    def test_values_reach_a_provider_that_can_be_no_key(self, provider, reader, wrap, caplog):
+        wrapping = wrap(provider)
+        instruments = Instruments(wrapping, "1")
+        instruments.decisions.cell(ALLOW).add(3)
+        instruments.record(DURATION, 0.1, TOOL)
+        found = collect(reader)
+        assert [p.value for p in found[semconv.METRIC_POLICY_DECISIONS].data.data_points] == [3]
+        assert found[DURATION].data.data_points[0].count == 1
+        again = Instruments(wrapping, "1")
+        again.decisions.cell(ALLOW).add(1)
+        assert points(reader, semconv.METRIC_POLICY_DECISIONS)[0].value in {1, 4}
+        assert caplog.text == ""
+
+    def test_two_providers_that_compare_equal_are_two(self, provider, reader):
+        first, second = Wrapping(NoOpMeterProvider()), Wrapping(provider)
+        assert first == second
+        Instruments(first, "1").decisions.cell(ALLOW).add(1)
+        Instruments(second, "1").decisions.cell(ALLOW).add(2)
+        assert [p.value for p in points(reader, semconv.METRIC_POLICY_DECISIONS)] == [2]
+
+    def test_instruments_are_held_for_a_meter_that_holds_them_weakly(self, provider):
+        instruments = Instruments(Wrapping(provider), "1")
+        gc.collect()
+        assert len(instruments._hub.meter.instruments) == len(metrics._COUNTERS) + len(
+            metrics._GAUGES
+        )
+
+    def test_a_provider_that_goes_takes_its_instruments_along(self):
+        before = len(metrics._hubs)
+        provider = Wrapping(NoOpMeterProvider())
+        instruments = Instruments(provider, "1")
+        assert len(metrics._hubs) == before + 1
+        del provider, instruments
+        gc.collect()
+        assert len(metrics._hubs) <= before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

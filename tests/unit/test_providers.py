@@ -100,6 +100,27 @@ class TestChoice:
         assert providers.logger_provider is loggers
         assert providers.describe().endswith("to the application's provider")
 
+    @pytest.mark.parametrize("first", ["ours", "theirs"])
+    def test_a_global_one_of_another_maker_counts_whatever_it_is_called(self, make, first):
+        """OpenTelemetry calls its stand-ins Proxy..., and so does Logfire its real providers."""
+
+        class ProxyMeterProvider(NoOpMeterProvider):
+            """The name of Logfire's."""
+
+        class ProxyTracerProvider(NoOpTracerProvider):
+            """The name of Logfire's."""
+
+        tracers, meters = ProxyTracerProvider(), ProxyMeterProvider()
+        providers = make() if first == "ours" else None
+        trace.set_tracer_provider(tracers)
+        metrics.set_meter_provider(meters)
+        providers = providers or make()
+        if first == "ours":
+            assert providers.refresh()
+        assert providers.tracer_provider is tracers
+        assert providers.meter_provider is meters
+        assert not providers.owned & {"traces", "metrics"}
+
     def test_a_given_one_wins_over_a_global_one(self, make):
         tracers, *_ = sdk_providers()
         trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
