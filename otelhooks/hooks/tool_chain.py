@@ -170,7 +170,7 @@ class ToolChain(Chain):
         denied: Verdict | None = None
         if approval.edit is not None:
             self.rewrites = True
-            if call.rewrite({**call.args, **copy_json(approval.edit)}):
+            if call.rewrite({**call.args, **approval.edit}):
                 denied = yield from self.recheck()
         judges = [r.judge for r, _ in self.allowed if r.judge is not None]
         for judge in (*judges, *policies):

@@ -12,9 +12,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from otelhooks import types
-from otelhooks.hooks.calls import Call
+from otelhooks.hooks.answers import read_answer
+from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import Raised, Run
+from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike
 
@@ -73,7 +74,7 @@ def ask_handlers(
 ) -> Generator[Run, Any, Approval]:
     """Put a call to the handlers of the rules that want it asked; each handler once.
 
-    Fails closed: a handler that raises, or answers anything but True, rejects.
+    Fails closed: see `read_answer`.
 
     Args:
         rules: Rules that said ask.
@@ -83,6 +84,7 @@ def ask_handlers(
     """
     started = time.perf_counter()
     asked: list[Any] = []
+    args = copy_json(call.args)
     approval, edit = Approval("approved"), dict[str, Any]()
     for rule in rules:
         handler, ask = rule.handler or channel, rule.ask or channel
@@ -91,9 +93,11 @@ def ask_handlers(
             return Approval("error", error=error, rejected_by=rule)
         if any(handler is other for other in asked):
             continue
+        if asked:
+            call.args = copy_json(args)  # the one before may have changed what it was shown
         asked.append(handler)
         answer = yield Run(ask, call.record(), rule.reason, blocking=True, timeout=timeout)
-        approval = _approval(answer, rule)
+        approval = read_answer(answer, rule, args)
         approval.wait_s = time.perf_counter() - started
         if not approval.approved:
             return approval
@@ -103,13 +107,3 @@ def ask_handlers(
         return Approval("error", error=error, rejected_by=rules[0], wait_s=approval.wait_s)
     approval.edit = edit or None
     return approval
-
-
-def _approval(answer: Any, rule: RuleLike) -> Approval:
-    """Return what a handler's answer stands for; only True approves."""
-    if isinstance(answer, Approval):
-        return answer
-    if type(answer) is Raised:
-        status = "expired" if isinstance(answer.error, TimeoutError) else "error"
-        return Approval(status, error=answer.error, rejected_by=rule)
-    return Approval("approved" if answer is True else "rejected", rejected_by=rule)

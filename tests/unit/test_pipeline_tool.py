@@ -659,6 +659,29 @@ class TestApprovals:
         assert body.t(3) == 7
         assert governed.attributes("execute_tool t")[semconv.APPROVAL_APPROVER_ID] == "ann"
 
+    def test_an_edit_of_a_wrong_form_denies_and_is_recorded_and_the_run_goes_on(
+        self, governed: Any, body: Tool, tmp_path: Path
+    ) -> None:
+        def channel(call: types.ToolCall) -> Any:
+            return Approval("approved", edit=["x"])  # type: ignore[arg-type]
+
+        governed(
+            policies=[policy.ask_user("t", name="p")], approvals=channel, audit=tmp_path / "audit"
+        )
+        with pytest.raises(Denied, match="Policy evaluation failed for policy 'p'"):
+            body.t(3)
+        assert body.ran == []
+        span = governed.attributes("execute_tool t")
+        assert span[semconv.APPROVAL_STATUS] == "error"
+        assert span[semconv.POLICY_ENFORCEMENT] == "rejected"
+        wait = governed.attributes("otelhooks.approval.wait t")
+        assert wait[semconv.APPROVAL_STATUS] == "error"
+        otelhooks.uninstrument()
+        (segment,) = tmp_path.glob("audit*/*.jsonl")
+        lines = map(json.loads, segment.read_text().splitlines())
+        (record,) = [line for line in lines if "decision" in line]
+        assert (record["approval_status"], record["enforcement"]) == ("error", "rejected")
+
     def test_a_cancelled_run_withdraws_the_question(self, governed: Any) -> None:
         asked = asyncio.Event()
 

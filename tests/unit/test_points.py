@@ -41,6 +41,41 @@ class Heard(Watch):
         self.failed.append(error)
 
 
+class Sly(Approval):
+    """An approval whose fields raise when they are read."""
+
+    status = property(lambda self: 1 / 0, lambda self, value: None)  # type: ignore[assignment]
+
+
+def nested_in_itself() -> dict[str, Any]:
+    edit: dict[str, Any] = {}
+    edit["x"] = edit
+    return edit
+
+
+def wrong(name: str, **fields: Any) -> Any:
+    approval = Approval(fields.pop("status", "approved"))
+    for field, value in fields.items():
+        setattr(approval, field, value)
+    return pytest.param(approval, id=name)
+
+
+WRONG_ANSWERS = [
+    pytest.param(Sly("approved"), id="fields that raise"),
+    wrong("unknown status", status="yes"),
+    wrong("status that cannot be hashed", status=["approved"]),
+    wrong("edit that is a list", edit=["x"]),
+    wrong("edit that is a text", edit="x"),
+    wrong("edit of nothing much", edit=0),
+    wrong("edit of a class", edit=types.ToolCall(name="t")),
+    wrong("edit by number", edit={1: 2}),
+    wrong("edit nested in itself", edit=nested_in_itself()),
+    wrong("unknown type of approver", approver_type="cat"),
+    wrong("approver without a name", approver_id=None),
+    wrong("error that is a text", error="no"),
+]
+
+
 def context() -> OperationContext:
     return OperationContext(TurnContext(SessionContext()))
 
@@ -389,6 +424,41 @@ class TestRule4Policies:
         rule = policy.ask_user("t", handler=lambda call: Approval("approved", edit={"x": 1}))
         tool_call(gate, rules=[[rule]])
         assert seen == [1]
+
+    @pytest.mark.parametrize("answer", WRONG_ANSWERS)
+    def test_an_answer_of_a_wrong_form_denies_and_says_why(self, answer: Any) -> None:
+        """The class of B27: whatever is wrong with an approval, the call is denied, not the run."""
+        rule = policy.ask_user("t", handler=lambda call: answer, name="p")
+        verdict, call = tool_call(rules=[[rule]])
+        assert not verdict.allowed
+        assert verdict.told.startswith("Policy evaluation failed for policy 'p': ")
+        assert verdict.approval is not None
+        assert (verdict.approval.status, verdict.error) == ("error", verdict.approval.error)
+        assert call.args == {"x": 1}
+
+    def test_an_answer_that_a_handler_keeps_and_changes_is_not_what_runs(self) -> None:
+        edit = {"x": [1]}
+        kept = Approval("approved", edit=edit)
+        verdict, call = tool_call(rules=[[policy.ask_user("t", handler=lambda call: kept)]])
+        assert verdict.approval is not kept
+        edit["x"].append(2)
+        assert call.args == {"x": [1]}
+
+    def test_each_approver_is_shown_what_runs_whatever_another_made_of_it(self) -> None:
+        shown: list[Any] = []
+
+        def first(call: types.ToolCall) -> bool:
+            call.args["x"] = "harmless"
+            return True
+
+        def second(call: types.ToolCall) -> bool:
+            shown.append(call.args)
+            return True
+
+        rules = [[policy.ask_user("t", handler=first)], [policy.ask_user("t", handler=second)]]
+        verdict, call = tool_call(rules=rules)
+        assert verdict.allowed
+        assert shown == [call.args] == [{"x": 1}]
 
     def test_what_was_asked_about_is_what_runs(self) -> None:
         kept: list[types.ToolCall] = []

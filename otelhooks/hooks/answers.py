@@ -1,0 +1,71 @@
+"""What a handler of an ask rule answered.
+
+Decision code: only `True`, or an `Approval` of the right form that says so, approves. Anything else
+is a no, and whatever cannot be read is an error, which denies.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from otelhooks.hooks.calls import copy_json, same_json
+from otelhooks.hooks.drive import Raised
+from otelhooks.hooks.verdict import Approval, RuleLike
+
+__all__ = ["read_answer"]
+
+_FORMS = {
+    "status": frozenset(("approved", "rejected", "expired", "withdrawn", "error")),
+    "approver_type": frozenset(("human", "service", "rule")),
+}
+
+
+def read_answer(answer: Any, rule: RuleLike, args: dict[str, Any]) -> Approval:
+    """Return what an answer stands for, as an object that the handler does not hold.
+
+    Args:
+        answer: What the handler returned, or a `Raised`.
+        rule: The rule whose handler it is.
+        args: Arguments of the call, into which an edit is going to be merged.
+    """
+    if type(answer) is Raised:
+        status = "expired" if isinstance(answer.error, TimeoutError) else "error"
+        return Approval(status, error=answer.error, rejected_by=rule)
+    if not isinstance(answer, Approval):
+        return Approval("approved" if answer is True else "rejected", rejected_by=rule)
+    try:
+        return Approval(
+            _one_of("status", answer.status),
+            edit=_edit(answer.edit, args),
+            approver_type=_one_of("approver_type", answer.approver_type),
+            approver_id=_typed("approver_id", answer.approver_id, str),
+            error=_typed("error", answer.error, BaseException, type(None)),
+            rejected_by=rule,
+        )
+    except Exception as error:  # of the handler's own classes, too
+        return Approval("error", error=error, rejected_by=rule)
+
+
+def _one_of(field: str, value: Any) -> str:
+    if type(value) is not str or value not in _FORMS[field]:
+        names = ", ".join(sorted(_FORMS[field]))
+        raise ValueError(f"`{field}` of an approval is one of {names}")
+    return value
+
+
+def _typed(field: str, value: Any, *kinds: type) -> Any:
+    if not isinstance(value, kinds):
+        raise TypeError(f"`{field}` of an approval cannot be a `{type(value).__name__}`")
+    return value
+
+
+def _edit(edit: Any, args: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a copy of an edit that can be merged into arguments."""
+    if edit is None:
+        return None
+    given = cast("dict[Any, Any]", edit)
+    if type(given) is not dict or not all(type(name) is str for name in given):
+        raise TypeError("`edit` of an approval is a dict of arguments by name")
+    copied: dict[str, Any] = copy_json(given)
+    same_json({**args, **copied}, args)  # raises here, where it denies, and not where it is merged
+    return copied
