@@ -14,6 +14,10 @@ export PATH := $(CACHE)/uv/bin:$(PATH)
 # Never another Python than those of this machine, never an environment that happens to be active.
 export UV_PYTHON_DOWNLOADS := never
 unexport VIRTUAL_ENV
+# uv trusts the certificates of the system, as pip does, so that it works behind a TLS proxy. The
+# second name is what older releases call it.
+export UV_SYSTEM_CERTS ?= 1
+export UV_NATIVE_TLS ?= 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

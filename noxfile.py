@@ -27,6 +27,10 @@ ROOT = Path(__file__).parent.resolve()
 LOCKS = ROOT / "tests" / "locks"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otelhooks"
 
+# As in the Makefile, for sessions that are called without it.
+os.environ.setdefault("UV_SYSTEM_CERTS", "1")
+os.environ.setdefault("UV_NATIVE_TLS", "1")
+
 # As in the classifiers of pyproject.toml.
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 

@@ -1,7 +1,7 @@
 """A program with otelhooks and others that trace it: one agent, one allowed tool and one denied.
 
-By hand: ``python -m tests.beside.play '{"framework": "langchain", "peers": ["otel"]}'``, which prints
-one line of JSON: the spans, the metrics, what was logged, and which tools ran.
+By hand: ``python -m tests.beside.play '{"framework": "langchain", "peers": ["otel"]}'``, which
+prints one line of JSON: the spans, the metrics, what was logged, and which tools ran.
 """
 
 from __future__ import annotations
