@@ -3,7 +3,8 @@
 
 # What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
 # them, and `e2e` comes after. Then all sessions.
-CHECKS := lint types test minimal wheel demo docs prove coverage beside redis hcs upstream otel-oldest pythons frameworks
+CHECKS := lint types test minimal wheel demo docs prove coverage beside redis rollout hcs upstream otel-oldest pythons \
+  frameworks
 TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
@@ -61,6 +62,7 @@ frameworks: ## each adapter against the newest and oldest version of its framewo
 coverage: ## every branch of hooks and policy
 beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
+rollout: ## real web servers are told to stop by a signal, and nothing is lost
 hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
 otel-oldest: ## the fast tests with OpenTelemetry 1.39 and every other lower bound

@@ -69,6 +69,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "bench": CERTIFI,
     "refused": (),
     "otel-oldest": ("--group", "test", *LOWEST),
+    "rollout": ("--group", "test"),
     "hcs-latest": ("--group", "test", "--extra", "hedera"),
     "hcs-oldest": ("--group", "test", "--extra", "hedera", *LOWEST),
     "openai_agents-latest": ("--group", "test"),
@@ -229,6 +230,12 @@ def redis(session: nox.Session) -> None:
         session.run("apt-get", "install", "-qq", "--no-install-recommends", "redis-server")
     for python in (sys.executable, environment(session, "otel-oldest")):
         pytest(session, python, "tests/servers")
+
+
+@nox.session
+def rollout(session: nox.Session) -> None:
+    """Real web servers are told to stop, and nothing that their workers recorded is lost."""
+    pytest(session, environment(session, "rollout"), "tests/servers/test_rollout.py")
 
 
 @nox.session

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["register", "unregister"]
+__all__ = ["end", "register", "unregister"]
 
 log: logging.Logger = logging.getLogger("otelhooks")
 
@@ -61,7 +61,7 @@ def _listen() -> None:
     ending: Any = getattr(signals, "worker_process_shutdown", None)
     if ending is not None and "celery" not in _heard:
         _heard.add("celery")
-        ending.connect(_end, weak=False)
+        ending.connect(end, weak=False)
 
 
 def _finalize(*_: object) -> None:
@@ -71,10 +71,11 @@ def _finalize(*_: object) -> None:
     if _finalized == os.getpid() or multiprocessing.get_start_method(allow_none=True) == "spawn":
         return
     _finalized = os.getpid()
-    sys.modules["multiprocessing.util"].Finalize(None, _end, exitpriority=_LAST)
+    sys.modules["multiprocessing.util"].Finalize(None, end, exitpriority=_LAST)
 
 
-def _end(*_args: object, **_kwargs: object) -> None:
+def end(*_args: object, **_kwargs: object) -> None:
+    """Call every function that is registered, once; an error in one does not stop the others."""
     while _functions:
         function, _ = _functions.popitem()
         try:

@@ -4,14 +4,13 @@
 # The handle and its making are one subject in two files: what is private to it is ours as well.
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from otelhooks import _exits, instrumentation
+from otelhooks import _exits, _signals, instrumentation
 from otelhooks._handle import (
     Handle,
     load_candidate,
@@ -73,6 +72,7 @@ def instrument(
     hook_tools: Sequence[str] | Unset = UNSET,
     max_continuations: int | Unset = UNSET,
     denied_span_status: Literal["error", "unset"] | Unset = UNSET,
+    exit_timeout: float | Unset = UNSET,
     tracer_provider: TracerProvider | Unset | None = UNSET,
     meter_provider: MeterProvider | Unset | None = UNSET,
     logger_provider: LoggerProvider | Unset | None = UNSET,
@@ -105,6 +105,8 @@ def instrument(
         hook_tools: Tools that policy files may call.
         max_continuations: How often stop hooks may send a turn on.
         denied_span_status: Status of spans of denied calls.
+        exit_timeout: Seconds that the end of the process, also by a signal, may wait for telemetry
+            to be handed over; 0 waits for nothing, and leaves signals alone.
         tracer_provider: Where spans go; None for the application's, or one built here.
         meter_provider: Likewise for metrics.
         logger_provider: Likewise for events.
@@ -218,7 +220,8 @@ def _set_up(config: Config) -> Handle:
     if config.reload:
         handle._start_watching()
     _exits.register(background.flush)  # before what takes what these hooks tell is ended
-    atexit.register(_at_exit)
+    _exits.register(_at_exit)
+    _signals.watch(_exits.end, _at_signal_of_init, config.exit_timeout)
     return handle
 
 
@@ -334,7 +337,15 @@ def uninstrument() -> None:
         instrumentation.uninstall()
         _end(handle)
         _runtime.set_active(None)
-        atexit.unregister(_at_exit)
+        _exits.unregister(_at_exit)
+        _signals.restore()
+
+
+def _at_signal_of_init() -> None:
+    """Send on what is queued; the process, the first of its container, goes on."""
+    background.flush()
+    if _handle is not None:
+        _handle.force_flush(_handle.config.exit_timeout)
 
 
 def _at_exit() -> None:
@@ -352,7 +363,7 @@ def _end(handle: Handle) -> None:
     runtime.close()
     runtime.instruments.close()
     if runtime.audit is not None and runtime.audit is not handle.config.audit:
-        runtime.audit.close()
+        runtime.audit.close(handle.config.exit_timeout)
     handle._providers.shutdown()
 
 

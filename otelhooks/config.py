@@ -107,6 +107,9 @@ class Config:
     """Continuations that stop hooks may ask for in one turn, 0 or more."""
     denied_span_status: str = "error"
     """Status of a denied call's span: ``error`` or ``unset``."""
+    exit_timeout: float = 5.0
+    """Seconds that the end of the process, also by a signal, may wait for telemetry to be handed
+    over; 0 waits for nothing, and leaves signals alone."""
     tracer_provider: Any = None
     meter_provider: Any = None
     logger_provider: Any = None
@@ -199,6 +202,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "hook_tools": readers.words,
     "max_continuations": readers.count,
     "denied_span_status": readers.choice("error", "unset"),
+    "exit_timeout": readers.seconds,
     "tracer_provider": readers.as_is,
     "meter_provider": readers.as_is,
     "logger_provider": readers.as_is,

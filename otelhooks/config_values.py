@@ -67,6 +67,17 @@ def count(value: object, origin: str) -> int:
     return number
 
 
+def seconds(value: object, origin: str) -> float:
+    """Read a time in seconds, 0 or more."""
+    try:
+        number = float(value) if isinstance(value, (str, int, float)) else -1.0
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf") or isinstance(value, bool):
+        raise _wrong(origin, value, "a number of seconds, 0 or more")
+    return number
+
+
 def words(value: object, origin: str) -> tuple[str, ...]:
     """Read texts: a list of them, or one text with commas."""
     if isinstance(value, str):

@@ -238,11 +238,11 @@ class Providers:
             return True
         return in_time([flush_of(provider) for provider in self._all()], timeout_s)
 
-    def shutdown(self, timeout_s: float = 5.0) -> bool:
+    def shutdown(self, timeout_s: float | None = None) -> bool:
         """Flush everything, and shut down what was built here; a second call does nothing.
 
         Args:
-            timeout_s: Seconds to wait in all.
+            timeout_s: Seconds to wait in all; None for the setting `exit_timeout`.
 
         Returns:
             True if everything ended in time.
@@ -260,7 +260,7 @@ class Providers:
         for provider in self._all():
             is_own = any(provider is mine for mine in (*own, *self._retired))
             actions.append(end_of(provider) if is_own else flush_of(provider))
-        return in_time(actions, timeout_s)
+        return in_time(actions, self._config.exit_timeout if timeout_s is None else timeout_s)
 
     def _all(self) -> list[Any]:
         return [*(getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS), *self._retired]

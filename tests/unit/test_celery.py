@@ -67,8 +67,8 @@ def client(tmp_path, start_method):
 
 
 @contextlib.contextmanager
-def _worker(folder, *arguments):
-    """Run a worker as long as the block; SIGTERM is Celery's warm shutdown."""
+def _worker(folder, *arguments, number=signal.SIGTERM):
+    """Run a worker as long as the block; SIGTERM is a warm shutdown, SIGQUIT a cold one."""
     environment = {**os.environ, "PYTHONPATH": str(HERE), "WORK_FOLDER": str(folder)}
     command = [
         *(sys.executable, "-m", "celery", "--app", "celery_tasks", "worker", "--pool", "prefork"),
@@ -84,7 +84,7 @@ def _worker(folder, *arguments):
             _wait_for(lambda: process.poll() is not None or " ready." in log.read_text())
             assert process.poll() is None, log.read_text()
             yield
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             assert process.wait(60) == 0, log.read_text()
         finally:
             process.kill()
@@ -114,6 +114,12 @@ def test_a_call_that_is_in_progress_at_a_warm_shutdown_is_not_lost(client, tmp_p
         _wait_for(lambda: len(list(tmp_path.glob("*.begun"))) == CHILDREN)
     worked = work_of([result.get(timeout=1) for result in sent])
     assert list(worked.values()) == [1] * CHILDREN
+    assert_all_told(tmp_path, worked)
+
+
+def test_a_cold_shutdown_loses_nothing_of_the_calls_that_have_ended(client, tmp_path):
+    with _worker(tmp_path, number=signal.SIGQUIT):
+        worked = work_of(_answers(client, [0.02] * 4))
     assert_all_told(tmp_path, worked)
 
 

@@ -21,8 +21,8 @@ def test_the_last_registered_is_called_first_and_each_once(called):
     for function in [*functions, functions[0]]:
         _exits.register(function)
     _exits.unregister(functions[1])
-    _exits._end()
-    _exits._end()
+    _exits.end()
+    _exits.end()
     for function in functions:
         _exits.unregister(function)
     assert called == [0, 2]
@@ -36,7 +36,7 @@ def test_one_that_fails_does_not_stop_the_others(called, caplog):
     for function in functions:
         _exits.register(function)
     with caplog.at_level(logging.ERROR, "otelhooks"):
-        _exits._end()
+        _exits.end()
     for function in functions:
         _exits.unregister(function)
     assert called == ["first"]

@@ -1,0 +1,182 @@
+"""Hand over what is queued before a signal ends the process.
+
+The default action of SIGTERM ends a Python process on the spot: no `atexit` function runs. Servers
+that install a handler of their own, such as uvicorn, put the default back when they have shut down
+and raise the signal once more, so that their parent sees how they ended. gunicorn and Celery put it
+back in each child. A handler that is installed once would therefore be gone when it is needed:
+`signal.signal` itself is wrapped, and whenever the default action of one of these signals is to be
+set, ours is set. It does what the default action does, later.
+
+A program does not see it: `signal.signal` and `signal.getsignal` return ``SIG_DFL`` for it. What is
+ignored, or handled by the program itself, stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+__all__ = ["SIGNALS", "restore", "watch"]
+
+_log = logging.getLogger("otelhooks")
+
+SIGNALS: tuple[signal.Signals, ...] = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+)
+"""Signals that end a process by default and that supervisors send to end one."""
+
+_set, _get = signal.signal, signal.getsignal
+
+
+class _Ending:
+    """One way out of the process, begun by the first signal.
+
+    The work is done by a thread: the main thread may have been interrupted while it held a lock
+    that the work needs. If the work is not done in half of the time, the main thread goes on, which
+    releases such a lock; the signal is raised again when the work is done or the time is over.
+    """
+
+    def __init__(self, number: int, end: Callable[[], object], timeout_s: float) -> None:
+        self.pid = os.getpid()
+        self.is_over = threading.Event()
+        self._number = number
+        self._end = end
+        self._deadline = time.monotonic() + timeout_s
+        self._half_s = timeout_s / 2
+        self._main_goes_on = False
+
+    def begin(self) -> None:
+        """Start the work, and wait for it for half of the time.
+
+        Raises:
+            RuntimeError: The interpreter is ending already; its exit functions do the work.
+        """
+        work = threading.Thread(target=self._end, name="otelhooks-end", daemon=True)
+        work.start()
+        threading.Thread(target=self._watch, args=(work,), daemon=True).start()
+        self._main_goes_on = not self.is_over.wait(self._half_s)
+
+    def _watch(self, work: threading.Thread) -> None:
+        work.join(max(0.0, self._deadline - time.monotonic()))
+        if work.is_alive():
+            _log.warning("not all telemetry was handed over before the signal ends the process")
+        self.is_over.set()
+        if self._main_goes_on:
+            os.kill(self.pid, self._number)
+
+
+class _Watch:
+    """What is done at a signal, and with which settings.
+
+    Args:
+        end: Hands everything over and closes it.
+        flush: Hands everything over; what is open stays open.
+        timeout_s: Seconds that either may take.
+    """
+
+    def __init__(
+        self, end: Callable[[], object], flush: Callable[[], object], timeout_s: float
+    ) -> None:
+        self._end = end
+        self._flush = flush
+        self._timeout_s = timeout_s
+        self._ending: _Ending | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal; called by the interpreter, in the main thread."""
+        ending = self._ending
+        if ending is not None and ending.pid == os.getpid():
+            # A supervisor and a service manager may both send one: the first is being handled.
+            if ending.is_over.is_set():
+                self._default(number)
+            return
+        # The kernel passes the default action over for the first process of a container: it goes
+        # on, and so nothing may be closed.
+        is_init = os.getpid() == 1
+        ending = _Ending(number, self._flush if is_init else self._end, self._timeout_s)
+        self._ending = ending
+        try:
+            ending.begin()
+        except RuntimeError:
+            _set(number, signal.SIG_DFL)
+            return
+        if ending.is_over.is_set():
+            self._default(number)
+
+    def _default(self, number: int) -> None:
+        _set(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+        self._ending = None  # we are still here: this is the first process of a container
+        _set(number, self)
+
+
+_watching: _Watch | None = None
+
+
+def watch(end: Callable[[], object], flush: Callable[[], object], timeout_s: float) -> None:
+    """Have everything handed over before one of `SIGNALS` ends this process, or one it forks.
+
+    Without effect if the time is 0. The handlers can be installed from the main thread only; from
+    another one they are as soon as the main thread sets a default handler.
+
+    Args:
+        end: Hands everything over and closes it; may be called twice.
+        flush: Hands everything over, where the process goes on afterwards.
+        timeout_s: Seconds that either may take; then the signal does what it does without us.
+    """
+    global _watching
+    restore()
+    if timeout_s <= 0:
+        return
+    _watching = _Watch(end, flush, timeout_s)
+    signal.signal, signal.getsignal = _signal, _getsignal
+    try:
+        for number in SIGNALS:
+            if _get(number) is signal.SIG_DFL:
+                _set(number, _watching)
+    except ValueError:
+        _log.info(
+            "what is queued is lost if a signal ends the process: `otelhooks.instrument()` was not "
+            "called in the main thread"
+        )
+
+
+def restore() -> None:
+    """Put handlers and functions back."""
+    global _watching
+    if _watching is None:
+        return
+    if signal.signal is _signal:
+        signal.signal = _set
+    if signal.getsignal is _getsignal:
+        signal.getsignal = _get
+    watching, _watching = _watching, None
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            if _get(number) is watching:
+                _set(number, signal.SIG_DFL)
+
+
+@functools.wraps(_set)
+def _signal(signalnum: Any, handler: Any) -> Any:
+    if _watching is not None and handler == signal.SIG_DFL and signalnum in SIGNALS:
+        handler = _watching
+    return _as_seen(_set(signalnum, handler))
+
+
+@functools.wraps(_get)
+def _getsignal(signalnum: Any) -> Any:
+    return _as_seen(_get(signalnum))
+
+
+def _as_seen(handler: Any) -> Any:
+    return signal.SIG_DFL if type(handler) is _Watch else handler
