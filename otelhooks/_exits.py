@@ -13,6 +13,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from otelhooks._failures import outline
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -80,8 +82,8 @@ def end(*_args: object, **_kwargs: object) -> None:
         function, _ = _functions.popitem()
         try:
             function()
-        except Exception:
-            log.exception("something could not be ended")
+        except Exception as error:
+            log.error("something could not be ended: %s", outline(error))
 
 
 if hasattr(os, "register_at_fork"):

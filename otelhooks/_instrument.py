@@ -172,15 +172,18 @@ def _set_up(config: Config) -> Handle:
     )
     scope = scope_attributes(table)
     events = EventLog(providers.logger_provider, __version__, scope)
+    content = Content(
+        config.capture_content, Redactor.of(config.redact), limit=limit_of(config.otel)
+    )
     runtime = Runtime(
         Loaded(HookSet()),
         spans=Spans(providers.tracer_provider, __version__, scope),
         instruments=instruments,
         events=events,
-        verdicts=Verdicts(instruments, events, mode=table.mode, record_allows=config.record_allows),
-        content=Content(
-            config.capture_content, Redactor.of(config.redact), limit=limit_of(config.otel)
+        verdicts=Verdicts(
+            instruments, events, content, mode=table.mode, record_allows=config.record_allows
         ),
+        content=content,
         audit=audit,
         channel=channel,
         span_mode=config.spans,

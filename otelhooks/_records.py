@@ -210,6 +210,7 @@ class HookEvent(pydantic.BaseModel):
         input: What went in; obeys capture mode and masking.
         output: What came out; obeys capture mode and masking.
         duration: Seconds.
+        error: What a failure says, where content is captured, masked; else its class or kind.
         decision: ``allow``, ``deny``, ``ask`` or ``modify`` at points that decide.
         trace_id: 32 hexadecimal digits, empty without a trace.
         span_id: 16 hexadecimal digits, empty without a span.

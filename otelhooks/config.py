@@ -176,9 +176,9 @@ def _is_same(left: Any, right: Any) -> bool:
         return True
     try:
         return bool(left == right)
-    except Exception:
+    except Exception as error:
         # A foreign object whose comparison fails is taken for another one.
-        _log.debug("settings could not be compared", exc_info=True)
+        _log.debug("settings could not be compared: %s", type(error).__qualname__)
         return False
 
 

@@ -208,7 +208,7 @@ class Sender:
 
     def _on_failure(self, error: Exception) -> None:
         unsent = error if isinstance(error, Unsent) else None
-        problem = unsent.problem if unsent is not None else f"{type(error).__name__}: {error}"
+        problem = unsent.problem if unsent is not None else type(error).__name__
         is_passing = unsent is None or unsent.is_passing
         pauses = PASSING if is_passing else REFUSED
         with self._lock:

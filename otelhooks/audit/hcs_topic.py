@@ -211,7 +211,7 @@ class Topic:
             return Unsent(f"no node answers: {getattr(code(), 'name', code())}", is_passing=True)
         # The SDK says so in exceptions of no class of their own.
         is_passing = isinstance(error, (self._errors.MaxAttemptsError, RuntimeError, OSError))
-        return Unsent(f"{type(cause).__name__}: {cause}", is_passing=is_passing)
+        return Unsent(type(cause).__name__, is_passing=is_passing)
 
 
 def _unsent(status: str) -> Unsent:

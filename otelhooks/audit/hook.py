@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
+from otelhooks._failures import outline
 from otelhooks.hooks.base import OnEventHook
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class AuditTrailHook(OnEventHook):
             except Exception as error:
                 if type(error) not in self._told:
                     self._told.add(type(error))
-                    logger.exception("audit record not stored: the sink raised")
+                    logger.error("audit record not stored: the sink raised %s", outline(error))
         return _done()
 
     def _is_wanted(self, event: HookEvent) -> bool:

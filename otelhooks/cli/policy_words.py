@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.policy.tools.explain import Explanation, level_name
+from otelhooks.policy.tools.explain import Explanation, level_name, masked
 from otelhooks.policy.tools.trials import Result, shown
+from otelhooks.telemetry.masking import Redactor
 
 if TYPE_CHECKING:
     from otelhooks.hooks.registry import Registration
@@ -78,11 +79,11 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         if deciding.rule.policy.place:
             rows.append(("place", deciding.rule.policy.place))
     if verdict.told:
-        rows.append(("told", verdict.told))
+        rows.append(("told", Redactor().mask_text(verdict.told)))
     elif verdict.reason:
         rows.append(("why", verdict.reason))
     if verdict.error is not None:
-        rows.append(("error", repr(verdict.error)))
+        rows.append(("error", masked(verdict.error)))
     rows += [("observed", f"{s.decision} by {s.policy_id}/{s.rule_id}") for s in verdict.observed]
     rows.append(("args", json.dumps(judged.given, default=str)))
     if call.args != judged.given:
@@ -126,8 +127,8 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
         "decision": judged.decision,
         "policy": verdict.policy_id or None,
         "rule": verdict.rule_id or None,
-        "message": verdict.told or None,
-        "error": repr(verdict.error) if verdict.error is not None else None,
+        "message": Redactor().mask_text(verdict.told) or None,
+        "error": masked(verdict.error) if verdict.error is not None else None,
         "tool": call.name,
         "server": call.server,
         "branch": call.branch,

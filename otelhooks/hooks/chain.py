@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
 
 from otelhooks import types
+from otelhooks._failures import error_type
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
@@ -35,6 +36,8 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         verdict.allowed = False
         verdict.reason = verdict.told = ruling.message
         verdict.error = ruling.error
+        if ruling.error is not None:  # the message may hold what the error says
+            verdict.reason = f"rule '{verdict.rule_id}' failed: {error_type(ruling.error)}"
         verdict.result = types.HookResult(
             allow=False,
             message=ruling.message,
@@ -126,17 +129,17 @@ class Chain:
         return None
 
     def crash(self, registration: Registration, error: BaseException) -> Verdict:
-        """Return the deny of a hook that failed; the model is not told how."""
-        reason = f"hook '{registration.source}' failed: {text_of(error)}"
+        """Return the deny of a hook that failed; neither model nor record is told how."""
+        failed = f"hook '{registration.source}' failed: "
         return Verdict(
             self.point,
             DENY,
             allowed=False,
-            result=types.HookResult(allow=False, message=reason),
+            result=types.HookResult(allow=False, message=f"{failed}{text_of(error)}"),
             policy_id=registration.policy_id,
             policy_version=registration.policy_version,
             rule_id=registration.rule_id,
-            reason=reason,
+            reason=f"{failed}{error_type(error)}",
             told=getattr(error, "told", CHECK_FAILED),
             error=error,
         )

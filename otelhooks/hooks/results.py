@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from typing import Any, cast
 
 from otelhooks import types
+from otelhooks._failures import error_type
 from otelhooks.hooks import background
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
@@ -182,7 +183,7 @@ def _block(point: str, registration: Registration, value: Any) -> Verdict | None
         verdict = Verdict(
             point,
             DENY,
-            reason=f"hook '{registration.source}' failed: {text_of(value.error)}",
+            reason=f"hook '{registration.source}' failed: {error_type(value.error)}",
             told=getattr(value.error, "told", RESULT_CHECK_FAILED),
             error=value.error,
         )

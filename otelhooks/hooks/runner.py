@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from otelhooks import types
+from otelhooks._failures import FAILED, error_type
 from otelhooks.hooks import background, points, results
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
 from otelhooks.hooks.drive import Run, adrive, arun
 from otelhooks.hooks.registry import HookSet, Registration, registrations
-from otelhooks.hooks.verdict import Verdict
+from otelhooks.hooks.verdict import Verdict, text_of
 from otelhooks.hooks.watch import Watch
 
 __all__ = ["HookRunner", "Observer"]
@@ -377,6 +378,7 @@ class HookRunner:
             output=getattr(data, "result", data),
             is_error=failure is not None,
             error=str(failure) if failure is not None else None,
+            failure=FAILED,
             tool_name=context.get("tool_name"),
             decision=verdict.decision if verdict else None,
             rule_id=verdict.rule_id if verdict else None,
@@ -397,7 +399,8 @@ class HookRunner:
             context,
             watch,
             is_error=True,
-            error=str(error),
+            error=text_of(error, str),
+            failure=error_type(error),
             output=value,
             tool_name=context.get("tool_name"),
         )

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from otelhooks import types
+from otelhooks._failures import error_type
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.chain import Chain, observed, rule_verdict
 from otelhooks.hooks.context import HookContext
@@ -163,6 +164,8 @@ class ToolChain(Chain):
             verdict.allowed = False
             verdict.told = verdict.reason = self._refusal(approval, deciding)
             verdict.error = approval.error
+            if approval.error is not None and approval.status == "error":
+                verdict.reason = f"rule '{deciding.id}' failed: {error_type(approval.error)}"
             verdict.result = types.HookResult(
                 allow=False, message=verdict.told, rule_id=verdict.rule_id
             )

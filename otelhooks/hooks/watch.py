@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from otelhooks import types
+from otelhooks._failures import outline
 from otelhooks.hooks.answers import read_answer
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
@@ -31,8 +32,10 @@ class Watch:
         """A hook has ended, however it ended."""
 
     def hook_failed(self, registration: Registration, error: BaseException) -> None:
-        """A hook has raised, or returned what it must not."""
-        log.error("hook `%s` failed at %s", registration.source, registration.point, exc_info=error)
+        """A hook has raised, or returned what it must not; what it says of that is content."""
+        log.error(
+            "hook `%s` failed at %s: %s", registration.source, registration.point, outline(error)
+        )
 
     def hook_dropped(self, registration: Registration) -> None:
         """A background hook was dropped, since too many are waiting."""
@@ -51,9 +54,15 @@ class Watch:
         return ask_handlers(rules, call)
 
     def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
-        """Make the record that listeners of every point get; content stays out."""
+        """Make the record that listeners of every point get; content stays out.
+
+        What a failure says is content: its kind takes the place of its text.
+        """
         fields.pop("input", None)
         fields.pop("output", None)
+        failure = fields.pop("failure", None)
+        if fields.get("error") is not None:
+            fields["error"] = failure
         return types.HookEvent(
             type=kind,
             timestamp=time.time(),

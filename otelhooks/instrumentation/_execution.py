@@ -227,7 +227,7 @@ class Execution(Traced):
         if type(raw) is Unrun:
             op.permits.clear()
             kind = semconv.ERROR_POLICY_DENIED if raw.is_refused else semconv.ERROR_TOOL_ERROR
-            self.mark(kind, raw.reason)
+            (self.mark if raw.is_refused else self.mark_error)(kind, raw.reason)
             return raw
         self.ended_ns = time_ns()
         if op.permits:
@@ -303,6 +303,7 @@ class Execution(Traced):
                 tool_call_id=call.id,
                 is_error=True,
                 error=text_of(error, str),
+                failure=kind,
                 output=value,
             )
         if result.allow and value is not None and not seat.recovers:
@@ -312,7 +313,7 @@ class Execution(Traced):
             self.recovered(kind)
             recovered = seat.recovered(call, value)
             return (yield from self._post(recovered, None, None))
-        self.mark(kind, text_of(error, str))
+        self.mark_error(kind, error)
         if result.message:
             raw = seat.failed(call, error, result.message)
         return (yield from self._post(raw, error, result.message or text_of(error, str)))
@@ -381,6 +382,7 @@ class Execution(Traced):
                 output=getattr(data, "result", data),
                 is_error=is_error,
                 error=text,
+                failure=self.status,
                 duration=self._seconds,
                 decision=verdict.decision if verdict is not None else ALLOW,
                 rule_id=verdict.rule_id or None if verdict is not None else None,

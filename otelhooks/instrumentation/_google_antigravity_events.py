@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from otelhooks._failures import outline
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import Unrun
 from otelhooks.instrumentation._frames import current_frame
@@ -44,8 +45,8 @@ async def see_event(wrapped: Callable[..., Any], processor: Any, args: Any, kwar
                 await _see_agent(rt, state, event.trajectory_state_update)
             elif event.HasField("usage_update") and event.usage_update.HasField("total"):
                 await count_tokens(rt, state, event.usage_update.total)
-        except Exception:
-            _log.exception("an event of the harness was not understood")
+        except Exception as error:
+            _log.error("an event of the harness was not understood: %s", outline(error))
     return await wrapped(*args, **kwargs)
 
 
@@ -73,8 +74,8 @@ async def see_first_step(wrapped: Callable[..., Any], runner: Any, args: Any, kw
         try:
             await meet_agent(rt, state, step.trajectory_id, step.parent_trajectory_id, step.content)
             _note_asked(state, step)
-        except Exception:
-            _log.exception("a step of the harness was not understood")
+        except Exception as error:
+            _log.error("a step of the harness was not understood: %s", outline(error))
     return await wrapped(*args, **kwargs)
 
 
@@ -102,8 +103,8 @@ async def see_last_step(wrapped: Callable[..., Any], runner: Any, args: Any, kwa
         step = kwargs["step"] if "step" in kwargs else args[1]
         try:
             await _hear(state, step)
-        except Exception:
-            _log.exception("a step of the harness was not understood")
+        except Exception as error:
+            _log.error("a step of the harness was not understood: %s", outline(error))
     return await wrapped(*args, **kwargs)
 
 

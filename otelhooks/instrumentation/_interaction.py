@@ -11,6 +11,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
+from otelhooks._failures import outline
 from otelhooks.hooks import results
 from otelhooks.hooks.context import current_branch
 from otelhooks.instrumentation._drive import Body, Operation
@@ -73,8 +74,8 @@ def interaction(rt: Runtime, seat: InteractionSeat) -> Operation:
             _, answer = yield from results.interaction(found, op.context, spec, rt.watch)
         if answer is not None:
             raw = seat.answered(answer)
-    except Exception:
-        log.exception("question declined: a hook of on_interaction failed")
+    except Exception as error:
+        log.error("question declined: a hook of on_interaction failed: %s", outline(error))
         raw = seat.declined()
     if hooks.has_events:
         yield from rt.tell(hooks, "on_interaction", op.context, input=spec, output=answer)

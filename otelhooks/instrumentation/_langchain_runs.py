@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any
 
+from otelhooks._failures import outline
 from otelhooks.hooks.context import current_branch
 from otelhooks.instrumentation._frames import Turn, current_frame, current_scope
 from otelhooks.instrumentation._langchain_listeners import Listeners
@@ -314,8 +315,8 @@ class GraphRun(RunSeat):
         try:
             new = {"messages": [changed.message]}
             self._graph.update_state(self._config, new, as_node=self._node)
-        except Exception:
-            log.exception("the thread still holds the answer that a hook replaced")
+        except Exception as error:
+            log.error("the thread still holds the answer that a hook replaced: %s", outline(error))
 
     async def _akeep(self, changed: _Changed) -> None:
         if changed.message is None or not self._thread:
@@ -323,8 +324,8 @@ class GraphRun(RunSeat):
         try:
             new = {"messages": [changed.message]}
             await self._graph.aupdate_state(self._config, new, as_node=self._node)
-        except Exception:
-            log.exception("the thread still holds the answer that a hook replaced")
+        except Exception as error:
+            log.error("the thread still holds the answer that a hook replaced: %s", outline(error))
 
     def _shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
         """Return what an answer changes in the state, and the items that tell it."""

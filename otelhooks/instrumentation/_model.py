@@ -282,7 +282,7 @@ class _ModelCall(Traced):
         error = raw.error
         kind = error_type(error)
         if escapes(error):
-            self.mark(kind, text_of(error, str))
+            self.mark_error(kind, error)
             return raw
         found = self.hooks.at("on_model_error")
         result, value = types.HookResult(allow=False), None
@@ -290,13 +290,17 @@ class _ModelCall(Traced):
             result, value = yield from results.on_error(found, op.context, error, self.rt.watch)
         if self.hooks.has_events:
             yield from self._tell(
-                "on_model_error", is_error=True, error=text_of(error, str), output=value
+                "on_model_error",
+                is_error=True,
+                error=text_of(error, str),
+                failure=kind,
+                output=value,
             )
         if result.allow and value is not None:
             self.status = kind
             self.recovered(kind)
             return (yield from self._post(self.seat.answered(request, value)))
-        self.mark(kind, text_of(error, str))
+        self.mark_error(kind, error)
         return raw
 
     def _charge(self, raw: Any) -> Generator[Run, Any, None]:

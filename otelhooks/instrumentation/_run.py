@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from otelhooks import types
+from otelhooks._failures import outline
 from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.context import current_branch
@@ -357,7 +358,7 @@ class _AgentRun:
             except BaseException as error:
                 if escapes(error):
                     raise
-                log.exception("a stop hook failed; the run stops")
+                log.error("a stop hook failed; the run stops: %s", outline(error))
         self.tracing.event(semconv.EVENT_STOP, "stop")
         if self.hooks.has_events:
             yield from rt.tell(self.hooks, "stop", turn.context, reason=result.reason or None)

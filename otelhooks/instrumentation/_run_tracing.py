@@ -107,7 +107,9 @@ class RunTracing:
     def fail(self, error: BaseException) -> None:
         """Mark the span as failed."""
         if self._turn.span is not None:
-            fail(self._turn.span, error_type(error), "" if escapes(error) else str(error))
+            kind = error_type(error)
+            said = "" if escapes(error) else self._rt.content.span_error(error, kind)
+            fail(self._turn.span, kind, said)
 
     def as_op(self) -> Op:
         """Return the run in the shape of an operation, to be told of like one."""

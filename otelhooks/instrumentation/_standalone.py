@@ -153,7 +153,7 @@ class RunnerObserver:
             return
         failure = getattr(data, "error", None)
         if failure is not None and running.op.span is not None:
-            fail(running.op.span, semconv.ERROR_TOOL_ERROR, str(failure))
+            _fail(running.op.span, semconv.ERROR_TOOL_ERROR, str(failure))
             if running.execution is not None:
                 running.execution.status = semconv.ERROR_TOOL_ERROR
         if verdict is not None and running.execution is not None:
@@ -197,7 +197,7 @@ class RunnerObserver:
                 point = "on_tool_error" if is_tool else "on_model_error"
                 self._event(rt, running.op, semconv.EVENT_RECOVERED, point)
         elif span is not None:
-            fail(span, kind, str(error))
+            _fail(span, kind, error)
         self._end(running)
 
     def _end(self, running: _Running) -> None:
@@ -215,6 +215,11 @@ class RunnerObserver:
         name = _EVENTS.get(point)
         if rt is not None and name is not None:
             rt.events.emit(name, 9, {semconv.HOOK_POINT: point}, context=self._within(context))
+
+
+def _fail(span: trace.Span, kind: str, error: BaseException | str) -> None:
+    rt = _runtime_now()
+    fail(span, kind, kind if rt is None else rt.content.span_error(error, kind))
 
 
 _own: tuple[Any, Runtime] | None = None
@@ -249,13 +254,14 @@ def _over(tracer_provider: Any) -> Runtime:
     providers = resolve(config)
     instruments = Instruments(providers.meter_provider, __version__)
     events = EventLog(providers.logger_provider, __version__)
+    content = Content(config.capture_content, Redactor.of(config.redact))
     return Runtime(
         Loaded(EMPTY),
         spans=Spans(tracer_provider, __version__),
         instruments=instruments,
         events=events,
-        verdicts=Verdicts(instruments, events, record_allows=config.record_allows),
-        content=Content(config.capture_content, Redactor.of(config.redact)),
+        verdicts=Verdicts(instruments, events, content, record_allows=config.record_allows),
+        content=content,
     )
 
 

@@ -192,11 +192,23 @@ class Traced:
 
         Args:
             kind: ``error.type``.
-            description: For the span's status.
+            description: For the span's status, in fixed words.
         """
         self.status = kind
         if self.op.span is not None and not self.op.adopted:
             fail(self.op.span, kind, description)
+
+    @fails_open
+    def mark_error(self, kind: str, error: BaseException | str) -> None:
+        """Note that the call failed; what the failure says stands where content is captured.
+
+        Args:
+            kind: ``error.type``.
+            error: The failure, or its text.
+        """
+        self.mark(kind, kind)
+        if self.rt.content.on_span:
+            self.mark(kind, self.rt.content.span_error(error, kind))
 
     @fails_open
     def event(self, name: str) -> None:

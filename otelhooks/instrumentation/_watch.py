@@ -13,7 +13,7 @@ from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
-from otelhooks.hooks.watch import Watch, ask_handlers
+from otelhooks.hooks.watch import Watch, ask_handlers, log
 from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._recording import record_withdrawn
 from otelhooks.telemetry import semconv
@@ -42,6 +42,9 @@ class RuntimeWatch(Watch):
     def hook_failed(self, registration: Registration, error: BaseException) -> None:
         """Log and count a hook that failed."""
         super().hook_failed(registration, error)
+        said = self._runtime.content.error_text(error)
+        if said:
+            log.error("hook `%s` says: %s", registration.source, said)
         self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
 
     def hook_dropped(self, registration: Registration) -> None:
@@ -61,12 +64,12 @@ class RuntimeWatch(Watch):
     @fails_open
     def _shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         content = self._runtime.content
-        if not content.on_event and not content.on_span:
+        if not content.is_on:
             return {}
         return {
             name: content.event_value(fields[name])
-            for name in ("input", "output")
-            if name in fields
+            for name in ("input", "output", "error")
+            if fields.get(name) is not None
         }
 
     def approve(

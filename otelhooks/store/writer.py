@@ -13,6 +13,7 @@ from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportRes
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from otelhooks._failures import outline
 from otelhooks.store import codec, connection, retention, schema
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class _SqliteExporter(Generic[R]):
         except schema.StoreError as error:
             return self._lost(len(records), error.cause, str(error))
         except Exception as error:  # telemetry fails open
-            return self._lost(len(records), type(error).__name__, repr(error))
+            return self._lost(len(records), type(error).__name__, outline(error))
         return len(rows) == len(records)
 
     def _lost(self, count: int, cause: str, message: str) -> bool:
@@ -129,7 +130,7 @@ class _SqliteExporter(Generic[R]):
                     resource, scope = record.resource, record.instrumentation_scope
                 row = self._encode(record, origin[0])
             except Exception as error:  # one odd record must not take the batch with it
-                self._lost(1, "encoding", repr(error))
+                self._lost(1, "encoding", outline(error))
                 continue
             rows.append(row)
         # For all of them the end of the batch: late is fine, early would delete one in use.

@@ -29,10 +29,11 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from otelhooks.hooks.verdict import text_of
 from otelhooks.telemetry.masking import MASK, MAX_DEPTH, Redactor, is_secret_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -99,6 +100,7 @@ class Content:
         self.mode = mode
         self.on_span: bool = mode.on_span
         self.on_event: bool = mode.on_event
+        self.is_on: bool = mode.on_span or mode.on_event
         self.redactor: Redactor = redactor or Redactor()
         self._limit = limit
 
@@ -109,6 +111,32 @@ class Content:
     def event_value(self, value: object) -> Any:
         """Mask and cut arguments, a result, instructions or definitions, keeping the structure."""
         return _fit(self.redactor.mask(value), self._limit)
+
+    def span_error(self, error: BaseException | str, kind: str) -> str:
+        """Return what a span's status says of a failure: its text where spans carry content.
+
+        Args:
+            error: The failure; what it says is content.
+            kind: ``error.type``, which stands for its text elsewhere.
+        """
+        return self._said(error) if self.on_span else kind
+
+    def event_error(self, error: BaseException | str) -> str:
+        """Return what a failure says, masked; empty where log records carry no content."""
+        return self._said(error) if self.on_event else ""
+
+    def error_text(self, error: BaseException | str, form: Callable[[Any], str] = str) -> str:
+        """Return what a failure says, masked, for logs and audit; empty where content is off.
+
+        Args:
+            error: The failure.
+            form: `str` or `repr`.
+        """
+        return self._said(error, form) if self.is_on else ""
+
+    def _said(self, error: BaseException | str, form: Callable[[Any], str] = str) -> str:
+        text = error if isinstance(error, str) else text_of(error, form)
+        return render(_clip(self.redactor.mask_text(text), self._limit))
 
     def span_messages(self, messages: Iterable[Message]) -> str:
         """Render messages for a span."""

@@ -11,6 +11,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from otelhooks._failures import outline
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -59,8 +61,8 @@ def in_time(actions: list[Callable[[], bool]], timeout_s: float) -> bool:
     def run(action: Callable[[], bool]) -> None:
         try:
             results.append(action())
-        except Exception:
-            _log.exception("a provider could not be flushed or shut down")
+        except Exception as error:
+            _log.error("a provider could not be flushed or shut down: %s", outline(error))
 
     threads: list[threading.Thread] = []
     for action in actions:

@@ -4,14 +4,13 @@
 
     events = EventLog(logger_provider, version)
     events.emit(EVENT_POLICY_DECISION, WARN, attributes, context=context)
-    events.emit(EVENT_GEN_AI_OPERATION_EXCEPTION, WARN, attributes, exception=error)
     events.rebind(logger_provider)
     if events.is_enabled: ...            # False: nobody listens, skip the work for content
 
 Severities: `DEBUG`, `INFO`, `WARN`, `ERROR`, or None for an event that has none.
 
-The Logs API is ``opentelemetry._logs``, private by its name and still without
-``emit(exception=)`` in 1.39; this module is the one place that knows. Everything here is
+The Logs API is ``opentelemetry._logs``, private by its name; this module is the one place that
+knows. Its ``emit(exception=)`` is not used: what an exception says is content. Everything here is
 telemetry: it fails open and is logged once per cause.
 
 Source: semconv.md sections 5, 7 and 10.
@@ -19,11 +18,10 @@ Source: semconv.md sections 5, 7 and 10.
 
 from __future__ import annotations
 
-import inspect
 import logging
-import traceback
 from typing import TYPE_CHECKING, Any
 
+from otelhooks._failures import outline
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
@@ -60,7 +58,6 @@ class EventLog:
         self._provider: LoggerProvider | None = None
         self._logger: Logger | None = None
         self._severities: dict[int, Any] = {}
-        self._takes_exception = False
         self._logged: set[str] = set()
         self.is_enabled: bool = False
         self.rebind(logger_provider)
@@ -90,8 +87,6 @@ class EventLog:
             self._logger = logger_provider.get_logger(
                 semconv.SCOPE_NAME, self._version, attributes=self._attributes or None
             )
-            parameters = inspect.signature(self._logger.emit).parameters
-            self._takes_exception = "exception" in parameters
             self.is_enabled = not isinstance(self._logger, NoOpLogger)
         except Exception as error:
             self._log_once(error, "no events: the logger provider gives no logger")
@@ -103,7 +98,6 @@ class EventLog:
         attributes: Mapping[str, Any],
         context: Context | None = None,
         body: Any = None,
-        exception: BaseException | None = None,
     ) -> None:
         """Emit one event.
 
@@ -113,25 +107,17 @@ class EventLog:
             attributes: May be nested; copied by the SDK.
             context: Its span gives trace and span id; None: the current context.
             body: Structured body, or None.
-            exception: Fills ``exception.type``, ``.message`` and ``.stacktrace``.
         """
         logger = self._logger
         if logger is None or not self.is_enabled:
             return
-        extra: dict[str, Any] = {}
         try:
-            if exception is not None:
-                if self._takes_exception:
-                    extra["exception"] = exception
-                else:
-                    attributes = {**_describe(exception), **attributes}
             logger.emit(
                 event_name=name,
                 severity_number=self._severities.get(severity_number or 0),
                 attributes=dict(attributes),
                 context=context,
                 body=body,
-                **extra,
             )
         except Exception as error:
             self._log_once(error, "an event could not be emitted")
@@ -140,15 +126,4 @@ class EventLog:
         cause = f"{message}: {type(error).__name__}"
         if cause not in self._logged:
             self._logged.add(cause)
-            _log.exception("%s", message)
-
-
-def _describe(exception: BaseException) -> dict[str, str]:
-    """Give the attributes that newer versions of the API make of an exception."""
-    kind = type(exception)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return {
-        semconv.EXCEPTION_TYPE: f"{module}{kind.__qualname__}",
-        semconv.EXCEPTION_MESSAGE: str(exception),
-        semconv.EXCEPTION_STACKTRACE: "".join(traceback.format_exception(exception)),
-    }
+            _log.error("%s: %s", message, outline(error))

@@ -29,6 +29,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
+from otelhooks._failures import outline
 from otelhooks.errors import ConfigError
 
 _log = logging.getLogger("otelhooks.telemetry")
@@ -224,10 +225,10 @@ class Redactor:
         for rule in self._rules:
             try:
                 text = rule(text)
-            except Exception:
+            except Exception as error:
                 if not self._has_logged:
                     self._has_logged = True
-                    _log.exception("a pattern of `redact` failed, the text is hidden")
+                    _log.error("`redact` failed, a text is hidden: %s", outline(error))
                 return MASK
         return text
 
@@ -252,9 +253,9 @@ def _compile(pattern: Rule) -> Callable[[str], str]:
 def _text_of(value: object) -> str:
     try:
         return str(value)
-    except Exception:
+    except Exception as error:
         # A broken __str__ is the application's affair; content is only an observation of it.
-        _log.debug("a value has no text", exc_info=True)
+        _log.debug("a value has no text: %s", outline(error))
         return f"[{type(value).__name__}]"
 
 

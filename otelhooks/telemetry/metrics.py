@@ -38,6 +38,7 @@ from weakref import finalize
 
 from opentelemetry.metrics import NoOpMeter, Observation
 
+from otelhooks._failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.counters import CellCounter, exemplar_context
 
@@ -341,8 +342,8 @@ class Instruments:
                         continue
                     span_context = exemplar if number in newest else None
                     histogram.record(value, attributes, context=exemplar_context(span_context))
-                except Exception:
-                    self._log_once(name, "recording into histogram `%s` failed", exc_info=True)
+                except Exception as error:
+                    self._log_once(name, "recording into histogram `%s` failed", error)
 
     def _take(self) -> list[_Queued]:
         """Take what is queued; other threads and signal handlers may add meanwhile."""
@@ -375,8 +376,8 @@ class Instruments:
             return []
         try:
             return [Observation(value, attributes) for value, attributes in callback()]
-        except Exception:
-            self._log_once(name, "reading gauge `%s` failed", exc_info=True)
+        except Exception as error:
+            self._log_once(name, "reading gauge `%s` failed", error)
             return []
 
     def rebind(self, meter_provider: MeterProvider) -> None:
@@ -388,9 +389,9 @@ class Instruments:
         try:
             with _hubs_lock:
                 hub = _hub_of(meter_provider, self._version)
-        except Exception:
+        except Exception as error:
             self._log_once(
-                "rebind", "no metrics (%s): the meter provider makes no instruments", exc_info=True
+                "rebind", "no metrics (%s): the meter provider makes no instruments", error
             )
             return
         if hub is self._hub:
@@ -432,7 +433,8 @@ class Instruments:
         self._wake.set()
         self._gauges.clear()
 
-    def _log_once(self, name: str, message: str, *, exc_info: bool = False) -> None:
+    def _log_once(self, name: str, message: str, error: Exception | None = None) -> None:
         if message not in self._logged:
             self._logged.add(message)
-            _log.error(message, name, exc_info=exc_info)
+            cause = f": {outline(error)}" if error is not None else ""
+            _log.error(f"{message}%s", name, cause)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.events import WARN, EventLog
+from otelhooks.telemetry.masking import Redactor
 from otelhooks.telemetry.providers import Providers, resolve
 from otelhooks.version import __version__
 
@@ -159,7 +160,7 @@ class _Ears(logging.Handler):
         text = f"{record.name} {line}".lower()
         is_own = any(word in text for word in self._own)
         if is_own or not any(word in text for word in self._others):
-            self.complaints.append(line)
+            self.complaints.append(Redactor().mask_text(line))
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import metrics, trace
 
 from otelhooks import _exits
+from otelhooks._failures import outline
 from otelhooks.telemetry.built import SIGNALS, no_providers
 from otelhooks.telemetry.ending import end_of, flush_of, in_time, shut_down
 
@@ -170,16 +171,16 @@ class Providers:
             with self._lock:
                 if not self._exchange():
                     return False
-        except Exception:
+        except Exception as error:
             self._is_stale = False
             self._watched = {}
-            _log.exception("providers could not be exchanged, the old ones stay")
+            _log.error("providers could not be exchanged, the old ones stay: %s", outline(error))
             return False
         for callback in list(self._callbacks):
             try:
                 callback(self)
-            except Exception:
-                _log.exception("a callback for changed providers failed")
+            except Exception as error:
+                _log.error("a callback for changed providers failed: %s", outline(error))
         return True
 
     def _exchange(self) -> bool:

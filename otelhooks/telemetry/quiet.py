@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from otelhooks._failures import outline
+
 __all__ = ["fails_open", "report"]
 
 log: logging.Logger = logging.getLogger("otelhooks.telemetry")
@@ -41,4 +43,4 @@ def report(where: str, error: Exception) -> None:
     cause = (where, type(error))
     if cause not in _logged:
         _logged.add(cause)
-        log.error("telemetry failed in `%s`; calls go on without", where, exc_info=error)
+        log.error("telemetry failed in `%s`; calls go on without: %s", where, outline(error))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
+from otelhooks._failures import outline
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def ratio_of(tracer_provider: Any) -> float | None:
         return None
     try:
         description = sampler.get_description()
-    except Exception:
-        _log.debug("a sampler has no description", exc_info=True)
+    except Exception as error:
+        _log.debug("a sampler has no description: %s", outline(error))
         return None
     _, found, rest = description.partition("TraceIdRatioBased{")
     if not found or "KeepVerdicts" in description:

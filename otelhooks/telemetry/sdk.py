@@ -29,6 +29,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
+from otelhooks._failures import outline
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.built import NOWHERE, SIGNALS, Built, no_providers
@@ -261,6 +262,6 @@ def _load_entry_point(group: str, name: str, *arguments: Any) -> Any:
             loaded: Any = entry.load()
             return loaded(*arguments) if arguments else loaded
         _log.warning("`%s` is not provided by any installed package, the default is used", name)
-    except Exception:
-        _log.warning("`%s` cannot be loaded, the default is used", name, exc_info=True)
+    except Exception as error:
+        _log.warning("`%s` cannot be loaded, the default is used: %s", name, outline(error))
     return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from otelhooks._failures import error_type
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 
@@ -118,14 +119,6 @@ def fail(span: Span | None, error_type: str, description: str) -> None:
         return
     span.set_attribute(semconv.ERROR_TYPE, error_type)
     span.set_status(Status(StatusCode.ERROR, description[:256]))
-
-
-def error_type(error: BaseException) -> str:
-    """Return the name of an exception for ``error.type``: qualified, but for builtins."""
-    cls = type(error)
-    if cls.__module__ == "builtins":
-        return cls.__qualname__
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def exemplar(span: Span | None) -> trace.SpanContext | None:

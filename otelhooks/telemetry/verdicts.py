@@ -12,8 +12,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict, text_of
+from otelhooks._failures import error_type
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.content import Content
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -99,6 +101,7 @@ class Verdicts:
     Args:
         instruments: Where counts go.
         events: Where events go.
+        content: Whether what an exception says is recorded; None: it is not.
         mode: ``enforce`` or ``monitor``.
         record_allows: Whether a plain allow is an event too.
     """
@@ -107,12 +110,14 @@ class Verdicts:
         self,
         instruments: Instruments,
         events: EventLog,
+        content: Content | None = None,
         *,
         mode: str = semconv.MODE_ENFORCE,
         record_allows: bool = False,
     ) -> None:
         self._instruments = instruments
         self._events = events
+        self._content = content if content is not None else Content()
         self.mode = mode
         self.record_allows = record_allows
         self._plain: dict[str, dict[str, Any]] = {}
@@ -310,7 +315,8 @@ class Verdicts:
         attributes = {**about, **self._full(verdict, observed, decision_id)}
         if verdict.error is not None:
             attributes[semconv.EXCEPTION_TYPE] = type(verdict.error).__qualname__
-            attributes[semconv.EXCEPTION_MESSAGE] = text_of(verdict.error, str)
+            if self._content.on_event:
+                attributes[semconv.EXCEPTION_MESSAGE] = self._content.event_error(verdict.error)
         failure = error_type_of(verdict)
         if failure is not None:
             attributes[semconv.ERROR_TYPE] = failure
@@ -331,7 +337,8 @@ class Verdicts:
         if failure is not None:
             record["error_type"] = failure
         if verdict.error is not None:
-            record["error"] = text_of(verdict.error)
+            said = self._content.error_text(verdict.error, repr)
+            record["error"] = said or error_type(verdict.error)
         return record
 
 

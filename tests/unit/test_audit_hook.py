@@ -74,9 +74,9 @@ def test_a_sink_that_raises_is_logged_once_and_the_call_goes_on(caplog):
             raise RuntimeError("no topic")
 
     feed(AuditTrailHook(Broken()), DENIED, DENIED)
-    assert [record.getMessage() for record in caplog.records] == [
-        "audit record not stored: the sink raised"
-    ]
+    [record] = caplog.records
+    assert record.getMessage().startswith("audit record not stored: the sink raised RuntimeError")
+    assert "no topic" not in caplog.text
 
 
 def test_the_wait_for_the_disk_is_off_the_event_loop():

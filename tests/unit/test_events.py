@@ -69,21 +69,6 @@ def test_the_context_given_wins_over_the_current_one(exporter, provider):
     assert found == [given.get_span_context().span_id, current.get_span_context().span_id]
 
 
-@pytest.mark.parametrize("takes_exception", [True, False], ids=["newest", "1.39"])
-def test_an_exception_fills_the_attributes(exporter, provider, takes_exception):
-    events = EventLog(provider, "1.0")
-    events._takes_exception &= takes_exception
-    try:
-        raise KeyError("missing")
-    except KeyError as error:
-        events.emit(semconv.EVENT_GEN_AI_OPERATION_EXCEPTION, WARN, {"a": 1}, exception=error)
-    [record] = records(exporter)
-    assert record.attributes[semconv.EXCEPTION_TYPE] == "KeyError"
-    assert record.attributes[semconv.EXCEPTION_MESSAGE] == "'missing'"
-    assert "test_events" in record.attributes[semconv.EXCEPTION_STACKTRACE]
-    assert record.attributes["a"] == 1
-
-
 def test_the_attributes_of_the_caller_are_not_kept(exporter, provider):
     given = dict(ATTRIBUTES)
     EventLog(provider, "1.0").emit(NAME, WARN, given)

@@ -664,8 +664,9 @@ class TestRule8Failures:
         verdict, _ = tool_call(decide(fail), watch=heard)
         assert not verdict.allowed
         assert verdict.told == "The call was refused because a policy check failed."
-        assert "secret" in verdict.reason
+        assert "secret" not in verdict.reason
         assert "fail" in verdict.reason
+        assert type(error).__name__ in verdict.reason
         assert verdict.result is not None
         assert "secret" in verdict.result.message
         assert heard.failed == [error]
@@ -697,7 +698,8 @@ class TestRule8Failures:
         data, verdict = TestRule5Transforms().post(hooks.post_tool_call_transform(fail))
         assert data.result == "The result was withheld because a policy check failed."
         assert verdict.withheld
-        assert "secret" in verdict.reason
+        assert "secret" not in verdict.reason
+        assert type(error).__name__ in verdict.reason
 
     def test_a_time_limit_that_expires_counts_as_raising(self) -> None:
         import asyncio

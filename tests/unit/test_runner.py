@@ -281,7 +281,7 @@ async def test_listeners_hear_of_every_point_once_after_its_chain_denies_include
     assert (allowed.agent_name, allowed.input) == ("a", None)
     assert (denied.decision, denied.rule_id, denied.reason) == ("deny", "r", "no")
     failed = heard[8]
-    assert (failed.is_error, failed.error) == (True, "e")
+    assert (failed.is_error, failed.error) == (True, "tool_error")
     assert all(json.loads(event.model_dump_json())["timestamp"] > 0 for event in heard)
 
 

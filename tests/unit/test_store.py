@@ -215,7 +215,7 @@ class TestRoundTrip:
         assert exporter.export([no_context, *make_spans(2)]) is SpanExportResult.FAILURE
         assert exporter.dropped == 1
         assert count(path, "spans") == 2
-        assert "span without a context" in caplog.text
+        assert "ValueError" in caplog.text
 
 
 class TestReader:
@@ -461,7 +461,8 @@ class TestTrouble:
         exporter = SqliteSpanExporter(path)
         assert exporter.export(make_spans(2)) is SpanExportResult.FAILURE
         assert exporter.dropped == 2
-        assert "RuntimeError('boom')" in caplog.text
+        assert "RuntimeError" in caplog.text
+        assert "boom" not in caplog.text
         monkeypatch.undo()
         assert exporter.export(make_spans(2)) is SpanExportResult.SUCCESS
         assert count(path, "spans") == 2, "nothing of the failed batch was stored"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from otelhooks import types
+from otelhooks._failures import error_type, outline
 from otelhooks.hooks import base, points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
@@ -79,10 +80,10 @@ class _PassingHook(ScriptHook, base.TransformHook[Any, Any]):
     def run(self, context: HookContext, data: Any) -> Any:  # type: ignore[override]
         try:
             decision = _ask(self.guard, context, self._event, data)
-        except HookFailed:
+        except HookFailed as failed:
             if self._event not in _GOES_ON:
                 raise
-            log.exception("hook `%s` failed", self.name)
+            log.error("hook `%s` failed: %s", self.name, outline(failed.__cause__ or failed))
             return None
         if decision.action == BLOCK:
             return types.HookResult(allow=False, message=decision.reason)
@@ -117,7 +118,8 @@ def _ask(guard: Guard, context: HookContext, event: str, payload: dict[str, Any]
         failed = HookFailed(guard.name, decision.reason)
     if guard.said.mode != "monitor":
         raise failed
-    log.info("observed: %s", failed)
+    cause = failed.__cause__  # what it says is content
+    log.info("observed: %s", failed if cause is None else f"{guard.name}: {error_type(cause)}")
     return Decision(ALLOW, {})
 
 

@@ -7,6 +7,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 
+from otelhooks._failures import outline
+
 __all__ = ["INTERVAL_S", "Watch"]
 
 log: logging.Logger = logging.getLogger("otelhooks.policy")
@@ -60,8 +62,8 @@ class Watch:
                     self._known = now
                     self._changed()
                 before = now
-            except Exception:
-                log.exception("looking at policy files failed")
+            except Exception as error:
+                log.error("looking at policy files failed: %s", outline(error))
 
 
 def _stamp(places: Iterable[str]) -> _Stamp:

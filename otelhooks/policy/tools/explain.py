@@ -15,8 +15,9 @@ from otelhooks.policy.rules import Rule
 from otelhooks.policy.tools.cases import read_call
 from otelhooks.policy.tools.diff import describe_when
 from otelhooks.policy.tools.dry_run import DryRun, Judgement
+from otelhooks.telemetry.masking import Redactor
 
-__all__ = ["Explanation", "Tried", "explain", "level_name", "read_call_text"]
+__all__ = ["Explanation", "Tried", "explain", "level_name", "masked", "read_call_text"]
 
 _LEVELS = tuple(
     f"{where} {word}"
@@ -77,7 +78,7 @@ def _tried(rule: Rule, judged: Judgement, labels: frozenset[str]) -> Tried:
     when, value, outcome = describe_when(rule), "", "not reached"
     if tests:
         last = tests[-1]
-        value = str(last.value) if last.error is None else f"raises {text_of(last.error)}"
+        value = str(last.value) if last.error is None else f"raises {masked(last.error)}"
         outcome = "does not apply: its condition does not hold"
     if (rule.policy_id, rule.id) == (verdict.policy_id, verdict.rule_id):
         outcome = "decides"
@@ -88,6 +89,11 @@ def _tried(rule: Rule, judged: Judgement, labels: frozenset[str]) -> Tried:
     elif rule.labels is not None and labels.isdisjoint(rule.labels):
         outcome = f"does not apply: it is for calls under {', '.join(sorted(rule.labels))}"
     return Tried(rule, outcome, when, value)
+
+
+def masked(error: BaseException) -> str:
+    """Return an exception as text, secrets masked: a predicate may say what it was given."""
+    return Redactor().mask_text(text_of(error))
 
 
 def level_name(rule: Rule) -> str:

@@ -1,0 +1,44 @@
+"""What records and logs say of an exception without saying what the exception says.
+
+The text of an exception is content, like the arguments it is often made of: it is recorded only
+where content is captured, and masked. What always stands is the name of its class, and where it
+was raised.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+__all__ = ["FAILED", "error_type", "outline"]
+
+FAILED = "tool_error"
+"""What stands for a tool's failure that is a text and no exception."""
+
+_FRAMES = 30
+"""Innermost frames of a traceback that an outline keeps."""
+
+
+def error_type(error: BaseException) -> str:
+    """Return the name of an exception's class: qualified, but for builtins."""
+    cls = type(error)
+    if cls.__module__ == "builtins":
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def outline(error: BaseException) -> str:
+    """Return an exception's class and traceback, without its text and without source lines.
+
+    Returns:
+        The class, then a line for each frame, the innermost last. Causes are left out.
+    """
+    places = traceback.walk_tb(error.__traceback__)
+    frames = [(frame.f_code, number) for frame, number in places][-_FRAMES:]
+    said = error_type(error)
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        said = f"{said} ({os.strerror(error.errno).lower()})"  # the system's words for a number
+    lines = [
+        f'  File "{code.co_filename}", line {number}, in {code.co_name}' for code, number in frames
+    ]
+    return "\n".join((said, *lines))
