@@ -328,7 +328,7 @@ def global_provider(signal: str) -> Any:
     While there is none, OpenTelemetry gives a stand-in of its own; those of others are real.
     """
     provider = _get(signal)
-    kind = type(provider)
+    kind: type[Any] = type(provider)
     is_stand_in = kind.__name__.lstrip("_").startswith("Proxy")
     return None if is_stand_in and kind.__module__.startswith("opentelemetry.") else provider
 
