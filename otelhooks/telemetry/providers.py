@@ -27,7 +27,7 @@ import functools
 import logging
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry import metrics, trace
 
@@ -328,7 +328,7 @@ def global_provider(signal: str) -> Any:
     While there is none, OpenTelemetry gives a stand-in of its own; those of others are real.
     """
     provider = _get(signal)
-    kind: type[Any] = type(provider)
+    kind = cast("type[Any]", type(provider))
     is_stand_in = kind.__name__.lstrip("_").startswith("Proxy")
     return None if is_stand_in and kind.__module__.startswith("opentelemetry.") else provider
 
