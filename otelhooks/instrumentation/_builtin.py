@@ -8,10 +8,10 @@ compares it with what the installed release has (`tests/frameworks/builtin_tools
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["BuiltIn", "Table", "find"]
+__all__ = ["BuiltIn", "Table", "find", "key_of", "of_class"]
 
 
 class BuiltIn(NamedTuple):
@@ -49,26 +49,23 @@ def find(table: Table, *things: Any) -> BuiltIn | None:
         things: The tool, and the functions that it runs; the first that is known counts.
     """
     for thing in things:
-        for key in _keys(thing):
-            found = table.get(key)
+        seen: set[int] = set()
+        while thing is not None and id(thing) not in seen:
+            seen.add(id(thing))
+            owner: object = getattr(thing, "__self__", thing)
+            found = table.get(key_of(thing)) or of_class(table, owner.__class__)
             if found is not None:
                 return found
+            is_partial = isinstance(thing, functools.partial)
+            thing = getattr(thing, "func" if is_partial else "__wrapped__", None)
     return None
 
 
-def _keys(thing: Any) -> Iterator[str]:
-    seen: set[int] = set()
-    while thing is not None and id(thing) not in seen:
-        seen.add(id(thing))
-        yield _key(thing)
-        for cls in type(thing).__mro__:
-            yield _key(cls)
-        owner = getattr(thing, "__self__", None)
-        for cls in type(owner).__mro__ if owner is not None else ():
-            yield _key(cls)
-        is_partial = isinstance(thing, functools.partial)
-        thing = thing.func if is_partial else getattr(thing, "__wrapped__", None)
+def of_class(table: Table, cls: type[Any]) -> BuiltIn | None:
+    """Return what tools of a class are, by the nearest of its bases that is known."""
+    return next((table[key] for key in map(key_of, cls.__mro__) if key in table), None)
 
 
-def _key(thing: Any) -> str:
+def key_of(thing: Any) -> str:
+    """Return what a table calls a class or function."""
     return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"

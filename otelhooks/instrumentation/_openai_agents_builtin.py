@@ -10,6 +10,7 @@ from typing import Any
 
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._builtin_openai_agents import patch_names
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._openai_agents_calls import (
     FRAMEWORK,
@@ -26,7 +27,6 @@ __all__ = ["SHELL", "call_computer", "call_local_shell", "call_patch", "call_she
 
 SHELL: dict[str, Any] = {"canonical": ("run_command",), "kind": "shell"}
 """What rules may know every shell by."""
-_PATCH_TOOLS = {"create_file": "create_file", "update_file": "edit_file"}
 
 # -- shells -----------------------------------------------------------------------------------
 
@@ -138,13 +138,12 @@ def call_patch(
     (operation,) = in_order(wrapped, args, kwargs, 1)
     names = ("type", "path", "diff", "move_to")
     found = without_none({name: getattr(operation, name, None) for name in names})
-    canonical = _PATCH_TOOLS.get(operation.type)
     call = AgentsCall(
         instance.name,
         found,
         operation,
         instance,
-        canonical=(canonical,) if canonical else (),
+        canonical=patch_names((operation,)),
         kind="file_write",
         path=operation.path,
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._builtin_openai_agents import known, patch_names
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._frames import Op, current_frame
 from otelhooks.instrumentation._openai_agents_calls import (
@@ -121,7 +122,7 @@ def read_function_call(raw: Any, tool: Any, context: Any, text: Any) -> AgentsCa
 
 
 def locate(call: Call, raw: Any, tool: Any) -> str | None:
-    """Say in a call of a function tool whose it is: a server's, or an agent's.
+    """Say in a call of a function tool what it is: a server's, an agent, or one of the SDK's own.
 
     Args:
         call: Has the name that the model sees.
@@ -135,6 +136,8 @@ def locate(call: Call, raw: Any, tool: Any) -> str | None:
     if origin is None:
         if getattr(tool, "_is_agent_tool", False):
             call.canonical = ("invoke_subagent",)
+        elif (built_in := known(tool, raw)) is not None:
+            call.canonical, call.kind = built_in.canonical, built_in.kind
         return None
     server, there = origin
     if call.name != there.name:  # a prefix: rules may deny by the name that the model sees
@@ -221,8 +224,34 @@ def call_custom_tool(
         agent=agent_name(context),
         description=instance.description,
     )
+    classify_custom(call, wrapped, instance)
     body = awaiting(lambda approved: wrapped(context, approved[TEXT]))
     return adrive(tool(rt, _CUSTOM, call, conversation(context)), body)
+
+
+def classify_custom(call: Call, raw: Any, tool: Any) -> None:
+    """Say in a call of a custom tool what it is, if it is one of the SDK's own.
+
+    Args:
+        call: Without a text where the tool is only offered.
+        raw: The tool's function.
+        tool: The SDK's tool.
+    """
+    built_in = known(tool, raw)
+    if built_in is None:
+        return
+    call.canonical, call.kind = built_in.canonical, built_in.kind
+    if built_in.kind == "file_write":
+        call.canonical = patch_names(_operations(raw, tool, call.args.get(TEXT)))
+
+
+def _operations(raw: Any, tool: Any, text: Any) -> Any:
+    """Return what a patch does, as the tool itself reads it; None where it reads nothing."""
+    owner: Any = tool if hasattr(tool, "parse_custom_input") else getattr(raw, "__self__", None)
+    try:
+        return owner.parse_custom_input(text)
+    except Exception:  # the tool will say what is wrong with it
+        return None
 
 
 def refuse_text(

@@ -94,7 +94,11 @@ class Index:
             found = self._unnamed(call)
         else:
             todays_name = str(types.normalize_builtin_tool_name(call.name))
-            found = self._bare((call.name, todays_name, *call.canonical))
+            if len(call.canonical) > 1:  # it is several things, and no name of one allows them all
+                found = self._bare((call.name, todays_name))
+                found += _strict(self._bare(call.canonical))
+            else:
+                found = self._bare((call.name, todays_name, *call.canonical))
             if "/" in call.name:
                 # A bridge may name a server's tool so: what denies the one denies the other.
                 found += _strict(self._of(*call.name.split("/", 1)))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
-from otelhooks.instrumentation._builtin import Table
-
-
-def key(thing: Any) -> str:
-    """Return what a table calls a class or function."""
-    return f"{thing.__module__}:{thing.__qualname__}"
+from otelhooks.instrumentation._builtin import Table, key_of
 
 
 def import_all(package: Any) -> None:
@@ -35,6 +33,17 @@ def below(cls: type, package: str) -> Iterator[type]:
         yield from below(subclass, package)
 
 
+def callers(package: Any, *names: str) -> Iterator[str]:
+    """Yield the functions and classes at the top of a package's modules that call one by name."""
+    for name, module in sorted(sys.modules.items()):
+        path = getattr(module, "__file__", None) or ""
+        if f"{name}.".startswith(f"{package.__name__}.") and path.endswith(".py"):
+            for top in ast.parse(Path(path).read_bytes()).body:
+                calls = (node.func for node in ast.walk(top) if isinstance(node, ast.Call))
+                if any(isinstance(one, ast.Name) and one.id in names for one in calls):
+                    yield f"{name}:{getattr(top, 'name', '')}"
+
+
 def check(table: Table, found: Iterable[Any], *, is_newest: bool, gone: Iterable[str] = ()) -> None:
     """Fail where the installed release has another list of built-in tools than the table.
 
@@ -44,7 +53,7 @@ def check(table: Table, found: Iterable[Any], *, is_newest: bool, gone: Iterable
         is_newest: Whether that is the newest release, which has every tool but those that are gone.
         gone: Keys of tools that only older releases have.
     """
-    keys = {one if isinstance(one, str) else key(one) for one in found}
+    keys = {one if isinstance(one, str) else key_of(one) for one in found}
     assert not keys - table.keys(), "new built-in tools: give each a line in the adapter's table"
     if is_newest:
         assert not table.keys() - keys - set(gone), "built-in tools that no release has any more"

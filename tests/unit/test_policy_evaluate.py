@@ -68,6 +68,8 @@ def applies(word: str, tool: str, call: Call) -> bool:
         return call.server is not None and fits(server, call.server) and fits(own, call.name)
     if call.server is not None or call.claimed_server:
         return word != "allow" and any(fits(tool, name) for name in call.canonical)
+    if len(call.canonical) > 1 and word == "allow":  # it is more than each of its names says
+        return fits(tool, call.name)
     return any(fits(tool, name) for name in (call.name, *call.canonical))
 
 
@@ -107,7 +109,7 @@ calls = st.builds(
     st.sampled_from(NAMES),
     st.sampled_from(SERVERS),
     st.booleans(),
-    st.lists(st.sampled_from(NAMES), max_size=1),
+    st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
     st.sampled_from([None, "shell"]),
 )
 written = st.tuples(
