@@ -14,6 +14,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks.approvals.terminal import ask_user_handler
 from otelhooks.errors import OtelHooksError
+from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 
 __all__ = ["Approval", "Terminal", "Unavailable", "first_of"]
@@ -54,11 +55,14 @@ def first_of(
     async def ask(call: types.ToolCall, reason: str) -> Any:
         for channel in channels[:-1]:
             try:
-                answer = channel(call, reason)
-                return await answer if inspect.isawaitable(answer) else answer
+                return await _answer(channel, call, reason)
             except Unavailable:
                 continue
-        answer = channels[-1](call, reason)
-        return await answer if inspect.isawaitable(answer) else answer
+        return await _answer(channels[-1], call, reason)
 
     return ask
+
+
+async def _answer(channel: Callable[..., Any], call: types.ToolCall, reason: str) -> Any:
+    answer = await awaited(start(channel, call, reason))  # a plain function may wait
+    return await answer if inspect.isawaitable(answer) else answer

@@ -17,11 +17,14 @@ import contextvars
 import dis
 import functools
 import inspect
+import logging
 import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
+
+from otelhooks.hooks import own_threads
 
 __all__ = [
     "ESCAPING",
@@ -42,6 +45,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
 ESCAPING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 """Exceptions that are no answer of a hook: the caller is being stopped."""
@@ -69,21 +74,25 @@ class Run:
         fn: May return an awaitable.
         args: Its positional arguments.
         blocking: It waits; an asynchronous driver gives it a worker thread.
+        is_question: It asks people. It runs on a thread of its own (see `own_threads`), and a plain
+            function waits for it until `timeout`, even if that holds up a running event loop.
         timeout: Seconds, None for no limit. Expiry is a `TimeoutError`.
     """
 
-    __slots__ = ("args", "blocking", "fn", "timeout")
+    __slots__ = ("args", "blocking", "fn", "is_question", "timeout")
 
     def __init__(
         self,
         fn: Callable[..., Any],
         *args: Any,
         blocking: bool = False,
+        is_question: bool = False,
         timeout: float | None = None,
     ) -> None:
         self.fn: Callable[..., Any] = fn
         self.args: tuple[Any, ...] = args
         self.blocking: bool = blocking
+        self.is_question: bool = is_question
         self.timeout: float | None = timeout
 
 
@@ -234,7 +243,9 @@ async def _shielded(effect: Run) -> Any:
 def run(effect: Run) -> Any:
     """Run one effect in the calling thread; return its value or a `Raised`."""
     try:
-        if effect.blocking and effect.timeout is not None:
+        if effect.is_question:
+            value = _result(own_threads.start(effect.fn, *effect.args), _limit(effect))
+        elif effect.blocking and effect.timeout is not None:
             value = _result(_in_thread(effect), _limit(effect))
         else:
             value = effect.fn(*effect.args)
@@ -263,7 +274,9 @@ async def arun(effect: Run) -> Any:
 
 
 async def _arun(effect: Run) -> Any:
-    if effect.blocking:
+    if effect.is_question:
+        value = await own_threads.awaited(own_threads.start(effect.fn, *effect.args))
+    elif effect.blocking:
         import anyio.to_thread
 
         call = functools.partial(effect.fn, *effect.args)
@@ -293,6 +306,14 @@ def _await(awaitable: Awaitable[Any], effect: Run) -> Any:
             " (hint: make it a synchronous function)"
         )
         raise RuntimeError(msg)
+    if _background.runs_here():
+        if inspect.iscoroutine(awaitable):
+            awaitable.close()
+        msg = (
+            "what suspends cannot be waited for by synchronous code that an asynchronous hook runs"
+            " (hint: await the tool there, or call it with `asyncio.to_thread`)"
+        )
+        raise RuntimeError(msg)
     return _result(_background.submit(awaitable), _limit(effect))
 
 
@@ -300,7 +321,19 @@ def _limit(effect: Run) -> float | None:
     """Return how long a plain function may wait for an effect, in seconds."""
     if not _loop_is_running_here():
         return effect.timeout
+    if effect.is_question:
+        _log_once(
+            "a question holds up the event loop of its thread until it is answered; a handler that"
+            " needs this loop never answers\nhint: await the tool, or call it with"
+            " `asyncio.to_thread`"
+        )
+        return effect.timeout
     return min(effect.timeout or _INSIDE_LOOP_S, _INSIDE_LOOP_S)
+
+
+@functools.cache
+def _log_once(message: str) -> None:
+    log.warning("%s", message)
 
 
 def _result(future: concurrent.futures.Future[Any], limit: float | None) -> Any:
@@ -312,6 +345,9 @@ def _result(future: concurrent.futures.Future[Any], limit: float | None) -> Any:
         future.cancel()
         msg = f"no answer within {limit:g} s"
         raise TimeoutError(msg) from error
+    except BaseException:
+        future.cancel()  # whoever waits is being stopped, by Ctrl-C for one
+        raise
 
 
 def _is_green() -> bool:
@@ -344,6 +380,7 @@ class _BackgroundLoop:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def submit(self, awaitable: Awaitable[Any]) -> concurrent.futures.Future[Any]:
         """Run an awaitable on the loop, in a copy of the caller's context."""
@@ -364,15 +401,20 @@ class _BackgroundLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(
+                self._thread = threading.Thread(
                     target=self._loop.run_forever, name="otelhooks-hooks", daemon=True
-                ).start()
+                )
+                self._thread.start()
             return self._loop
+
+    def runs_here(self) -> bool:
+        """Return whether the calling thread is the loop's own."""
+        return self._thread is threading.current_thread()
 
     def forget(self) -> None:
         """Drop the loop of the parent process, whose thread did not survive the fork."""
         self._lock = threading.Lock()
-        self._loop = None
+        self._loop = self._thread = None
 
 
 async def _outcome(awaitable: Awaitable[Any]) -> Any:

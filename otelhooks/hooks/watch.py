@@ -6,6 +6,7 @@ metrics and records of the same calls.
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -20,7 +21,10 @@ from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike
 
-__all__ = ["Watch", "ask_handlers"]
+__all__ = ["Watch", "ask_handlers", "asking"]
+
+asking: contextvars.ContextVar[RuleLike | None] = contextvars.ContextVar("asking", default=None)
+"""The rule on whose behalf a handler is being asked."""
 
 log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
@@ -105,7 +109,12 @@ def ask_handlers(
         if asked:
             call.args = copy_json(args)  # the one before may have changed what it was shown
         asked.append(handler)
-        answer = yield Run(ask, call.record(), rule.reason, blocking=True, timeout=timeout)
+        previous = asking.get()
+        asking.set(rule)
+        try:
+            answer = yield Run(ask, call.record(), rule.reason, is_question=True, timeout=timeout)
+        finally:
+            asking.set(previous)
         approval = read_answer(answer, rule, args)
         approval.wait_s = time.perf_counter() - started
         if not approval.approved:

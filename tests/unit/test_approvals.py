@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 import otelhooks
@@ -82,6 +85,24 @@ class TestFirstOf:
     async def test_nobody_is_an_error(self) -> None:
         with pytest.raises(Unavailable):
             await first_of([self.unavailable, self.unavailable])(CALL, "")
+
+    @pytest.mark.anyio
+    async def test_a_plain_channel_in_a_list_does_not_hold_up_the_event_loop(self) -> None:
+        answered = threading.Event()
+
+        def waits(call: types.ToolCall, reason: str) -> bool:
+            return answered.wait(10)
+
+        answers: list[Any] = []
+
+        async def ask() -> None:
+            answers.append(await first_of([waits])(CALL, ""))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await anyio.lowlevel.checkpoint()
+            answered.set()
+        assert answers == [True]
 
     def test_several_channels_may_be_given(self, governed: Any) -> None:
         @otelhooks.tool

@@ -191,6 +191,36 @@ class TestSync:
 
         assert isinstance(trio.run(trio_notebook).error, TimeoutError)
 
+    @pytest.mark.parametrize("is_question", [True, False])
+    def test_a_wait_of_the_background_loop_for_itself_is_refused_at_once(
+        self, is_question: bool
+    ) -> None:
+        """An asynchronous hook calls a synchronous tool, which asks, or has such a hook, again."""
+        inner: list[Any] = []
+
+        async def hook() -> None:
+            await asyncio.sleep(0)
+            inner.append(run(Run(suspending, is_question=is_question, timeout=30)))
+            inner.append(run(Run(asyncio.get_running_loop().create_future)))
+
+        run(Run(hook))
+        assert ["asyncio.to_thread" in str(each.error) for each in inner] == [True, True]
+
+    def test_a_question_is_waited_for_until_its_own_time_is_over_in_a_running_loop_too(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(drive, "_INSIDE_LOOP_S", 0.0)
+        never = threading.Event()
+
+        async def notebook() -> Any:
+            late = run(Run(never.wait, 30, is_question=True, timeout=0.02))
+            return late, run(Run(lambda: 7, is_question=True, timeout=None))
+
+        late, answered = asyncio.run(notebook())
+        never.set()
+        assert str(late.error) == "no answer within 0.02 s"
+        assert answered == 7
+
     @pytest.mark.parametrize(
         ("module", "function"),
         [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import audit, hooks, policy, types
 from otelhooks.errors import ApprovalTimeout, Denied
+from otelhooks.hooks import drive, own_threads
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import Approval
 from otelhooks.instrumentation import _runtime
@@ -717,25 +718,129 @@ class TestApprovals:
             "withdrawn",
         ]
 
-    def test_in_a_notebook_a_question_to_a_coroutine_is_not_waited_for_for_long(
-        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_in_a_notebook_a_question_is_waited_for_longer_than_a_hook_is(
+        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch, is_async: bool
     ) -> None:
-        from otelhooks.hooks import drive
+        """A synchronous tool called in a coroutine, as in a FastAPI handler or a notebook."""
+        monkeypatch.setattr(drive, "_INSIDE_LOOP_S", 0.0)
+        asked, answered = threading.Event(), threading.Event()
 
-        monkeypatch.setattr(drive, "_INSIDE_LOOP_S", 0.02)
+        def person() -> None:
+            asked.wait(10)
+            answered.set()
 
-        async def never(call: types.ToolCall) -> bool:
+        def waits(call: types.ToolCall) -> bool:
+            asked.set()
+            return answered.wait(10)
+
+        async def waits_too(call: types.ToolCall) -> bool:
+            return await asyncio.to_thread(waits, call)
+
+        governed(policies=[policy.ask_user("t", handler=waits_too if is_async else waits)])
+        threading.Thread(target=person).start()
+
+        async def notebook() -> Any:
+            return body.t(3)
+
+        assert asyncio.run(notebook()) == 3
+
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_in_a_notebook_too_nobody_in_time_denies(
+        self, governed: Any, body: Tool, is_async: bool
+    ) -> None:
+        never = threading.Event()
+
+        async def waits(call: types.ToolCall) -> bool:
             await asyncio.sleep(30)
             return True
 
-        governed(policies=[policy.ask_user("t", handler=never)])
+        handle = governed(
+            policies=[policy.ask_user("t", handler=waits if is_async else lambda c: never.wait(30))]
+        )
+        handle._runtime.approval_timeout_s = 0.02
 
         async def notebook() -> None:
             body.t()
 
-        with pytest.raises(Denied):
+        with pytest.raises(ApprovalTimeout):
             asyncio.run(notebook())
+        never.set()
         assert body.ran == []
+
+    def test_a_handler_that_needs_the_loop_it_holds_up_is_refused_and_says_why(
+        self, governed: Any, body: Tool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        drive._log_once.cache_clear()
+        inbox: list[asyncio.Future[bool]] = []
+        governed(policies=[policy.ask_user("t", handler=lambda call: inbox[0])])
+
+        async def notebook() -> None:
+            inbox.append(asyncio.get_running_loop().create_future())
+            body.t()
+
+        with pytest.raises(Denied, match="different loop"):
+            asyncio.run(notebook())
+        assert "holds up the event loop of its thread" in caplog.text
+        assert "asyncio.to_thread" in caplog.text
+
+    @pytest.mark.anyio
+    async def test_open_questions_hold_up_neither_the_application_nor_audited_calls(
+        self, governed: Any, body: Tool, tmp_path: Path
+    ) -> None:
+        """The class of B23: whatever waits for people, it takes no thread of anything else."""
+        import anyio
+        import anyio.to_thread
+
+        all_asked: Future[None] = Future()
+        answered, everybody = threading.Event(), threading.Barrier(60)
+
+        def waits(call: types.ToolCall) -> bool:
+            if everybody.wait(30) == 0:
+                all_asked.set_result(None)
+            return answered.wait(30)
+
+        @otelhooks.tool
+        async def asks() -> str:
+            return "ran"
+
+        @otelhooks.tool
+        async def audited() -> str:
+            return "audited"
+
+        governed(policies=[policy.ask_user("asks", handler=waits)], audit=tmp_path / "audit")
+        results: list[str] = []
+
+        async def ask() -> None:
+            results.append(await asks())
+
+        async with anyio.create_task_group() as group:
+            for _ in range(60):
+                group.start_soon(ask)
+            with anyio.fail_after(10):
+                await own_threads.awaited(all_asked)
+                assert await anyio.to_thread.run_sync(lambda: "free") == "free"
+                assert await audited() == "audited"
+            answered.set()
+        assert results == ["ran"] * 60
+
+    def test_a_question_too_many_is_refused_and_says_so(
+        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(own_threads, "_slots", threading.BoundedSemaphore(1))
+        refused: list[str] = []
+
+        def asks_again(call: types.ToolCall) -> bool:
+            with pytest.raises(Denied) as caught:
+                body.t(2)
+            refused.append(str(caught.value))
+            return True
+
+        governed(policies=[policy.ask_user("t", handler=asks_again)])
+        assert body.t(1) == 1
+        assert "questions wait for an answer already" in refused[0]
+        assert body.t(1) == 1  # what was taken is given back
+        assert len(refused) == 2
 
 
 class TestContent:

@@ -1,0 +1,95 @@
+"""Threads for what waits long, such as people: neither the application's nor the audit trail's.
+
+Each is a daemon, so none keeps the process alive. There are at most `MAX_WAITING` at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["MAX_WAITING", "awaited", "start"]
+
+T = TypeVar("T")
+
+MAX_WAITING = 1_000
+"""Functions that may wait at once, in the whole process."""
+
+
+_slots = threading.BoundedSemaphore(MAX_WAITING)
+
+
+def start(fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
+    """Call a function on a thread of its own, in a copy of the caller's context.
+
+    Args:
+        fn: It goes on when its future is cancelled; a thread cannot be stopped.
+        args: Its positional arguments.
+
+    Raises:
+        RuntimeError: There are `MAX_WAITING` threads already.
+    """
+    slots = _slots
+    if not slots.acquire(blocking=False):
+        msg = f"{MAX_WAITING} questions wait for an answer already"
+        raise RuntimeError(msg)
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()  # so that a late answer finds no cancelled future
+
+    def call() -> None:
+        try:
+            value = fn(*args)
+        except BaseException as error:  # belongs to whoever waits
+            slots.release()
+            future.set_exception(error)
+        else:
+            slots.release()
+            future.set_result(value)
+
+    context = contextvars.copy_context()
+    try:
+        threading.Thread(
+            target=context.run, args=(call,), name="otelhooks-question", daemon=True
+        ).start()
+    except BaseException:  # the system has no more threads
+        slots.release()
+        raise
+    return future
+
+
+async def awaited(future: concurrent.futures.Future[T]) -> T:
+    """Return a future's value, on asyncio or trio, without a thread that waits for it."""
+    trio = sys.modules.get("trio")
+    try:
+        token = None if trio is None else trio.lowlevel.current_trio_token()
+    except RuntimeError:  # not called from trio
+        token = None
+    if trio is None or token is None:
+        return await asyncio.wrap_future(future)
+    event = trio.Event()
+
+    def tell(_: object) -> None:
+        try:
+            token.run_sync_soon(event.set)
+        except trio.RunFinishedError:
+            return  # its loop has ended, nobody waits any more
+
+    future.add_done_callback(tell)
+    await event.wait()
+    return future.result()
+
+
+def _forget() -> None:
+    """Start anew in a child process, which has none of its parent's threads."""
+    global _slots
+    _slots = threading.BoundedSemaphore(MAX_WAITING)
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
+    os.register_at_fork(after_in_child=_forget)
