@@ -94,6 +94,8 @@ def test_open_questions_of_the_parent_count_for_nothing_in_a_child(
     if child == 0:
         os._exit(0 if run(Run(lambda: 5, is_question=True, timeout=5)) == 5 else 1)
     assert os.waitpid(child, 0)[1] == 0
+    own_threads._forget()
+    assert run(Run(lambda: 5, is_question=True, timeout=5)) == 5
     release.set()
     waiting.result(10)
 
