@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 from typing import Any
 
 from otelhooks import types
@@ -12,6 +13,8 @@ __all__ = ["Call", "copy_json", "same_json"]
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _MAPPINGS = frozenset((collections.OrderedDict, collections.defaultdict))
 _MUTABLE = _MAPPINGS | {set, bytearray}
+_OWN_FIELDS = frozenset(("name", "args", "id", "canonical_path", "server_name", "raw"))
+"""Fields of a record that a `Call` carries itself; the others tell where it was made."""
 
 
 def copy_json(value: Any) -> Any:
@@ -83,7 +86,8 @@ class Call:
         is_known: False for a name that only the model or a remote side vouches for; metrics then
             say ``_OTHER``.
         version: Counts changes of value of the arguments.
-        place: Keyword arguments that tell a record where it was made.
+        place: Returns what a record says about where it was made, as keyword arguments. Asked once,
+            when the first record is made; None where only agent and branch are known.
         holds_back: Whether the items of a generator tool must wait for a hook that may change them.
         is_counted: Whether limits have counted the operation already: it goes on after a pause, or
             this is more that is known of it.
@@ -92,6 +96,7 @@ class Call:
 
     __slots__ = (
         "_record",
+        "_where",
         "agent",
         "args",
         "branch",
@@ -149,12 +154,13 @@ class Call:
         self.description: str | None = description
         self.is_known: bool = is_known
         self.version: int = 0
-        self.place: dict[str, Any] | None = None
+        self.place: Callable[[], dict[str, Any]] | None = None
         self.holds_back: bool = False
         self.is_counted: bool = False
         self.op: Any = None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None
+        self._where: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, record: Any) -> Call:
@@ -174,41 +180,44 @@ class Call:
             branch=record.branch,
         )
         call._record = record
+        call._where = {
+            name: getattr(record, name) for name in types.ToolCall.model_fields.keys() - _OWN_FIELDS
+        }
         return call
 
     def record(self) -> Any:
         """Return the call as hooks see it; its ``args`` are this object's."""
         if self.foreign is not None:
             return self.foreign
-        record = self._record
-        if record is None or record.args is not self.args or self._is_renamed(record):
-            if record is not None and not self._is_renamed(record):
-                record = record.model_copy(update={"args": self.args})
-            else:
-                record = types.ToolCall(
-                    name=self.name,
-                    args={},
-                    id=self.id,
-                    canonical_path=self.path,
-                    server_name=self.server,
-                    raw=self.raw,
-                    **(self.place or {"agent": self.agent, "branch": self.branch}),
-                )
-                record.args = self.args
-            self._record = record
+        record, where = self._record, self._where
+        if where is None:
+            known: dict[str, Any] = {"agent": self.agent, "branch": self.branch}
+            where = self._where = known if self.place is None else self.place()
+        if record is None or self._is_renamed(record, where):
+            record = types.ToolCall(
+                name=self.name,
+                args={},
+                id=self.id,
+                canonical_path=self.path,
+                server_name=self.server,
+                raw=self.raw,
+                **where,
+            )
+            record.args = self.args
+        elif record.args is not self.args:
+            record = record.model_copy(update={"args": self.args})
+        self._record = record
         return record
 
-    def _is_renamed(self, record: types.ToolCall) -> bool:
-        """Say whether a hook wrote something else about the call into the record it was shown."""
-        place = self.place or {}
+    def _is_renamed(self, record: types.ToolCall, where: dict[str, Any]) -> bool:
+        """Return whether a hook wrote something else about the call into its record."""
         return (
             record.name != self.name
             or record.server_name != self.server
             or record.canonical_path != self.path
             or record.id != self.id
             or record.raw != self.raw
-            or record.agent != place.get("agent", record.agent)
-            or record.branch != place.get("branch", record.branch)
+            or any(getattr(record, name) != value for name, value in where.items())
         )
 
     def rewrite(self, args: dict[str, Any]) -> bool:

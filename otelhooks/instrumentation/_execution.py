@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import time
 from collections.abc import Generator
 from time import time_ns
@@ -61,11 +62,10 @@ def _decide(
         return None
     context = None
     call.is_counted = op.resumed is not None
+    call.place = functools.partial(rt.place, op)
     if hooks.all or any(judge.needs_context for judge in judges):
         context = op.context
         context.know_trace(lambda: rt.trace_id_of(op))
-        if deciders:
-            call.place = rt.place(op)
     started = time.perf_counter()
     verdict = yield from points.pre_tool_call(
         deciders, context, call, rt.watch, judges, rt.loaded.monitor
@@ -212,7 +212,8 @@ class Execution(Traced):
             self.end_span(call.name)
         except Exception as error:
             report("Execution.close", error)
-        call.op = None  # else the two keep each other alive until the garbage collector comes
+        # Else the two keep each other alive until the garbage collector comes.
+        call.op = call.place = None
 
     # -- body ---------------------------------------------------------------------------------
 

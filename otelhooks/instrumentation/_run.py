@@ -7,6 +7,7 @@ and post_agent, and if a tool started it, subagent_start and subagent_stop aroun
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Generator, Mapping
 from typing import Any
@@ -227,8 +228,7 @@ class _AgentRun:
         deciders = self.hooks.at("pre_tool_call")
         if not deciders.deciders and not deciders.gates and not self.judges:
             return None
-        if deciders:
-            call.place = rt.place(op)
+        call.place = functools.partial(rt.place, op)
         verdict = yield from points.pre_tool_call(
             deciders, op.context, call, rt.watch, self.judges, rt.loaded.monitor
         )

@@ -239,6 +239,8 @@ class Runtime:
 
     @fails_open
     def _trace_id_of(self, op: Op) -> str:
+        if op.span is not None:
+            return trace_id_of(op.span)
         pinned = self.pin_trace(op)
         if pinned:
             return trace.format_trace_id(pinned)
@@ -251,7 +253,7 @@ class Runtime:
 
         Args:
             op: The operation.
-            context: Its context, where that is not its own.
+            context: Whose trace counts, where that is not the operation's own.
         """
         turn, span = op.turn, op.span
         return {
@@ -260,7 +262,7 @@ class Runtime:
             "task_id": turn.task_id if turn is not None else "",
             "session_id": op.session.id,
             "turn": turn.number if turn is not None else 0,
-            "trace_id": (context or op.context).trace_id,
+            "trace_id": self.trace_id_of(op) if context is None else context.trace_id,
             "span_id": span_id_of(span),
             "source": turn.source if turn is not None else "",
         }

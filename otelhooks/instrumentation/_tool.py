@@ -19,7 +19,7 @@ from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import PointHooks
-from otelhooks.hooks.verdict import Judge, Ruling
+from otelhooks.hooks.verdict import ALLOW, Judge, Ruling, Verdict
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._execution import Execution, decide
 from otelhooks.instrumentation._frames import Op, Session, Turn, around
@@ -171,6 +171,9 @@ def _judge_again(
     What people approved before is approved.
     """
     call.op = op
+    call.place = lambda: {**rt.place(op), "span_id": ""}  # as when it was approved: none was open
+    if op.call is not None:
+        _tell(call, op.call)
     if call.server:
         put_on(op.span, {semconv.TOOL_SERVER: call.server})
     approval = op.verdict.approval if op.verdict is not None else None
@@ -180,7 +183,7 @@ def _judge_again(
     verdict = yield from points.pre_tool_call(
         gates, op.context, call, rt.watch, judges, rt.loaded.monitor
     )
-    if verdict.is_plain():
+    if verdict.is_plain() or (op.verdict is not None and _is_told(verdict, op.verdict)):
         return None
     op.verdict = verdict
     put_on(op.span, rt.verdicts.attributes(verdict))
@@ -190,6 +193,23 @@ def _judge_again(
     if verdict.allowed and recorded:
         return None
     return _Refusal(seat.denied(call, verdict.told if recorded else UNRECORDED))
+
+
+def _tell(call: Call, judged: Call) -> None:
+    """Give the call of a deeper seat what only the one that approved it knows."""
+    call.id = call.id or judged.id
+    call.kind = call.kind or judged.kind
+    call.path = call.path or judged.path
+    call.raw = call.raw or judged.raw
+    call.canonical = (*call.canonical, *judged.canonical)
+
+
+def _is_told(verdict: Verdict, before: Verdict) -> bool:
+    """Return whether a verdict is an allow that only observes what the one before it observed."""
+    known = {(seen.decision, seen.policy_id, seen.rule_id) for seen in before.observed}
+    return verdict.decision == ALLOW and known.issuperset(
+        (seen.decision, seen.policy_id, seen.rule_id) for seen in verdict.observed
+    )
 
 
 class _Approved:

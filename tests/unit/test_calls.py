@@ -71,7 +71,7 @@ def test_a_record_is_made_once_and_shows_the_very_arguments() -> None:
 
 def test_a_record_says_the_place_that_the_pipeline_knows() -> None:
     call = Call("t", {})
-    call.place = {"agent": "a", "branch": "o/a", "turn": 4}
+    call.place = lambda: {"agent": "a", "branch": "o/a", "turn": 4}
     assert call.record().turn == 4
 
 
@@ -98,6 +98,23 @@ def test_a_record_that_a_hook_renamed_is_not_what_runs() -> None:
     shown = call.record()
     shown.server_name = "other"
     assert call.record().server_name == "s"
+
+
+@pytest.mark.parametrize("field", ["agent", "branch", "session_id", "turn", "trace_id", "source"])
+def test_a_hook_cannot_lie_about_where_a_call_is_made(field: str) -> None:
+    where = {"agent": "a", "branch": "o/a", "session_id": "s", "turn": 4, "trace_id": "7"}
+    call = Call("t", {})
+    call.place = lambda: {**where, "source": "user"}
+    truth = getattr(call.record(), field)
+    setattr(call.record(), field, "lie")
+    assert getattr(call.record(), field) == truth
+
+
+def test_a_record_that_was_given_says_where_it_was_made_also_after_a_lie() -> None:
+    call = Call.of(types.ToolCall(name="t", session_id="s", turn=4, step_id="9"))
+    call.record().name = "other"
+    record = call.record()
+    assert (record.name, record.session_id, record.turn, record.step_id) == ("t", "s", 4, "9")
 
 
 def test_something_else_than_a_tool_call_goes_through_as_given() -> None:

@@ -108,7 +108,6 @@ class DryRun:
         for label in labels:
             context.add_label(label)
         context.know(tool_name=call.name, agent_name=call.agent, branch=call.branch)
-        call.place = {"agent": call.agent, "branch": call.branch}
         watch = _DryWatch(approves)
         self._tested.clear()
         verdict = drive(
