@@ -21,6 +21,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
@@ -242,6 +243,7 @@ async def _shielded(effect: Run) -> Any:
 
 def run(effect: Run) -> Any:
     """Run one effect in the calling thread; return its value or a `Raised`."""
+    started = time.monotonic()
     try:
         if effect.is_question:
             value = _result(own_threads.start(effect.fn, *effect.args), _limit(effect))
@@ -255,7 +257,16 @@ def run(effect: Run) -> Any:
         if escapes(error):
             raise
         return Raised(error)
-    return value
+    limit = effect.timeout
+    return value if limit is None or time.monotonic() - started < limit else _late(limit)
+
+
+def _late(limit: float) -> Raised:
+    """Return what comes of a value that is there too late.
+
+    Its coroutine never suspended, or went on after it was cancelled.
+    """
+    return Raised(TimeoutError(f"no answer within {limit:g} s"))
 
 
 async def arun(effect: Run) -> Any:
@@ -265,8 +276,9 @@ async def arun(effect: Run) -> Any:
             return await _arun(effect)
         import anyio
 
-        with anyio.fail_after(effect.timeout):
-            return await _arun(effect)
+        with anyio.fail_after(effect.timeout) as scope:
+            value = await _arun(effect)
+        return value if anyio.current_time() < scope.deadline else _late(effect.timeout)
     except BaseException as error:
         if escapes(error):
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import sys
@@ -12,6 +13,8 @@ import types as module_types
 from collections.abc import Generator
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 import trio
 
@@ -267,6 +270,55 @@ class TestSync:
         if child == 0:
             os._exit(0 if run(Run(suspending, 1)) == 1 else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+class Fruitless:
+    """Functions that answer, but not within their time."""
+
+    @staticmethod
+    async def ignoring_the_cancellation() -> str:
+        with contextlib.suppress(BaseException):
+            await anyio.sleep(30)
+        return "allow"
+
+    @staticmethod
+    async def never_suspending() -> str:
+        return Fruitless.busy()
+
+    @staticmethod
+    async def busy_in_the_end() -> str:
+        await anyio.lowlevel.checkpoint()
+        return Fruitless.busy()
+
+    @staticmethod
+    def busy() -> str:
+        end = time.monotonic() + 0.05
+        while time.monotonic() < end:
+            pass
+        return "allow"
+
+
+LATE = [
+    *((fn, {}) for fn in vars(Fruitless).values() if isinstance(fn, staticmethod)),
+    (Fruitless.ignoring_the_cancellation, {"is_question": True}),
+    (Fruitless.busy, {"is_question": True}),
+    (Fruitless.busy, {"blocking": True}),
+]
+
+
+class TestLate:
+    """The class: what answers after its time has not answered, whatever it did with that time."""
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize(("fn", "how"), LATE)
+    async def test_an_answer_that_comes_too_late_counts_as_raising(self, fn: Any, how: Any) -> None:
+        value = await arun(Run(fn, timeout=0.02, **how))
+        assert isinstance(value.error, TimeoutError)
+
+    @pytest.mark.parametrize(("fn", "how"), LATE)
+    def test_so_it_does_in_a_plain_function(self, fn: Any, how: Any) -> None:
+        value = run(Run(fn, timeout=0.02, **how))
+        assert isinstance(value.error, TimeoutError)
 
 
 class TestAsync:

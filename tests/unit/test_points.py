@@ -13,7 +13,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.hooks import OperationContext, SessionContext, TurnContext, points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.chain import rule_verdict
-from otelhooks.hooks.drive import Run, drive
+from otelhooks.hooks.drive import Run, adrive, drive
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.verdict import Approval, Observed, Ruling, Verdict, refusal
 from otelhooks.hooks.watch import Watch, ask_handlers
@@ -710,6 +710,24 @@ class TestRule8Failures:
             return Result()
 
         verdict, _ = tool_call(slow)
+        assert isinstance(verdict.error, TimeoutError)
+
+    def test_a_decider_that_goes_on_after_its_time_and_allows_then_denies(self) -> None:
+        import asyncio
+
+        @decide(timeout=0.02)
+        async def stubborn(data: Any) -> Result:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                return Result()
+
+        async def main() -> Any:
+            deciders = at("pre_tool_call", stubborn)
+            return await adrive(points.pre_tool_call(deciders, context(), Call("t", {}), Watch()))
+
+        verdict = asyncio.run(main())
+        assert not verdict.allowed
         assert isinstance(verdict.error, TimeoutError)
 
     def test_a_function_that_returns_an_awaitable_is_awaited(self) -> None:
