@@ -219,8 +219,9 @@ def frameworks(session: nox.Session, name: str, age: str) -> None:
     files = sorted((ROOT / "tests" / "frameworks").glob(f"test_{subject}*.py"))
     if not files:
         session.error(f"there is no `tests/frameworks/test_{subject}*.py`")
-    further = ("tests/frameworks/test_imported_again.py", "tests/test_public_api.py")
-    pytest(session, python, *THEIRS, *map(str, files), *further)
+    further = ("test_imported_again.py", "test_model_clients.py")
+    files += [ROOT / "tests" / "frameworks" / name for name in further]
+    pytest(session, python, *THEIRS, *map(str, files), "tests/test_public_api.py")
 
 
 @nox.session

@@ -202,8 +202,7 @@ def _set_up(config: Config) -> Handle:
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
-    if config.strict is None:
-        runtime.tighten = lambda: instrumentation.set_strict(True)
+    runtime.tighten = lambda: instrumentation.tighten(strict=config.strict is None)
     providers.on_change(lambda _: rebuild(runtime, providers, handle._rules))
     instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)
     instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
@@ -212,6 +211,7 @@ def _set_up(config: Config) -> Handle:
     try:
         strict = handle.is_strict(runtime.loaded)
         instrumentation.install(config.frameworks, strict=strict)
+        instrumentation.watch_others(config.frameworks, refuses=config.strict is True)
     except BaseException:
         _runtime.set_active(None)
         instrumentation.uninstall()
@@ -303,6 +303,15 @@ def _adapter_info() -> Iterable[tuple[float, Mapping[str, str]]]:
                     semconv.ADAPTER_STATE: entry.state,
                 },
             )
+    for name, version in instrumentation.unguarded():
+        yield (
+            1,
+            {
+                semconv.ADAPTER_FRAMEWORK: name,
+                semconv.ADAPTER_VERSION: version,
+                semconv.ADAPTER_STATE: semconv.ADAPTER_UNGUARDED,
+            },
+        )
 
 
 def _say(handle: Handle) -> None:

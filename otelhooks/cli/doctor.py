@@ -6,14 +6,14 @@ import contextlib
 import importlib
 import json
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
 from otelhooks import __version__, instrumentation
 from otelhooks.cli import ExitCode
 from otelhooks.cli.policy import policy_option
-from otelhooks.config import check_variables
+from otelhooks.config import Config, load
 from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
@@ -72,14 +72,19 @@ def doctor(
     With --telemetry a deny in monitor mode, which no alert counts, is sent the way real verdicts
     go: to the collector that OTEL_ variables name, and from there to the trace store.
 
+    Agent frameworks and model clients that no adapter guards are listed where they are installed,
+    but for clients that come along with an agent framework.
+
     Exit code 1: an installed framework is not guarded in full, one could not be proved or there
-    was none to prove, or the test verdict did not arrive.
+    was none to prove, the test verdict did not arrive, or a policy that can deny is set and there
+    is an agent framework or model client that no adapter guards and no setting turns off.
     """
     if telemetry:
         _follow_verdict(as_json, trace_store, collector_metrics)
         return
-    check_variables()
+    config = load(policies=list(policies))
     rows, failures = examine()
+    others, can_deny = _others(config)
     proofs: Sequence[Proof] = ()
     if prove:
         proofs = importlib.import_module("otelhooks.instrumentation.prove").prove_all()
@@ -98,6 +103,7 @@ def doctor(
         report["in_part"] = [
             {"framework": name, "what": what, "how_far": how} for name, what, how in parts
         ]
+        report["not_guarded"] = [other._asdict() for other in others]
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         if prove:
             report["proofs"] = [
@@ -107,6 +113,7 @@ def doctor(
     else:
         for line in [
             *_coverage(rows, failures),
+            *_not_guarded(others, can_deny=can_deny),
             *_tools(tools),
             *_not_covered(rows),
             *_in_part(parts),
@@ -117,7 +124,7 @@ def doctor(
             for line in _proofs(proofs):
                 click.echo(sanitize(line))
     is_guarded = all(_is_fine(row) for row in rows) and all(proof.proved for proof in proofs)
-    if not is_guarded or (prove and not proofs):
+    if not is_guarded or (prove and not proofs) or (others and can_deny):
         raise SystemExit(ExitCode.NO)
 
 
@@ -212,6 +219,43 @@ def _coverage(rows: tuple[Coverage, ...], failures: dict[str, str]) -> Iterator[
                 yield f"{row.distribution}: {kind} seat {seat.state}: {seat.name}"
     for name, error in failures.items():
         yield f"{name}: cannot be imported: {error}"
+
+
+class Other(NamedTuple):
+    """An agent framework or model client that is installed, and that no adapter guards."""
+
+    framework: str
+    distribution: str
+    version: str
+
+
+def _others(config: Config) -> tuple[list[Other], bool]:
+    """Return those that the settings do not turn off, and whether anything can deny."""
+    from otelhooks._handle import registered, split
+    from otelhooks._policies import Policies
+    from otelhooks.hooks.registry import HookSet
+    from otelhooks.instrumentation import _ungoverned
+
+    _, off = instrumentation.wanted(config.frameworks)
+    others = [Other(known.name, *found) for known, *found in _ungoverned.installed(off)]
+    rules, objects = split(config.policies)
+    policies = Policies.load(rules, config)
+    hooks = registered([*policies.hooks, *objects, *config.hooks])
+    # Whoever answers questions is not asked here, and need not be named.
+    table = policies.table(config.replace(approvals=("anybody",), allow_policy_writes=True))
+    can_deny = HookSet(each for _, found in hooks for each in found).can_deny or table.can_deny
+    return others, can_deny
+
+
+def _not_guarded(others: Sequence[Other], *, can_deny: bool) -> Iterator[str]:
+    if not others:
+        return
+    yield "\nInstalled, not guarded (no rule is asked about what they do)"
+    yield from _columns([(f"  {each.framework}", *each[1:]) for each in others])
+    if can_deny:
+        names = ",".join(f"{each.framework}=off" for each in others)
+        yield "hint: decorate their tools with @otelhooks.tool (see docs/hand-written-loops.md);"
+        yield f"      OTELHOOKS_FRAMEWORKS={names} says that you know"
 
 
 def _tools(tools: dict[str, dict[str, str]]) -> Iterator[str]:

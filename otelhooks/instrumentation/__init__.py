@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from otelhooks.errors import ConfigError
+from otelhooks.instrumentation._known import named
 
 if TYPE_CHECKING:
     from otelhooks.instrumentation._patch import Adapter, Coverage
@@ -21,11 +22,15 @@ __all__ = [
     "adapter",
     "coverage",
     "coverage_so_far",
+    "distributions",
     "install",
     "modules",
     "set_strict",
+    "tighten",
+    "unguarded",
     "uninstall",
     "wanted",
+    "watch_others",
 ]
 
 ADAPTERS: dict[str, tuple[str, ...]] = {
@@ -82,13 +87,17 @@ def wanted(frameworks: Frameworks) -> tuple[tuple[str, ...], frozenset[str]]:
     if not isinstance(frameworks, Mapping):
         chosen = tuple(frameworks)
         for name in chosen:
+            if named(name) is not None:
+                raise _not_guarded(name)
             if name not in ADAPTERS:
                 raise _unknown(name, ADAPTERS)
         return names, frozenset(names) - frozenset(chosen)
     off: set[str] = set()
     for name, setting in cast("Mapping[str, Any]", frameworks).items():
-        if name not in ADAPTERS and name not in _distributions():
-            raise _unknown(name, [*ADAPTERS, *_distributions()])
+        if name not in ADAPTERS and named(name) is None and name not in distributions():
+            raise _unknown(name, [*ADAPTERS, *distributions()])
+        if named(name) is not None and setting != "off":
+            raise _not_guarded(name)
         if setting == "off":
             off.add(name)
         elif isinstance(setting, Mapping):
@@ -143,16 +152,58 @@ def install(frameworks: Frameworks = None, *, strict: bool) -> None:
 
 def uninstall() -> None:
     """Put every patched name of every framework back."""
+    from otelhooks.instrumentation._ungoverned import ungoverned
     from otelhooks.instrumentation._waiting import waiting
 
+    ungoverned.end()
     waiting.end()
+
+
+def watch_others(frameworks: Frameworks, *, refuses: bool) -> None:
+    """Tell of agent frameworks and model clients that no adapter guards, as they are used.
+
+    Args:
+        frameworks: As in `otelhooks.instrument`.
+        refuses: Whether the application itself said ``strict=True``.
+
+    Raises:
+        SeatError: One is imported already, and refused.
+    """
+    from otelhooks.instrumentation._ungoverned import ungoverned
+
+    _, off = wanted(frameworks)
+    ungoverned.begin(off, refuses=refuses)
+
+
+def unguarded() -> list[tuple[str, str]]:
+    """Return name and version of those that were told of by `watch_others`."""
+    from otelhooks.instrumentation._ungoverned import ungoverned
+
+    return ungoverned.told
 
 
 def set_strict(strict: bool) -> None:
     """Switch refusal of what cannot be guarded, for all frameworks at once."""
+    from otelhooks.instrumentation._ungoverned import ungoverned
     from otelhooks.instrumentation._waiting import waiting
 
     waiting.set_strict(strict)
+    ungoverned.look()
+
+
+def tighten(*, strict: bool) -> None:
+    """Go on as if a rule of `otelhooks.instrument` could deny, since one of a block can.
+
+    Args:
+        strict: Whether refusal is switched on too.
+    """
+    from otelhooks.instrumentation._ungoverned import ungoverned
+
+    ungoverned.is_scoped = True
+    if strict:
+        set_strict(True)
+    else:
+        ungoverned.look()
 
 
 def coverage() -> tuple[Coverage, ...]:
@@ -182,8 +233,8 @@ def modules() -> tuple[str, ...]:
     return _patch.modules()
 
 
-def _distributions() -> tuple[str, ...]:
-    """Every distribution that some adapter judges for itself."""
+def distributions() -> tuple[str, ...]:
+    """Return every distribution that some adapter judges for itself."""
     names: dict[str, None] = {}
     for name in ADAPTERS:
         known = adapter(name)
@@ -194,5 +245,17 @@ def _distributions() -> tuple[str, ...]:
 
 
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:
-    listed = ", ".join(f"`{one}`" for one in sorted(set(known)))
-    return ConfigError(f"unknown framework `{name}`", hint=f"use one of {listed}")
+    from difflib import get_close_matches
+
+    names = sorted(set(known))
+    near = get_close_matches(name, names, n=1, cutoff=0.7)
+    listed = ", ".join(f"`{one}`" for one in names)
+    hint = f"did you mean `{near[0]}`?" if near else f"use one of {listed}"
+    return ConfigError(f"unknown framework `{name}`", hint=hint)
+
+
+def _not_guarded(name: str) -> ConfigError:
+    return ConfigError(
+        f"no adapter guards `{name}`",
+        hint='decorate its tools with @otelhooks.tool; "off" says that you know',
+    )

@@ -86,11 +86,13 @@ class Imports:
 
         Args:
             packages: Top-level packages, or those of a namespace, such as ``google.antigravity``.
-            arrive: Called with such a package, maybe several times and in several threads, before
-                each module of it; what it raises is raised by the user's import.
+            arrive: Whose packages they are; those of other functions stay. Called with such a
+                package, maybe several times and in several threads, before each module of it; what
+                it raises is raised by the user's import.
         """
         with lock:
-            self._arrivals = dict.fromkeys(packages, arrive)
+            others = {name: each for name, each in self._arrivals.items() if each != arrive}
+            self._arrivals = {**dict.fromkeys(packages, arrive), **others}
             self._namespaces = frozenset(n.partition(".")[0] for n in self._arrivals if "." in n)
             self._start()
 

@@ -281,6 +281,7 @@ ADAPTER_PATCHED = "patched"
 ADAPTER_REFUSED = "refused"
 ADAPTER_PARTIAL = "partial"
 ADAPTER_OFF = "off"
+ADAPTER_UNGUARDED = "unguarded"
 
 # otelhooks.hook.point
 POINT_SESSION_START = "session_start"

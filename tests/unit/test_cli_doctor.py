@@ -166,3 +166,66 @@ def test_nothing_to_prove_is_said(doctor):
 
     assert result.stdout.endswith("  nothing was proved: no supported framework is installed\n")
     assert result.exit_code == 1
+
+
+class TestInstalledAndNotGuarded:
+    """The class: an environment that looks governed, with agents that no rule is asked about."""
+
+    @pytest.fixture
+    def others(self, tmp_path):
+        folder = tmp_path / "others"
+        for name, requires in (("crewai", "openai"), ("openai", ""), ("anthropic", "")):
+            info = folder / f"{name}-1.0.dist-info"
+            info.mkdir(parents=True)
+            needs = f"Requires-Dist: {requires}>=1\n" if requires else ""
+            (info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n{needs}")
+        sys.path.insert(0, str(folder))
+        importlib.invalidate_caches()
+        yield
+        sys.path.remove(str(folder))
+
+    @pytest.fixture
+    def rules(self, tmp_path):
+        path = tmp_path / "rules.yaml"
+        path.write_text("policies: [{deny: run_command}]\n")
+        return str(path)
+
+    def test_they_are_listed_and_fail_nothing_without_a_policy(self, doctor, others):
+        result = doctor()
+
+        listed = (
+            "Installed, not guarded (no rule is asked about what they do)\n"
+            "  crewai     crewai     1.0\n"
+            "  anthropic  anthropic  1.0\n"
+        )
+        assert listed in result.stdout
+        assert result.exit_code == 0
+
+    def test_with_a_policy_the_answer_is_no(self, doctor, others, rules):
+        result = doctor("--policy", rules)
+
+        assert "OTELHOOKS_FRAMEWORKS=crewai=off,anthropic=off says that you know" in result.stdout
+        assert result.exit_code == 1
+
+    def test_with_the_policy_of_the_variable_too(self, doctor, others, rules, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_POLICIES", rules)
+        assert doctor().exit_code == 1
+
+    def test_a_policy_that_can_deny_nothing_fails_nothing(self, doctor, others, rules, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_MODE", "monitor")
+        assert doctor("--policy", rules).exit_code == 0
+
+    def test_what_the_settings_turn_off_is_known(self, doctor, others, rules, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_FRAMEWORKS", "crewai=off,anthropic=off")
+        result = doctor("--policy", rules)
+
+        assert "Installed, not guarded" not in result.stdout
+        assert result.exit_code == 0
+
+    def test_json_holds_them(self, doctor, others):
+        report = json.loads(doctor("--json").stdout)
+
+        assert report["not_guarded"] == [
+            {"framework": name, "distribution": name, "version": "1.0"}
+            for name in ("crewai", "anthropic")
+        ]
