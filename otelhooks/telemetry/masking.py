@@ -8,9 +8,11 @@
 
 Masked are: values under keys that name a secret (``password``, ``client_secret``, ``api_key``,
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
-into JSON text, also as ``key=value`` and ``key: value`` in running text; bearer tokens, API keys
-with a known prefix, AWS access keys, JSON web tokens, private keys, passwords in URLs, card
-numbers that pass the Luhn check; e-mail addresses on request.
+into JSON text, also as ``key=value`` and ``key: value`` in running text and as pairs such as
+``{"name": "DB_PASS", "value": ...}``; bearer tokens, API keys with a known prefix, JSON web tokens,
+private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card numbers that pass the
+Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. What is
+masked already stays as it is.
 
 Time is bounded: every pattern is linear in the length of the text, containers are read up to
 `MAX_DEPTH` levels and `MAX_NODES` values. Masking is telemetry, but it fails towards hiding: a
@@ -31,6 +33,7 @@ from typing import Any, TypeAlias, cast
 
 from otelhooks._failures import outline
 from otelhooks.errors import ConfigError
+from otelhooks.telemetry.secret_forms import FORMS
 
 _log = logging.getLogger("otelhooks.telemetry")
 
@@ -43,20 +46,33 @@ Rule: TypeAlias = "str | re.Pattern[str] | Callable[[str], str]"
 # Words that make a key secret wherever they stand in it, and pairs that do so together.
 _SECRET_WORDS = frozenset(
     "password passwd pwd passphrase secret secrets credential credentials authorization cookie"
-    " apikey authtoken accesstoken privatekey".split()
+    " apikey authtoken accesstoken privatekey passcode".split()
 )
 _SECRET_PAIRS = frozenset(
-    (first, "key") for first in ("api", "access", "private", "secret", "signing", "encryption")
+    [
+        *((first, "key") for first in ("api", "access", "private", "secret", "signing")),
+        *(("pass", second) for second in ("word", "wd", "phrase", "code")),
+        ("encryption", "key"),
+    ]
 )
+# The last word of a key whose value is a secret if it is a text: tests pass, or they do not.
+_SECRET_TEXTS = frozenset(("pass", "pw"))
+# Where a record keeps a name and the value that goes with it, as in lists of variables.
+_NAMES = ("name", "key", "Name", "Key")
+_VALUES = frozenset(("value", "Value", "values"))
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
 
 _compiled = lru_cache(maxsize=64)(re.compile)
 """Compile on first use: most processes record no content, and patterns cost time at import."""
 
 
+def _words(key: str) -> list[str]:
+    return [word.lower() for word in _compiled(_WORD).findall(key)]
+
+
 @lru_cache(maxsize=4096)
 def _is_secret(key: str) -> bool:
-    words = [word.lower() for word in _compiled(_WORD).findall(key)]
+    words = _words(key)
     if not words:
         return False
     return (
@@ -71,39 +87,37 @@ def is_secret_key(key: object) -> bool:
     return isinstance(key, str) and len(key) <= 128 and _is_secret(key)
 
 
-# Each pattern with a text that must occur for it to match: a plain search is far cheaper.
-# None starts with an unbounded repetition, and where one repeats without bound it cannot start
-# again inside what it has passed over, so that the time stays linear on hostile text.
-_PATTERNS = (
-    ("sk-", r"\bsk-[A-Za-z0-9_-]{16,}"),
-    ("k_", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{30,}"),
-    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
-    ("glpat-", r"\bglpat-[A-Za-z0-9_-]{16,}"),
-    ("xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    ("hf_", r"\bhf_[A-Za-z0-9]{30,}"),
-    ("AIza", r"\bAIza[0-9A-Za-z_-]{35}"),
-    ("A", r"\b(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}\b"),
-    ("eyJ", r"(?a)(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
-    (
-        "PRIVATE KEY",
-        r"(?s)-----BEGIN (?:[A-Z]{1,16} ){0,3}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,48}-----|\Z)",
-    ),
-    ("://", r"(?<=://)[^/\s:@]{0,128}:[^/\s@]{1,256}(?=@)"),
-)
+@lru_cache(maxsize=4096)
+def _names_secret_text(key: str) -> bool:
+    return not _SECRET_TEXTS.isdisjoint(_words(key)[-1:])
+
+
+def _names_secret(key: object, value: object) -> bool:
+    """Tell whether a key names a secret, if that is its value."""
+    if is_secret_key(key):
+        return True
+    return isinstance(value, str) and isinstance(key, str) and _names_secret_text(key[-128:])
+
+
+_SHORTEST = 8
+"""Characters below which no form of a secret fits."""
+
 _BEARER = r"(?i)\bbearer\s{1,8}[A-Za-z0-9._~+/-]{16,}=*"
 _CARD = r"(?a)(?<![\d.])[2-6](?:[ -]?\d){12,18}(?!\d)"
 _EMAIL = r"(?a)(?<![\w.%+-])[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
 
 _KEY_CORE = (
-    r"(?i)passw|passphrase|pwd|secret|credential|authorization|cookie|token"
-    r"|(?:api|access|private|signing|encryption)[_-]?key"
+    r"(?i)passw|passphrase|passcode|pwd|secret|credential|authorization|cookie|token"
+    r"|(?:api|access|private|signing|encryption)[_-]?key|(?<=[a-z0-9][_-])pass(?![a-z])"
 )
+_KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", "token", "key")
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
 _KEY_GAP = r"(?:\\{0,31}[\"'])?\s{0,16}(?:=>|[:=])\s{0,16}(?:(\\{0,31})([\"'])|([\[{]))?"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
-_HEADER_VALUE = r"[^\r\n,;\"'\\}]+"
+_HEADER_VALUE = r"(?:[^\r\n,;\"'\\}]|=\"[^\"\r\n\\]*\")+"
+_COOKIES = r"[^\r\n\"'\\}]+"
+_BARE_VALUES = {"authorization": _HEADER_VALUE, "cookie": _COOKIES}
 _BRACKET = r"[\[\]{}]"
 
 
@@ -178,16 +192,7 @@ class Redactor:
         if depth >= MAX_DEPTH or budget[0] <= 0:
             return "[left out]"
         if isinstance(value, Mapping):
-            copy: dict[str, Any] = {}
-            for key, item in cast("Mapping[object, object]", value).items():
-                if budget[0] <= 0:
-                    break
-                name = key if isinstance(key, str) else str(key)
-                if self.is_on and is_secret_key(name) and item not in (None, ""):
-                    copy[name] = MASK
-                else:
-                    copy[name] = self._mask(item, depth + 1, budget)
-            return copy
+            return self._mask_mapping(cast("Mapping[object, object]", value), depth, budget)
         if isinstance(value, (list, tuple, set, frozenset)):
             items: list[Any] = []
             for item in cast("Iterable[object]", value):
@@ -196,6 +201,34 @@ class Redactor:
                 items.append(self._mask(item, depth + 1, budget))
             return items
         return self._mask_string(_text_of(value), depth, budget)
+
+    def _mask_mapping(
+        self, value: Mapping[object, object], depth: int, budget: list[int]
+    ) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        is_pair = self.is_on and any(_names_secret(value.get(name), "") for name in _NAMES)
+        for key, item in value.items():
+            if budget[0] <= 0:
+                break
+            name = key if isinstance(key, str) else str(key)
+            is_secret = self.is_on and (_names_secret(name, item) or (is_pair and name in _VALUES))
+            shown = self._mask_key(name, copy)
+            if is_secret and item not in (None, ""):
+                copy[shown] = MASK
+            else:
+                copy[shown] = self._mask(item, depth + 1, budget)
+        return copy
+
+    def _mask_key(self, name: str, others: Mapping[str, Any]) -> str:
+        """Return a key with what has the form of a secret masked, told apart from the others."""
+        if not self.is_on or (len(name) < _SHORTEST and not self._rules):
+            return name
+        shown = masked = self._mask_forms(name)
+        number = 1
+        while shown != name and shown in others:
+            number += 1
+            shown = f"{masked} ({number})"
+        return shown
 
     def mask_text(self, text: str) -> str:
         """Replace secrets in a text, which may be or contain JSON."""
@@ -214,12 +247,19 @@ class Redactor:
                 if masked == parsed:
                     return text
                 return json.dumps(masked, separators=(",", ":"), ensure_ascii=False)
-        for marker, pattern in _PATTERNS:
+        return self._mask_forms(text, keys=True)
+
+    def _mask_forms(self, text: str, *, keys: bool = False) -> str:
+        """Mask what has the form of a secret, and on request what stands behind secret keys."""
+        for marker, pattern in FORMS if len(text) >= _SHORTEST else ():
             if marker in text:
                 text = _compiled(pattern).sub(MASK, text)
-        text = _compiled(_BEARER).sub(MASK, text)
+        lower = text.lower()
+        if "bearer" in lower:
+            text = _compiled(_BEARER).sub(MASK, text)
         text = _compiled(_CARD).sub(_mask_card, text)
-        text = _mask_keys(text)
+        if keys and any(core in lower for core in _KEY_CORES):
+            text = _mask_keys(text)
         if self._emails and "@" in text:
             text = _compiled(_EMAIL).sub(MASK, text)
         for rule in self._rules:
@@ -285,9 +325,8 @@ def _mask_keys(text: str) -> str:
         before = text[max(0, start - 64, done) : start]
         left = before[len(before.rstrip(_KEY_CHARACTERS)) :]
         gap = _compiled(_KEY_GAP).match(text, right.end())
-        if gap is not None and is_secret_key(left + text[start : right.end()]):
-            key_is_header = core.group().lower() in ("authorization", "cookie")
-            first, last = _value_extent(text, gap, key_is_header)
+        if gap is not None and _names_secret(left + text[start : right.end()], ""):
+            first, last = _value_extent(text, gap, core.group().lower())
             if last > first and text[first:last] not in ("null", "None"):
                 pieces += (text[done:first], MASK)
                 done = resume = last
@@ -296,7 +335,7 @@ def _mask_keys(text: str) -> str:
     return "".join(pieces)
 
 
-def _value_extent(text: str, gap: re.Match[str], is_header: bool) -> tuple[int, int]:
+def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
     """Find where the value after a key starts and ends, without its quotes."""
     start = gap.end()
     escapes, quote, bracket = gap.groups()
@@ -304,7 +343,7 @@ def _value_extent(text: str, gap: re.Match[str], is_header: bool) -> tuple[int, 
         return start, _closing_quote(text, start, len(escapes), quote)
     if bracket:
         return start - 1, _closing_bracket(text, start)
-    match = _compiled(_HEADER_VALUE if is_header else _BARE_VALUE).match(text, start)
+    match = _compiled(_BARE_VALUES.get(core, _BARE_VALUE)).match(text, start)
     return (start, match.end()) if match else (start, start)
 
 

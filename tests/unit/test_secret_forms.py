@@ -1,0 +1,247 @@
+"""Each form of a secret: masked as it is published, and left alone where it only begins so."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from otelhooks.telemetry.masking import MASK, Redactor
+from otelhooks.telemetry.secret_forms import FORMS
+
+HEX, ALNUM, UPPER = "0a1b2c3d4e5f6789", "a1B2c3D4e5F6g7H8", "A1B2C3D4E5F6G7H8"
+WORD = "a1_B2-c3D4e5F6g"
+
+
+def of(letters: str, length: int) -> str:
+    return (letters * (length // len(letters) + 1))[:length]
+
+
+# Prefix, and what follows, of the published length.
+PUBLISHED = {
+    "1password": ("A3-", "ABCDEF-ABCDEF12345-ABCDE-ABCDE-ABCDE"),
+    "1password service account": ("ops_eyJ", of(ALNUM, 250)),
+    "adobe": ("p8e-", of(ALNUM, 32)),
+    "age": ("AGE-SECRET-KEY-1", of("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58)),
+    "airtable": ("pat", of(ALNUM, 14) + "." + of(HEX, 64)),
+    "alibaba": ("LTAI", of(ALNUM, 20)),
+    "anthropic": ("sk-ant-api03-", of(WORD, 93) + "AA"),
+    "artifactory": ("AKCp", of(ALNUM, 69)),
+    "artifactory reference": ("cmVmd", of(ALNUM, 59)),
+    "aws": ("AKIA", of(UPPER, 16)),
+    "aws session": ("ASIA", of(UPPER, 16)),
+    "bedrock": ("ABSK", of(ALNUM, 109) + "=="),
+    "bedrock, short": ("bedrock-api-key-", "YmVkcm9jay5hbWF6b25hd3MuY29t"),
+    "clickhouse": ("4b1d", of(ALNUM, 38)),
+    "clojars": ("CLOJARS_", of(ALNUM, 60)),
+    "cloudflare": ("v1.0-", of(HEX, 24) + "-" + of(HEX, 146)),
+    "databricks": ("dapi", of(HEX, 32)),
+    "digitalocean": ("dop_v1_", of(HEX, 64)),
+    "digitalocean oauth": ("doo_v1_", of(HEX, 64)),
+    "doppler": ("dp.pt.", of(ALNUM, 43)),
+    "duffel": ("duffel_live_", of(WORD, 43)),
+    "dynatrace": ("dt0c01.", of(ALNUM, 24) + "." + of(ALNUM, 64)),
+    "easypost": ("EZAK", of(ALNUM, 54)),
+    "facebook": ("EAAM", of(ALNUM, 120)),
+    "flutterwave": ("FLWSECK_TEST-", of(HEX, 32) + "-X"),
+    "fly.io": ("fo1_", of(WORD, 43)),
+    "fly.io macaroon": ("fm2_", of(ALNUM, 120)),
+    "frame.io": ("fio-u-", of(WORD, 64)),
+    "github": ("ghp_", of(ALNUM, 36)),
+    "github oauth": ("gho_", of(ALNUM, 36)),
+    "github fine-grained": ("github_pat_", of(ALNUM, 22) + "_" + of(ALNUM, 59)),
+    "gitlab": ("glpat-", of(WORD, 20)),
+    "gitlab runner": ("glrt-", of(WORD, 20)),
+    "gitlab job": ("glcbt-", "1a_" + of(WORD, 20)),
+    "gitlab registration": ("GR1348941", of(WORD, 20)),
+    "google": ("AIza", of(WORD, 35)),
+    "google oauth": ("ya29.", of(WORD, 100)),
+    "grafana cloud": ("glc_", of(ALNUM, 40)),
+    "grafana": ("glsa_", of(ALNUM, 32) + "_" + of(HEX, 8)),
+    "groq": ("gsk_", of(ALNUM, 52)),
+    "harness": ("pat.", of(WORD, 22) + "." + of(ALNUM, 24) + "." + of(ALNUM, 20)),
+    "heroku": ("HRKU-AA", of(WORD, 58)),
+    "hugging face": ("hf_", of("abcdefghijklmnopq", 34)),
+    "hugging face, organisation": ("api_org_", of("abcdefghijklmnopq", 34)),
+    "infracost": ("ico-", of(ALNUM, 32)),
+    "intra42": ("s-s4t2ud-", of(HEX, 64)),
+    "langsmith": ("lsv2_pt_", of(HEX, 32) + "_" + of(HEX, 10)),
+    "linear": ("lin_api_", of(ALNUM, 40)),
+    "maxmind": ("", of(ALNUM, 6) + "_" + of(ALNUM, 29) + "_mmk"),
+    "microsoft entra": ("", "abc8Q~" + of(WORD, 31)),
+    "notion": ("ntn_", "12345678901" + of(ALNUM, 35)),
+    "npm": ("npm_", of(ALNUM, 36)),
+    "nvidia": ("nvapi-", of(WORD, 64)),
+    "octopus": ("API-", of(UPPER, 26)),
+    "openai": ("sk-proj-", of(WORD, 120)),
+    "openshift": ("sha256~", of(WORD, 43)),
+    "perplexity": ("pplx-", of(ALNUM, 48)),
+    "planetscale": ("pscale_pw_", of(WORD, 43)),
+    "postman": ("PMAK-", of(HEX, 24) + "-" + of(HEX, 34)),
+    "prefect": ("pnu_", of(ALNUM, 36)),
+    "pulumi": ("pul-", of(HEX, 40)),
+    "pypi": ("pypi-AgEIcHlwaS5vcmc", of(WORD, 60)),
+    "replicate": ("r8_", of(ALNUM, 37)),
+    "readme": ("rdme_", of(ALNUM, 70)),
+    "rubygems": ("rubygems_", of(HEX, 48)),
+    "scalingo": ("tk-us-", of(WORD, 48)),
+    "sendgrid": ("SG.", of(WORD, 22) + "." + of(WORD, 43)),
+    "sendinblue": ("xkeysib-", of(HEX, 64) + "-" + of(ALNUM, 16)),
+    "sentry": ("sntryu_", of(HEX, 64)),
+    "sentry organisation": ("sntrys_eyJ", of(ALNUM, 120)),
+    "settlemint": ("sm_aat_", of(ALNUM, 16)),
+    "shippo": ("shippo_live_", of(HEX, 40)),
+    "shopify": ("shpat_", of(HEX, 32)),
+    "slack bot": ("xoxb-", "1234567890-1234567890-" + of(ALNUM, 24)),
+    "slack app": ("xapp-", "1-A0123456789-0123456789012-" + of(HEX, 64)),
+    "slack webhook": ("hooks.slack.com/services/", "T012AB3C4/B012AB3C4/" + of(ALNUM, 24)),
+    "sourcegraph": ("sgp_", of(HEX, 16) + "_" + of(HEX, 40)),
+    "square": ("sq0atp-", of(WORD, 22)),
+    "stripe": ("sk_live_", of(ALNUM, 24)),
+    "stripe restricted": ("rk_prod_", of(ALNUM, 24)),
+    "teams webhook": ("webhook.office.com/webhookb2/", of(HEX, 73) + "/IncomingWebhook/abc"),
+    "terraform": ("", of(ALNUM, 14) + ".atlasv1." + of(WORD, 67)),
+    "token in base64": ("ZXlK", of(ALNUM, 100)),
+    "twilio": ("SK", of(HEX, 32)),
+    "vault service": ("hvs.", of(WORD, 95)),
+    "vault batch": ("hvb.", of(WORD, 140)),
+    "xai": ("xai-", of(ALNUM, 80)),
+}
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor()
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_a_secret_of_a_published_form_is_masked_wherever_it_stands(
+    redactor: Redactor, kind: str
+) -> None:
+    secret = "".join(PUBLISHED[kind])
+    around = {
+        "{}": "{}",
+        "before {} after": "before {} after",
+        "('{}',)": "('{}',)",
+        "one\\n{}\\nanother": None,  # as it stands in JSON text
+        "https://example.org/?next=%3D{}": None,
+    }
+    for text, expected in around.items():
+        masked = redactor.mask_text(text.format(secret))
+        assert secret not in masked
+        if expected is not None:
+            assert masked == expected.format(MASK)
+        assert redactor.mask_text(masked) == masked
+    assert list(redactor.mask({secret: 1})) == [MASK]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (prefix, _) in PUBLISHED.items() if prefix])
+def test_what_only_begins_like_a_secret_stays(redactor: Redactor, kind: str) -> None:
+    prefix, rest = PUBLISHED[kind]
+    prefix = prefix.replace("sk-proj-", "sk-").replace("sk-ant-api03-", "sk-")
+    near = [f"see {prefix}", f"see {prefix}{rest[:6]} there", f"{prefix}{rest[:5]} {rest[5:9]}"]
+    for text in near:
+        assert redactor.mask_text(text) == text
+
+
+def test_what_lies_within_a_word_stays(redactor: Redactor) -> None:
+    for text in (
+        "task-management-for-everybody-here",
+        "akiaabcdefghijklmnop",
+        "MASKIT0123456789ABCDEF0123456789ABCDEF0",
+        "com.example.dispatch.at.something.quite.long",
+        "module.hvs.name and shp.example",
+    ):
+        assert redactor.mask_text(text) == text
+
+
+class TestKeysOfMappings:
+    """Class of the fault: what stands where a name stands was not looked at."""
+
+    KEY = "sk-" + "abcdefgh" * 4
+
+    def test_a_secret_as_a_key_is_masked_at_any_depth(self, redactor: Redactor) -> None:
+        assert redactor.mask({"by key": {self.KEY: {"n": 1}}}) == {"by key": {MASK: {"n": 1}}}
+        assert self.KEY not in redactor.mask_text(json.dumps({self.KEY: [1]}))
+
+    def test_two_of_them_stay_apart_and_masking_again_changes_nothing(
+        self, redactor: Redactor
+    ) -> None:
+        masked = redactor.mask({self.KEY: 1, f"{self.KEY}x": 2, "plain": 3})
+        assert masked == {MASK: 1, f"{MASK} (2)": 2, "plain": 3}
+        assert redactor.mask(masked) == masked
+
+    def test_patterns_of_the_user_hold_for_keys_too(self) -> None:
+        assert Redactor.of([r"ACME-\d+"]).mask({"ACME-7": "x"}) == {MASK: "x"}
+
+
+class TestNamesOfSecrets:
+    @pytest.mark.parametrize("key", ["DB_PASS", "smtp-pass", "passWord", "pass", "PW", "passCode"])
+    def test_short_and_odd_names_of_passwords(self, redactor: Redactor, key: str) -> None:
+        assert redactor.mask({key: "hunter2"}) == {key: MASK}
+
+    @pytest.mark.parametrize("key", ["pass", "first_pass", "passes", "bypass", "by-pass"])
+    def test_what_passes_is_no_password(self, redactor: Redactor, key: str) -> None:
+        assert redactor.mask({key: True, f"{key} count": 3}) == {key: True, f"{key} count": 3}
+
+    def test_in_running_text(self, redactor: Redactor) -> None:
+        assert redactor.mask_text("DB_PASS=hunter2 x") == f"DB_PASS={MASK} x"
+        assert redactor.mask_text("passWord: hunter2") == f"passWord: {MASK}"
+        for text in ("pass: 12 tests", "compass: north", "bypass=1", "db_passes: 3"):
+            assert redactor.mask_text(text) == text
+
+    @pytest.mark.parametrize("names", [("name", "value"), ("key", "value"), ("Name", "Value")])
+    def test_pairs_of_name_and_value(self, redactor: Redactor, names: tuple[str, str]) -> None:
+        name, value = names
+        given = [{name: "DB_PASS", value: "hunter2"}, {name: "REGION", value: "eu"}]
+        masked = [{name: "DB_PASS", value: MASK}, {name: "REGION", value: "eu"}]
+        assert redactor.mask(given) == masked
+        assert json.loads(redactor.mask_text(json.dumps(given))) == masked
+
+    def test_a_description_of_a_parameter_is_no_pair(self, redactor: Redactor) -> None:
+        given = {"name": "password", "type": "string", "description": "of the user"}
+        assert redactor.mask(given) == given
+
+
+class TestHeadersAndAddresses:
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("Cookie: a=1; session=s3cr3t; c=3", f"Cookie: {MASK}"),
+            ("Set-Cookie: sid=s3cr3t; Path=/, b=2\nHost: x", f"Set-Cookie: {MASK}\nHost: x"),
+            ("curl -H 'Cookie: a=1; b=s3cr3t' x", f"curl -H 'Cookie: {MASK}' x"),
+            ('Authorization: Digest username="a", response="s3cr3t"', None),
+            ("postgres://ann:p@s3cr3t@db/x", f"postgres://{MASK}@db/x"),
+            ("https://ann:s3cr3t@h/?to=a@b", f"https://{MASK}@h/?to=a@b"),
+        ],
+    )
+    def test_every_part_of_a_secret_value(
+        self, redactor: Redactor, text: str, masked: str | None
+    ) -> None:
+        found = redactor.mask_text(text)
+        assert masked in (None, found)
+        if masked is not None:
+            assert "s3cr3t" not in found
+        assert redactor.mask_text(found) == found
+
+    @pytest.mark.parametrize("text", ["https://h:80/@me", "a cookie or two", "mailto:a@b.org"])
+    def test_what_has_no_secret_stays(self, redactor: Redactor, text: str) -> None:
+        assert redactor.mask_text(text) == text
+
+    @pytest.mark.parametrize("kind", ["PGP PRIVATE KEY BLOCK", "OPENSSH PRIVATE KEY"])
+    def test_private_keys_of_every_kind(self, redactor: Redactor, kind: str) -> None:
+        text = f"-----BEGIN {kind}-----\nVersion: 1\n\nlQOYBF...\n=abcd\n-----END {kind}-----"
+        assert redactor.mask_text(f"a\n{text}\nb") == f"a\n{MASK}\nb"
+        assert redactor.mask_text(text[:60]) == MASK
+        public = text.replace("PRIVATE", "PUBLIC")
+        assert redactor.mask_text(public) == public
+
+
+@pytest.mark.parametrize("marker", sorted({marker for marker, _ in FORMS}))
+def test_no_form_takes_more_than_linear_time(redactor: Redactor, marker: str) -> None:
+    for unit in (marker, f"{marker}0_a.", f" {marker}a1-"):
+        text = unit * (10_000 // len(unit))
+        started = time.process_time()
+        redactor.mask_text(text)
+        assert time.process_time() - started < 5
