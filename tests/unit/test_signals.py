@@ -1,5 +1,6 @@
 """Signals that end a process: what is queued is handed over, then they do what they did before."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,6 +20,12 @@ from tests.children import assert_all_told, work_of
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="signals of POSIX")
 
+DEFAULTS = """
+import signal
+for name in ("SIGTERM", "SIGHUP", "SIGQUIT"):  # a shell may have had some of them ignored
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+"""
+
 WORKING = """
 import json, sys, threading
 from governed_work import work
@@ -27,15 +34,21 @@ threading.Event().wait()
 """
 
 
+@contextlib.contextmanager
 def _start(program, folder, *before, **variables):
     environment = {**os.environ, "PYTHONPATH": str(HERE), "WORK_FOLDER": str(folder), **variables}
-    return subprocess.Popen(
-        [*before, sys.executable, "-c", program],
+    with subprocess.Popen(
+        [*before, sys.executable, "-W", "ignore", "-c", DEFAULTS + program],
         env=environment,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("number", _signals.SIGNALS)
@@ -146,17 +159,10 @@ print(os.WTERMSIG(status), flush=True)
 
 
 def test_nothing_is_lost_when_a_signal_ends_a_forked_child(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "WORK_FOLDER": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", CHILD],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as program:
+    with _start(CHILD, tmp_path) as program:
         answer = json.loads(program.stdout.readline())
-        output, _ = program.communicate("go on\n", timeout=30)
-    assert (program.returncode, output) == (0, f"{signal.SIGTERM.value}\n")
+        output, errors = program.communicate("go on\n", timeout=30)
+    assert (program.returncode, output, errors) == (0, f"{signal.SIGTERM.value}\n", "")
     assert_all_told(tmp_path, work_of([answer]))
 
 
