@@ -44,8 +44,13 @@ def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] =
     report = Report()
     missing = {wanted.strip().lower() for wanted in expect}
     where, chains, is_single = _find(path)
-    for (_, chain), files in chains.items():
-        _check_chain(report, chain, files, missing, is_single=is_single)
+    if where.is_dir():
+        _check_others(report, where)
+    for (stem, chain), files in chains.items():
+        forked_from = _check_chain(report, chain, files, missing, is_single=is_single)
+        if forked_from is not None and not is_single and (stem, forked_from[1]) not in chains:
+            message = f"nothing is here of chain {forked_from[1]}, whose process began this one"
+            report.add(forked_from[0], 1, "missing", message, "warning")
     if not chains:
         report.add(where, 0, "empty", "no audit records here", "warning")
     for wanted in sorted(missing):
@@ -83,11 +88,28 @@ def _find(path: str | os.PathLike[str] | None) -> tuple[Path, Chains, bool]:
         ) from error
 
 
+def _check_others(report: Report, folder: Path) -> None:
+    """Find what looks like a segment, or was one, among the other files of a folder."""
+    for path in folder.iterdir():
+        name = parse_file_name(path.name)
+        if name is not None and not path.is_file():
+            report.add(path, 0, "foreign", "a segment's name, but no regular file")
+        elif name is None and path.is_file() and _is_segment(path):
+            report.add(path, 0, "renamed", "an audit segment under a name that no segment has")
+
+
+def _is_segment(path: Path) -> bool:
+    try:
+        return read_schema(path) == SCHEMA
+    except OSError:
+        return False  # somebody else's file
+
+
 def _chains(folder: Path, stem: str | None) -> Chains:
     chains: Chains = {}
     for path in sorted(folder.iterdir()):
         name = parse_file_name(path.name)
-        if name is not None and stem in (None, name.stem):
+        if name is not None and stem in (None, name.stem) and path.is_file():
             chains.setdefault((name.stem, name.chain), []).append((name, path))
     for files in chains.values():
         files.sort(key=lambda file: file[0].number or float("inf"))  # the spool comes last
@@ -114,7 +136,8 @@ def _check_chain(
     missing: set[str],
     *,
     is_single: bool,
-) -> None:
+) -> tuple[Path, str] | None:
+    """Check a chain; return the file and chain that `State.forked_from` has."""
     state = State()
     number = 0
     is_live = False
@@ -139,14 +162,14 @@ def _check_chain(
                 report.add(path, line, "cut", message)
             state.expected = None
     if state.last is None:
-        return
+        return state.forked_from
     path, record = state.last
     parsed = record.parsed
     report.heads.append(
         Head(chain, path, record.line, parsed.seq, parsed.hash, str(parsed.fields.get("time")))
     )
     if is_live or (is_single and state.following):
-        return
+        return state.forked_from
     if not state.is_closed:
         message = "no closing record and no live writer: the process was killed, or lines were cut"
         report.add(path, record.line, "not closed", message, "warning")
@@ -158,3 +181,4 @@ def _check_chain(
                 "killed in that moment"
             )
             report.add(path, record.line, "missing", message, "warning")
+    return state.forked_from

@@ -35,6 +35,8 @@ class State:
     is_closed: bool = False
     following: int | None = None
     """Number of the segment that the closing record announces."""
+    forked_from: tuple[Path, str] | None = None
+    """File that names the chain of the parent process, and that chain."""
 
 
 def check_file(
@@ -73,7 +75,10 @@ def check_file(
                 break
             parsed = parse(raw[:-1])
             records.append(total if parsed is None else Record(total, parsed))
-    if not _check_opening(report, path, name, records):
+    if not total and not may_grow:  # a writer makes the file with its first record on its way
+        report.add(path, 0, "emptied", "the segment holds nothing, not even its opening record")
+        return
+    if not _check_opening(report, path, name, records, state):
         state.expected = None
         return
     if is_torn and not may_grow:
@@ -98,7 +103,9 @@ def check_file(
         report.add(path, 0, "spooled", message, "warning")
 
 
-def _check_opening(report: Report, path: Path, name: FileName, records: list[Record | int]) -> bool:
+def _check_opening(
+    report: Report, path: Path, name: FileName, records: list[Record | int], state: State
+) -> bool:
     """Check that the first line is of our schema and of this file; False: leave the file."""
     if not name.number or not records:
         return True
@@ -111,6 +118,8 @@ def _check_opening(report: Report, path: Path, name: FileName, records: list[Rec
     if isinstance(first, Record) and first.parsed.is_intact and first.parsed.control == "open":
         fields = first.parsed.fields
         stated = (fields.get("chain"), fields.get("segment"))
+        if isinstance(fields.get("parent"), str):
+            state.forked_from = (path, fields["parent"])
         if stated != (name.chain, name.number):
             message = f"the file was written as segment {stated[1]} of chain {stated[0]}"
             report.add(path, 1, "renamed", message)

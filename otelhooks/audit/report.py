@@ -19,7 +19,8 @@ class Finding:
     line: int
     """Line in the file, starts at 1; 0 means the file as a whole."""
     kind: str
-    """`edited`, `replaced`, `gap`, `cut`, `missing`, `reorder`, `duplicate`, `foreign`, `extra`,
+    """`edited`, `replaced`, `gap`, `cut`, `emptied`,
+    `missing`, `reorder`, `duplicate`, `foreign`, `extra`,
     `renamed`, `schema`, `count`, `expect`; as warnings `not closed`, `torn`, `missing`, `spooled`,
     `lost`, `empty`."""
     message: str

@@ -253,7 +253,7 @@ def test_a_cut_segment_within_a_chain_is_an_error(rotated):
 def test_an_emptied_segment_within_a_chain_is_an_error(rotated):
     rotated[1].write_bytes(b"")
     (finding,) = verify(rotated[0].parent)
-    assert (finding.file, finding.line, finding.kind) == (rotated[1], 0, "cut")
+    assert (finding.file, finding.line, finding.kind) == (rotated[1], 0, "emptied")
 
 
 @pytest.mark.parametrize("index", [0, 2])
