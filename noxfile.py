@@ -298,7 +298,8 @@ def prove(session: nox.Session) -> None:
 @nox.session
 def beside(session: nox.Session) -> None:
     """Agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own."""
-    pytest(session, environment(session, "beside-latest"), *THEIRS, "tests/beside")
+    for lock in ("beside-latest", "beside_v2-latest"):
+        pytest(session, environment(session, lock), *THEIRS, "tests/beside")
 
 
 @nox.session

@@ -267,6 +267,10 @@ def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet) -> None:
 
     scope = scope_attributes(rules)
     runtime.spans = Spans(providers.tracer_provider, __version__, scope)
+    if runtime.annotates:
+        from otelhooks.instrumentation._annotated import watch_spans
+
+        watch_spans(providers.tracer_provider)
     runtime.instruments.rebind(providers.meter_provider)
     runtime.events.rebind(providers.logger_provider, scope)
     runtime.verdicts.mode = rules.mode

@@ -67,7 +67,7 @@ def instrument(
     record_allows: bool | Unset = UNSET,
     raise_on_deny: bool | Unset = UNSET,
     stream: Literal["buffer", "pass"] | Unset = UNSET,
-    spans: Literal["auto", "own", "off"] | Unset = UNSET,
+    spans: Literal["auto", "own", "annotate", "off"] | Unset = UNSET,
     http_allow: Sequence[str] | Unset = UNSET,
     hook_tools: Sequence[str] | Unset = UNSET,
     max_continuations: int | Unset = UNSET,

@@ -142,7 +142,7 @@ def session(
         if user:
             opened.user, opened.attributes = user, None
     inner = Scope(current_scope(), found, judges, opened)
-    if rt is not None and is_outermost and trace == "single" and rt.spans_of("") != "off":
+    if rt is not None and is_outermost and trace == "single" and rt.opens_spans(""):
         opened.span = rt.spans.start("session", rt.session_attributes(opened), None)
     try:
         with _in_scope(inner):

@@ -98,7 +98,7 @@ class Config:
     stream: str = "buffer"
     """``buffer``: hold a stream back until its verdict; ``pass``: let it through."""
     spans: str = "auto"
-    """``auto`` adopts native spans, ``own`` always opens ours, ``off`` opens none."""
+    """``auto`` adopts native spans, ``own`` always opens ours, ``annotate`` and ``off`` none."""
     http_allow: tuple[str, ...] = ()
     """Hosts that policy scripts may call."""
     hook_tools: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "record_allows": readers.boolean,
     "raise_on_deny": readers.boolean,
     "stream": readers.choice("buffer", "pass"),
-    "spans": readers.choice("auto", "own", "off"),
+    "spans": readers.choice(*readers.SPANS),
     "http_allow": readers.words,
     "hook_tools": readers.words,
     "max_continuations": readers.count,

@@ -18,6 +18,9 @@ from otelhooks.telemetry.content import CaptureMode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SPANS = ("auto", "own", "annotate", "off")
+"""Ways to make spans."""
+
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 
@@ -130,7 +133,7 @@ def frameworks(value: object, origin: str) -> dict[str, Any] | tuple[str, ...] |
             if not all(isinstance(word, str) for word in options.values()):
                 raise _wrong(f"{origin} of `{name}`", options, '"on", "off" or {"spans": ...}')
             spans = options.get("spans", "auto")
-            choice("auto", "own", "off")(spans, f"{origin} of `{name}`")
+            choice(*SPANS)(spans, f"{origin} of `{name}`")
         elif state not in ("on", "off"):
             raise _wrong(f"{origin} of `{name}`", state, '"on", "off" or {"spans": ...}')
     return choices

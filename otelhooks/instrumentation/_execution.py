@@ -110,7 +110,7 @@ class Execution(Traced):
         self.context = context
         self.started_ns = self.ended_ns = 0
         self.status = "ok"
-        self.exemplar = None
+        self.exemplar = self.annotation = None
         self.seat: ToolSeat = seat
         self.call: Call = call
         self.is_plain: bool = verdict is not None and verdict.is_plain()
@@ -166,7 +166,10 @@ class Execution(Traced):
             mode = self.span_mode(self.seat.framework)
             if mode != "off":
                 named_by = (semconv.OP_EXECUTE_TOOL, semconv.GEN_AI_TOOL_NAME, self.call.name)
-                self.start_span(mode, self.shape.name, self._attributes(), named_by)
+                if mode == "annotate":
+                    self.annotate(self.seat.framework, self._attributes(), named_by)
+                else:
+                    self.start_span(mode, self.shape.name, self._attributes(), named_by)
         except Exception as error:
             report("Execution.open", error)
 
@@ -205,9 +208,9 @@ class Execution(Traced):
                 if failure is not None:
                     attributes = rt.shapes.tool_duration(call, op.agent, failure)
                 seconds = (self.ended_ns - self.started_ns) / 1e9
-                rt.instruments.record(
-                    semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION, seconds, attributes, self.exemplar
-                )
+                if self.annotation is None:
+                    name = semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION
+                    rt.instruments.record(name, seconds, attributes, self.exemplar)
                 self.seat.finished(rt, call, seconds, failure, op.span)
             self.end_span(call.name)
         except Exception as error:
@@ -224,7 +227,8 @@ class Execution(Traced):
             op.permits.leave(handoff, call.args)
         if op.span is None:
             self.started_ns = time_ns()
-        raw = yield Body(with_frame(op, op.span, self.context), call.args)
+        span = None if op.adopted else op.span  # what others opened is current where they want it
+        raw = yield Body(with_frame(op, span, self.context), call.args)
         if type(raw) is Unrun:
             op.permits.clear()
             kind = semconv.ERROR_POLICY_DENIED if raw.is_refused else semconv.ERROR_TOOL_ERROR

@@ -232,7 +232,10 @@ class _ModelCall(Traced):
             self.told.update(attributes)
         name = f"{request.operation} {request.model}".rstrip()
         named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
-        self.start_span(mode, name, attributes, named_by, SpanKind.CLIENT)
+        if mode == "annotate":
+            self.annotate(self.seat.framework, attributes, named_by)
+        else:
+            self.start_span(mode, name, attributes, named_by, SpanKind.CLIENT)
 
     def _close(self) -> None:
         try:
@@ -243,7 +246,7 @@ class _ModelCall(Traced):
             report("_ModelCall._close", error)
 
     def _record(self) -> None:
-        if not self.ended_ns:
+        if not self.ended_ns or self.annotation is not None:
             return
         rt, request = self.rt, self.request
         failure = self.status if self.status not in _SUCCESSES else None
@@ -270,7 +273,8 @@ class _ModelCall(Traced):
 
     def _run(self) -> Operation:
         op, request = self.op, self.request
-        raw = yield Body(with_frame(op, op.span, self.context), request)
+        span = None if op.adopted else op.span
+        raw = yield Body(with_frame(op, span, self.context), request)
         self.ended_ns = time_ns()
         if self.hooks.all and type(raw) is not Raised:
             yield from self._charge(raw.value if type(raw) is Closed else raw)
@@ -398,10 +402,11 @@ class _ModelCall(Traced):
                 continue  # of a cache, or of reasoning, there were none
             attribute, metric = _TOKENS[name]
             attributes[attribute] = tokens
-            shapes.token_cell(metric, operation, provider, model).add(tokens, self.exemplar)
+            if self.annotation is None:
+                shapes.token_cell(metric, operation, provider, model).add(tokens, self.exemplar)
             if turn is not None:
                 turn.usage[name] = turn.usage.get(name, 0) + tokens
-        if self.rt.instruments.token_histogram:
+        if self.rt.instruments.token_histogram and self.annotation is None:
             self._record_tokens(usage)
 
     def _record_tokens(self, usage: Mapping[str, int]) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otelhooks.hooks.context import SpanNotes
 from otelhooks.hooks.drive import escapes
 from otelhooks.hooks.verdict import Verdict
+from otelhooks.instrumentation._annotated import current_span, share
 from otelhooks.instrumentation._frames import Op, Turn, with_frame
 from otelhooks.instrumentation._run_seat import RunRequest
 from otelhooks.instrumentation._runtime import Runtime, log
@@ -37,7 +39,7 @@ class RunTracing:
         started_ns: Nanoseconds since the epoch, 0 before `open`.
     """
 
-    __slots__ = ("_is_turn", "_request", "_rt", "_turn", "_verdict", "started_ns")
+    __slots__ = ("_annotates", "_is_turn", "_request", "_rt", "_turn", "_verdict", "started_ns")
 
     def __init__(self, rt: Runtime, request: RunRequest, turn: Turn, is_turn: bool) -> None:
         self._rt = rt
@@ -45,15 +47,20 @@ class RunTracing:
         self._turn = turn
         self._is_turn = is_turn
         self._verdict: Verdict | None = None
+        self._annotates = False
         self.started_ns = 0
 
     def open(self, links: list[trace.Link]) -> None:
         """Open the span, linked to the turn before, and the context that the body runs in."""
         turn = self._turn
         self.started_ns = now_ns()
-        if self._rt.spans_of(self._turn.framework) != "off":
+        mode = self._rt.spans_of(turn.framework)
+        if mode == "annotate":
+            self._annotates = True
+            turn.span = current_span(otel_context.get_current(), turn.framework)
+        elif mode != "off":
             self._open_span(links)
-        turn.otel = with_frame(turn, turn.span)
+        turn.otel = with_frame(turn, None if self._annotates else turn.span)
 
     @fails_open
     def _open_span(self, links: list[trace.Link]) -> None:
@@ -98,6 +105,9 @@ class RunTracing:
         if span is None or (before is not None and not verdict.is_stricter_than(before)):
             return
         self._verdict = verdict
+        if self._annotates:
+            share(span, self._rt.verdicts.attributes(verdict))
+            return
         span.set_attributes(self._rt.verdicts.attributes(verdict))
         failure = error_type_of(verdict)
         if failure is not None and self._rt.denied_status == "error":
@@ -106,7 +116,7 @@ class RunTracing:
     @fails_open
     def fail(self, error: BaseException) -> None:
         """Mark the span as failed."""
-        if self._turn.span is not None:
+        if self._turn.span is not None and not self._annotates:
             kind = error_type(error)
             said = "" if escapes(error) else self._rt.content.span_error(error, kind)
             fail(self._turn.span, kind, said)
@@ -135,6 +145,8 @@ class RunTracing:
         ended = now_ns()
         if status != "paused":
             self._report_gaps(status)
+        if self._annotates:
+            return
         failure = status if status not in _SUCCESSES else None
         is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
         rt.instruments.record(

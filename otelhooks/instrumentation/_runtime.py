@@ -89,7 +89,7 @@ class Runtime:
         content: Whether and how content is captured.
         audit: Where every verdict is written before its call goes on; None for nowhere.
         channel: Who is asked for rules without a handler.
-        span_mode: ``auto`` (adopt native spans), ``own`` or ``off``.
+        span_mode: ``auto`` (adopt native spans), ``own``, ``annotate`` or ``off``.
         denied_status: ``error`` or ``unset``.
         raise_on_deny: Whether refused turns and model calls raise.
         stream: ``buffer`` or ``pass``.
@@ -173,10 +173,19 @@ class Runtime:
         return bool(otel_context.get_current().get(SUPPRESSED))
 
     def spans_of(self, framework: str) -> str:
-        """Return how spans of a framework are made here: ``auto``, ``own`` or ``off``."""
+        """Return how spans of a framework are made here, as `Config.spans` has it."""
         if self.is_suppressed():
             return "off"
         return self.framework_spans.get(framework, self.span_mode)
+
+    def opens_spans(self, framework: str) -> bool:
+        """Return whether spans are opened here at all, if only beside those of others."""
+        return self.spans_of(framework) in {"auto", "own"}
+
+    @property
+    def annotates(self) -> bool:
+        """Whether any framework's spans are left to others."""
+        return "annotate" in {self.span_mode, *self.framework_spans.values()}
 
     def option(self, framework: str, name: str) -> str:
         """Return the word of an option of a framework; empty where the application gave none."""

@@ -13,16 +13,17 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
-from otelhooks.hooks.context import SpanNotes, Step
+from otelhooks.hooks.context import OperationContext, SpanNotes, Step
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import MODIFY, Verdict
+from otelhooks.instrumentation._annotated import Annotation, keep_failed
 from otelhooks.instrumentation._frames import MAX_STEPS, SPAN, Op
 from otelhooks.instrumentation._recording import record_verdict
 from otelhooks.instrumentation._runtime import SUPPRESSED, Runtime
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import fail, native_span, put_notes, put_on
+from otelhooks.telemetry.spans import adopt, exemplar, fail, native_span, put_notes, put_on
 from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["UNRECORDED", "Traced", "settle"]
@@ -69,12 +70,15 @@ class Traced:
         ended_ns: When the body ended; 0 if it did not run.
         status: ``ok``, another of the outcomes that are no failure, or an ``error.type``.
         exemplar: Span context that metrics may point to; None if the span is not sampled.
+        annotation: What goes on a span of others, which then record ``gen_ai.*`` metrics too; None
+            where otelhooks opens the spans, or none is to be had.
     """
 
     POINT_AFTER: str
     """The point after its body."""
 
     __slots__ = (
+        "annotation",
         "context",
         "ended_ns",
         "exemplar",
@@ -98,9 +102,10 @@ class Traced:
         self.ended_ns: int = 0
         self.status: str = "ok"
         self.exemplar: trace.SpanContext | None = None
+        self.annotation: Annotation | None = None
 
     def span_mode(self, framework: str) -> str:
-        """Return how the span is made: ``auto``, ``own`` or ``off``."""
+        """Return how the span is made: ``auto``, ``own``, ``annotate`` or ``off``."""
         if self.context.get(SUPPRESSED):
             return "off"
         return self.rt.framework_spans.get(framework, self.rt.span_mode)
@@ -151,7 +156,7 @@ class Traced:
                 parent = trace.set_span_in_context(outer, parent)
         if native is not None:
             op.adopted, span = True, native
-            _adopt(native, attributes)
+            adopt(native, attributes)
         else:
             span = rt.spans.start(
                 name, attributes, parent, kind=kind, start_ns=self.started_ns, trace_id=op.trace_id
@@ -163,10 +168,30 @@ class Traced:
                 self.exemplar = own
         if verdict is not None and not verdict.allowed and rt.denied_status == "error":
             fail(span, error_type_of(verdict) or "", verdict.reason)
+            if op.adopted:
+                keep_failed(span)
         if op.known is not None:
-            notes, op.known.span = op.known.span, span
-            if isinstance(notes, SpanNotes):
-                put_notes(span, notes)
+            _hand_over_notes(op.known, span)
+
+    def annotate(
+        self, framework: str, attributes: Mapping[str, Any], named_by: tuple[str, str, str]
+    ) -> None:
+        """Open no span; find one of others for the verdict.
+
+        Args:
+            framework: Adapter that the call came through.
+            attributes: What a span of ours would start with; not copied.
+            named_by: As in `start_span`.
+        """
+        rt, op, verdict = self.rt, self.op, self.verdict
+        failure = None
+        if verdict is not None and not verdict.allowed and rt.denied_status == "error":
+            failure = error_type_of(verdict) or "", verdict.reason
+        self.annotation = Annotation(op, named_by, attributes, failure)
+        self.context = self.annotation.begin(self.context, framework)
+        self.exemplar = exemplar(op.span)
+        if op.known is not None and op.span is not None:
+            _hand_over_notes(op.known, op.span)
 
     def end_span(self, name: str) -> None:
         """End the span, unless it is somebody else's, and note the step in the turn.
@@ -183,8 +208,17 @@ class Traced:
                 own = span.get_span_context()
             span_id = "" if own is None else own.span_id
             turn.context.steps.append(Step(name, decision, self.status, span_id))
-        if span is not None and not op.adopted:
+        if self.annotation is not None:
+            self.annotation.end()
+        elif span is not None and not op.adopted:
             span.end(self.ended_ns or time_ns())
+
+    def _put(self, attributes: Mapping[str, Any]) -> None:
+        """Put on the call's span what came out after the decision."""
+        if self.annotation is not None:
+            self.annotation.amend(attributes)
+        else:
+            put_on(self.op.span, attributes)
 
     @fails_open
     def mark(self, kind: str, description: str) -> None:
@@ -225,20 +259,19 @@ class Traced:
         Args:
             kind: The failure's ``error.type``.
         """
-        put_on(self.op.span, {semconv.RECOVERED: True, semconv.ERROR_TYPE: kind})
+        self._put({semconv.RECOVERED: True, semconv.ERROR_TYPE: kind})
         self.event(semconv.EVENT_RECOVERED)
 
     def post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
         """Tell what post hooks did; on the span, a stricter verdict replaces the first."""
-        op = self.op
-        if op.span is not None and (self.verdict is None or verdict.is_stricter_than(self.verdict)):
-            put_on(op.span, self.rt.verdicts.attributes(verdict))
+        if self.verdict is None or verdict.is_stricter_than(self.verdict):
+            self._put(self.rt.verdicts.attributes(verdict))
         if verdict.withheld:
             self.status = "withheld"
             self.event(semconv.EVENT_WITHHELD)
         elif verdict.decision == MODIFY:
             self.event(semconv.EVENT_REWRITTEN)
-        yield from settle(self.rt, op, verdict)
+        yield from settle(self.rt, self.op, verdict)
 
 
 def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:
@@ -248,13 +281,8 @@ def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:
     return span.get_span_context().trace_id == outer.get_span_context().trace_id
 
 
-def _adopt(span: trace.Span, attributes: Mapping[str, Any]) -> None:
-    """Put our attributes on somebody else's span, and names where it has none."""
-    has: Mapping[str, Any] = getattr(span, "attributes", None) or {}
-    for name, value in attributes.items():
-        ours = name.startswith(semconv.OWN_PREFIX) or name.startswith(semconv.MCP_PREFIX)
-        if ours or (name in _WHERE_MISSING and name not in has):
-            span.set_attribute(name, value)
-
-
-_WHERE_MISSING = frozenset((semconv.GEN_AI_TOOL_NAME, semconv.GEN_AI_OPERATION_NAME))
+def _hand_over_notes(context: OperationContext, span: trace.Span) -> None:
+    """Have hooks write on a span, and put on it what they wrote before it was there."""
+    notes, context.span = context.span, span
+    if isinstance(notes, SpanNotes):
+        put_notes(span, notes)

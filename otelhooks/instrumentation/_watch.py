@@ -129,7 +129,8 @@ def hook_attributes(registration: Registration) -> dict[str, str]:
 def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace.Span | None:
     """Open the span of the wait, after one that says at once that somebody is asked."""
     about = runtime.about(op) if isinstance(op, Op) else {semconv.GEN_AI_TOOL_NAME: call.name}
-    if runtime.spans_of("") == "off":
+    turn = op.turn if isinstance(op, Op) else None
+    if not runtime.opens_spans(turn.framework if turn is not None else ""):
         runtime.verdicts.asked(verdict, about, None)
         return None
     outer = op.outer if isinstance(op, Op) else None

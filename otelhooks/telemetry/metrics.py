@@ -34,12 +34,12 @@ import logging
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from weakref import finalize
 
 from opentelemetry.metrics import NoOpMeter, Observation
 
 from otelhooks._failures import outline
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.by_identity import ByIdentity
 from otelhooks.telemetry.counters import CellCounter, exemplar_context
 
 if TYPE_CHECKING:
@@ -142,7 +142,6 @@ class _Hub:
         self.meter: Meter = meter_provider.get_meter(semconv.SCOPE_NAME, version)
         self.is_silent = isinstance(self.meter, NoOpMeter)
         self.current: Instruments | None = None
-        self.held: MeterProvider | None = None
         self._histograms: dict[str, Histogram] = {}
         self._custom: dict[tuple[str, str], Any] = {}
         self._observed: list[Any] = []  # held, since a meter may know its instruments only weakly
@@ -197,21 +196,8 @@ class _Hub:
         return observe
 
 
-_hubs: dict[int, _Hub] = {}
+_hubs: ByIdentity[_Hub] = ByIdentity()
 _hubs_lock = threading.Lock()
-
-
-def _hub_of(meter_provider: MeterProvider, version: str) -> _Hub:
-    """Find or make the hub of a provider, by identity: not every provider can be hashed."""
-    key = id(meter_provider)
-    hub = _hubs.get(key)
-    if hub is None:
-        hub = _hubs[key] = _Hub(meter_provider, version)
-        try:
-            finalize(meter_provider, _hubs.pop, key, None).atexit = False
-        except TypeError:  # it takes no weak reference: its id may never become another's
-            hub.held = meter_provider
-    return hub
 
 
 class Instruments:
@@ -388,7 +374,7 @@ class Instruments:
         """
         try:
             with _hubs_lock:
-                hub = _hub_of(meter_provider, self._version)
+                hub = _hubs.get(meter_provider, lambda: _Hub(meter_provider, self._version))
         except Exception as error:
             self._log_once(
                 "rebind", "no metrics (%s): the meter provider makes no instruments", error

@@ -157,13 +157,30 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
     """
     if not span.is_recording():
         return None
-    attributes: Mapping[str, Any] = getattr(span, "attributes", None) or {}
+    attributes = attributes_of(span)
     scope = getattr(span, "instrumentation_scope", None)
     if scope is not None and scope.name == semconv.SCOPE_NAME:
         return None
     if attributes.get(semconv.GEN_AI_OPERATION_NAME) != operation:
         return None
     return span if attributes.get(name_key, name) == name else None
+
+
+def attributes_of(span: Any) -> Mapping[str, Any]:
+    """Return what a span tells of itself so far; nothing where it cannot be read."""
+    return getattr(span, "attributes", None) or {}
+
+
+def adopt(span: Span, attributes: Mapping[str, Any]) -> None:
+    """Put our attributes on somebody else's span of a call, and names where it has none."""
+    has = attributes_of(span)
+    for name, value in attributes.items():
+        ours = name.startswith((semconv.OWN_PREFIX, semconv.MCP_PREFIX))
+        if ours or (name in _WHERE_MISSING and name not in has):
+            span.set_attribute(name, value)
+
+
+_WHERE_MISSING = frozenset((semconv.GEN_AI_TOOL_NAME, semconv.GEN_AI_OPERATION_NAME))
 
 
 def now_ns() -> int:

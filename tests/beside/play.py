@@ -189,6 +189,7 @@ def told(span: Any) -> dict[str, Any]:
         "trace": f"{span.context.trace_id:x}",
         "status": span.status.status_code.name,
         "attributes": {key: str(value) for key, value in (span.attributes or {}).items()},
+        "events": [{key: str(value) for key, value in e.attributes.items()} for e in span.events],
     }
 
 

@@ -1,0 +1,40 @@
+"""A value for each of some objects that belong to others, by identity and no longer than they live.
+
+A provider of OpenTelemetry need not be hashable (Logfire's is a dataclass that compares by value),
+which rules `weakref.WeakKeyDictionary` out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+from weakref import finalize
+
+Value = TypeVar("Value")
+
+
+class ByIdentity(Generic[Value]):
+    """The values; `get` makes what is missing. Not locked."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, Value] = {}
+        self._held: list[object] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, owner: Any, make: Callable[[], Value]) -> Value:
+        """Return an object's value.
+
+        Args:
+            owner: Any object; one that takes no weak reference is kept alive from here on.
+            make: Called the first time.
+        """
+        key = id(owner)
+        if key not in self._values:
+            self._values[key] = make()
+            try:
+                finalize(owner, self._values.pop, key, None).atexit = False
+            except TypeError:
+                self._held.append(owner)
+        return self._values[key]
