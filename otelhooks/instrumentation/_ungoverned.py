@@ -23,6 +23,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from otelhooks._failures import outline
 from otelhooks.errors import SeatError
 from otelhooks.instrumentation import _runtime, _versions
 from otelhooks.instrumentation._frames import Op, current_frame
@@ -210,8 +211,8 @@ def _asks(requests: Requests, args: Any, kwargs: Any) -> bool:
     """Return whether a request is for a model's answer; one that cannot be read may be one."""
     try:
         return requests.asks(args, kwargs)
-    except Exception:
-        _log.debug("a request could not be read", exc_info=True)
+    except Exception as error:
+        _log.debug("a request could not be read: %s", outline(error))
         return True
 
 

@@ -16,6 +16,7 @@ from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch, ask_handlers, log
 from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._recording import record_withdrawn
+from otelhooks.plain_text import one_line
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, span_id_of
@@ -23,6 +24,9 @@ from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
     from otelhooks.instrumentation._runtime import Runtime
+
+_SAID = 1_000
+"""Columns of a log line that a failure may fill."""
 
 __all__ = ["RuntimeWatch", "hook_attributes"]
 
@@ -44,7 +48,7 @@ class RuntimeWatch(Watch):
         super().hook_failed(registration, error)
         said = self._runtime.content.error_text(error)
         if said:
-            log.error("hook `%s` says: %s", registration.source, said)
+            log.error("hook `%s` says: %s", registration.source, one_line(said, _SAID))
         self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
 
     def hook_dropped(self, registration: Registration) -> None:

@@ -21,6 +21,7 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy import fingerprints
 from otelhooks.policy.index import Index, ServerList
 from otelhooks.policy.rules import (
@@ -363,15 +364,16 @@ class PolicySet:
             key = ("bare", rule.policy_id, rule.id, server, name)
             if key not in self._said:
                 self._said.add(key)
+                shown, of = one_line(name, LOGGED), one_line(server, LOGGED)  # theirs, not ours
                 _log.warning(
                     "rule `%s` does not match `%s` of server `%s`: a bare name is a local tool"
                     "\nhint: write `%s/%s` or `*/%s`",
                     rule.label,
-                    name,
-                    server,
-                    server,
-                    name,
-                    name,
+                    shown,
+                    of,
+                    of,
+                    shown,
+                    shown,
                 )
         return found
 

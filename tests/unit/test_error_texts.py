@@ -305,7 +305,7 @@ def test_no_module_logs_the_text_of_an_exception() -> None:
 
     What fails while a framework is patched has no content yet, and is told in full.
     """
-    at_start = {"_unit.py", "_seat.py", "_waiting.py"}
+    at_start = {"_unit.py", "_seat.py", "_waiting.py", "_ungoverned.py"}
     telling = re.compile(r"\bexc_info=|log(?:ger)?\.exception\(")
     sources = Path(otelhooks.__file__).parent.rglob("*.py")
     found = {path.name for path in sources if telling.search(path.read_text(encoding="utf-8"))}

@@ -20,6 +20,7 @@ from otelhooks.hooks.registry import PointHooks, Registration
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.hooks.watch import Watch
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy.files import payloads
 from otelhooks.policy.files.events import check_event
 from otelhooks.policy.files.guard import Decision, Guard, HookFailed
@@ -118,8 +119,9 @@ def _ask(guard: Guard, context: HookContext, event: str, payload: dict[str, Any]
         failed = HookFailed(guard.name, decision.reason)
     if guard.said.mode != "monitor":
         raise failed
-    cause = failed.__cause__  # what it says is content
-    log.info("observed: %s", failed if cause is None else f"{guard.name}: {error_type(cause)}")
+    cause = failed.__cause__  # what it says is content, and a reason may quote a payload
+    why = str(failed) if cause is None else f"{guard.name}: {error_type(cause)}"
+    log.info("observed: %s", one_line(why, LOGGED))
     return Decision(ALLOW, {})
 
 
