@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Mapping
 from time import perf_counter, time_ns
 from typing import Any, cast
@@ -21,8 +22,9 @@ from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, Mode
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._traced import UNRECORDED, Traced, settle
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.inference import SHARED_BY, published, told
 from otelhooks.telemetry.quiet import fails_open, report
-from otelhooks.telemetry.spans import error_type
+from otelhooks.telemetry.spans import error_type, put_on
 
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
 
@@ -274,8 +276,13 @@ class _ModelCall(Traced):
     def _run(self) -> Operation:
         op, request = self.op, self.request
         span = None if op.adopted else op.span
-        raw = yield Body(with_frame(op, span, self.context), request)
+        context, data = with_frame(op, span, self.context), None
+        if SHARED_BY in sys.modules and span is not None and span.is_recording():
+            context, data = published(context) or (context, None)
+        raw = yield Body(context, request)
         self.ended_ns = time_ns()
+        if data is not None:
+            put_on(op.span, told(data))
         if self.hooks.all and type(raw) is not Raised:
             yield from self._charge(raw.value if type(raw) is Closed else raw)
         if type(raw) is Closed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.telemetry import semconv
+from otelhooks.telemetry import inference, semconv
 
 Result = types.HookResult
 MESSAGES = [{"role": "user", "content": "hello"}]
@@ -165,6 +167,16 @@ def test_listeners_hear_of_the_call_its_failure_and_its_answer(governed: Any, mo
     governed(hooks=[hooks.on_event(lambda e: heard.append((e.type, e.decision, e.is_error)))])
     model.ask(MESSAGES)
     assert heard == [("pre_model_call", "allow", False), ("post_model_call", "allow", False)]
+
+
+def test_a_shared_object_of_another_shape_stops_no_call(
+    governed: Any, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module of OpenTelemetry's instrumentations is a beta: its names may change."""
+    monkeypatch.setitem(sys.modules, inference.SHARED_BY, ModuleType(inference.SHARED_BY))
+    governed()
+    assert model.ask(MESSAGES).text == "answer"
+    assert governed.span("chat scripted").status.status_code is StatusCode.UNSET
 
 
 def test_captured_messages_are_masked(governed: Any, model: Model) -> None:
