@@ -18,6 +18,7 @@ from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge, RuleLike
+from otelhooks.instrumentation._kinds import HINT, unmatched
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
@@ -202,6 +203,21 @@ class Handle:
                 count_from_zero(self._runtime, gate, self._rules.mode)
         self._runtime.loaded = loaded
         instrumentation.set_strict(self.is_strict(loaded))
+        self._tell_unmatched()
+
+    def _tell_unmatched(self) -> None:
+        """Warn, once each, of rules for a kind that no tool of the imported frameworks has."""
+        adapters = instrumentation.adapters()
+        names = ", ".join(adapter.framework for adapter in adapters)
+        for rule in unmatched(self._policies.written, adapters):
+            self._runtime.warn_once(
+                f"unmatched: {rule.label}",
+                "rule `%s` matches nothing: no tool of %s is of kind `%s`\nhint: %s",
+                rule.label,
+                names,
+                rule.tool.removeprefix("kind:"),
+                HINT,
+            )
 
     def is_strict(self, loaded: Loaded) -> bool:
         return loaded.can_deny if self._config.strict is None else self._config.strict

@@ -212,6 +212,8 @@ def _set_up(config: Config) -> Handle:
         strict = handle.is_strict(runtime.loaded)
         instrumentation.install(config.frameworks, strict=strict)
         instrumentation.watch_others(config.frameworks, refuses=config.strict is True)
+        instrumentation.on_arrival(handle._tell_unmatched)
+        handle._tell_unmatched()
     except BaseException:
         _runtime.set_active(None)
         instrumentation.uninstall()

@@ -83,6 +83,12 @@ class Policies(NamedTuple):
         return self._replace(files=files)
 
     @property
+    def written(self) -> tuple[Policy, ...]:
+        """All rules that somebody wrote: not those of the guard of policy files."""
+        of_files = () if self.files is None else self.files.rules
+        return (*self.rules, *(rule for rule, _ in of_files))
+
+    @property
     def hooks(self) -> tuple[Any, ...]:
         """Hooks, limits and labels of the files."""
         return () if self.files is None else self.files.hooks

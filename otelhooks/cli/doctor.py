@@ -14,12 +14,15 @@ from otelhooks import __version__, instrumentation
 from otelhooks.cli import ExitCode
 from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
+from otelhooks.instrumentation._builtin import BuiltIn
+from otelhooks.instrumentation._kinds import HINT, unmatched
 from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from otelhooks.instrumentation._patch import Coverage
+    from otelhooks._policies import Policies
+    from otelhooks.instrumentation._patch import Adapter, Coverage
 
 _ABSENT = ("not installed", "off")
 
@@ -66,8 +69,9 @@ def doctor(
 
     Imports every supported framework that is installed here, patches it as `instrument()` with a
     deny rule would, and shows version, supported range, state and seats; then the tools that
-    have a canonical name, and what no seat covers or only in part. With policies, hook files
-    whose event nothing here fires are listed as well.
+    have a canonical name or a kind, and what no seat covers or only in part. With policies, hook
+    files whose event nothing here fires are listed as well, and rules for a kind that no tool
+    here has.
 
     With --telemetry a deny in monitor mode, which no alert counts, is sent the way real verdicts
     go: to the collector that OTEL_ variables name, and from there to the trace store.
@@ -88,16 +92,15 @@ def doctor(
     proofs: Sequence[Proof] = ()
     if prove:
         proofs = importlib.import_module("otelhooks.instrumentation.prove").prove_all()
-    tools = {
-        name: dict(instrumentation.adapter(name).canonical_tools)
-        for name in instrumentation.ADAPTERS
-    }
+    tools = {name: _built_in(instrumentation.adapter(name)) for name in instrumentation.ADAPTERS}
     parts = [
         (name, what, how)
         for name in instrumentation.ADAPTERS
         for what, how in instrumentation.adapter(name).in_part
     ]
-    unfired = _unfired(policies)
+    loaded = _load(policies)
+    unfired = () if loaded is None or loaded.files is None else loaded.files.unfired
+    idle = () if loaded is None else _unmatched(loaded, rows)
     if as_json:
         report = _report(rows, failures, tools)
         report["in_part"] = [
@@ -105,6 +108,7 @@ def doctor(
         ]
         report["not_guarded"] = [other._asdict() for other in others]
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
+        report["unmatched"] = [{"rule": rule, "tool": tool} for rule, tool in idle]
         if prove:
             report["proofs"] = [
                 {key: getattr(proof, key) for key in Proof.__annotations__} for proof in proofs
@@ -118,6 +122,7 @@ def doctor(
             *_not_covered(rows),
             *_in_part(parts),
             *_not_fired(unfired),
+            *_not_matched(idle),
         ]:
             click.echo(sanitize(line))
         if prove:
@@ -190,14 +195,23 @@ def _is_fine(row: Coverage) -> bool:
     return row.state == "patched" and not any(seat.state == "displaced" for seat in row.seats)
 
 
+def _built_in(adapter: Adapter) -> list[BuiltIn]:
+    """Return the tools that a framework brings along and that rules know by more than a name."""
+    by_name = [BuiltIn(name, (other,)) for name, other in adapter.canonical_tools.items()]
+    tools = {tool for tool in adapter.built_in.values() if tool.canonical or tool.kind}
+    return sorted({*by_name, *tools})
+
+
 def _report(
-    rows: tuple[Coverage, ...], failures: dict[str, str], tools: dict[str, dict[str, str]]
+    rows: tuple[Coverage, ...], failures: dict[str, str], tools: dict[str, list[BuiltIn]]
 ) -> dict[str, Any]:
     return {
         "version": __version__,
         "frameworks": [row.to_dict() for row in rows],
         "failed_imports": failures,
-        "canonical_tools": tools,
+        "built_in_tools": {
+            name: [tool._asdict() for tool in listed] for name, listed in tools.items()
+        },
     }
 
 
@@ -258,14 +272,22 @@ def _not_guarded(others: Sequence[Other], *, can_deny: bool) -> Iterator[str]:
         yield f"      OTELHOOKS_FRAMEWORKS={names} says that you know"
 
 
-def _tools(tools: dict[str, dict[str, str]]) -> Iterator[str]:
-    yield "\nCanonical tools (a rule that names the right one matches the left one)"
+def _tools(tools: dict[str, list[BuiltIn]]) -> Iterator[str]:
+    yield "\nBuilt-in tools (a rule for one of the words on the right matches the tool on the left)"
     table = [
-        (f"  {framework}", tool, canonical)
-        for framework, names in tools.items()
-        for tool, canonical in sorted(names.items())
+        (f"  {framework}", tool.name, ", ".join(_words(tool)))
+        for framework, listed in tools.items()
+        for tool in listed
     ]
     yield from _columns(table) if table else ["  none"]
+
+
+def _words(tool: BuiltIn) -> Iterator[str]:
+    yield from tool.canonical
+    if tool.kind is not None:
+        yield f"kind:{tool.kind}"
+    if tool.is_hosted:
+        yield "runs at the provider"
 
 
 def _not_covered(rows: tuple[Coverage, ...]) -> Iterator[str]:
@@ -280,20 +302,32 @@ def _in_part(parts: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     yield from _columns(table) if table else ["  nothing known"]
 
 
-def _unfired(policies: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return hook files of policies whose event nothing here fires: name and event."""
+def _load(policies: tuple[str, ...]) -> Policies | None:
     if not policies:
-        return ()
+        return None
     from otelhooks.policy.tools.subject import Subject
 
-    files = Subject.open(policies).policies.files
-    return () if files is None else files.unfired
+    return Subject.open(policies).policies
 
 
 def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:
     if unfired:
         yield "\nHook files that never run (nothing here fires their event)"
         yield from _columns([(f"  {name}", event) for name, event in unfired])
+
+
+def _unmatched(policies: Policies, rows: tuple[Coverage, ...]) -> tuple[tuple[str, str], ...]:
+    """Return rules for a kind that no tool of what is installed here has: label and tool."""
+    names = dict.fromkeys(row.framework for row in rows if row.state not in _ABSENT)
+    adapters = [instrumentation.adapter(name) for name in names]
+    return tuple((rule.label, rule.tool) for rule in unmatched(policies.written, adapters))
+
+
+def _not_matched(rules: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if rules:
+        yield "\nRules that match nothing (no framework that is installed here has such a tool)"
+        yield from _columns([(f"  {label}", tool) for label, tool in rules])
+        yield f"  hint: {HINT}"
 
 
 def _proofs(proofs: Sequence[Proof]) -> Iterator[str]:

@@ -8,7 +8,7 @@ others are built on comes first, so that an inner seat is there before an outer 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from otelhooks.errors import ConfigError
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 __all__ = [
     "ADAPTERS",
     "adapter",
+    "adapters",
     "coverage",
     "coverage_so_far",
     "distributions",
     "install",
     "modules",
+    "on_arrival",
     "set_strict",
     "tighten",
     "unguarded",
@@ -180,6 +182,20 @@ def unguarded() -> list[tuple[str, str]]:
     from otelhooks.instrumentation._ungoverned import ungoverned
 
     return ungoverned.told
+
+
+def adapters() -> tuple[Adapter, ...]:
+    """Return the adapters of the frameworks that are imported, or about to be."""
+    from otelhooks.instrumentation import _patch
+
+    return _patch.adapters()
+
+
+def on_arrival(call: Callable[[], object]) -> None:
+    """Have a function called each time another framework is about to be imported, until the end."""
+    from otelhooks.instrumentation._waiting import waiting
+
+    waiting.on_arrival = call
 
 
 def set_strict(strict: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.registry import HookSet
 from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._builtin import BuiltIn
 from otelhooks.instrumentation._frames import Scope, current_scope
 from otelhooks.instrumentation._google_antigravity_state import AGENT, FRAMEWORK, Connected, known
 from otelhooks.instrumentation._runtime import Runtime
@@ -29,6 +30,7 @@ __all__ = [
     "INVOKE",
     "KINDS",
     "REFUSE",
+    "TABLE",
     "UNJUDGED",
     "build_config",
     "built_in",
@@ -40,6 +42,11 @@ UNJUDGED = "unjudged"
 REFUSE, ALLOW = "refuse", "allow"
 
 INVOKE, WORKFLOW = "invoke_subagent", "run_workflow"
+
+
+def _canonical(kind: str | None) -> tuple[str, ...]:
+    return ("run_command",) if kind == "shell" else ()
+
 
 KINDS: dict[str, str | None] = {
     "run_command": "shell",
@@ -60,6 +67,15 @@ KINDS: dict[str, str | None] = {
     "manage_task": "shell",
 }
 """Built-in tools, by the names that rules see; ``manage_task`` types into running commands."""
+
+TABLE: dict[str, BuiltIn] = {
+    **{
+        f"google.antigravity:{name}": BuiltIn(name, _canonical(kind), kind)
+        for name, kind in KINDS.items()
+    },
+    "google.antigravity:start_subagent": BuiltIn("start_subagent", (INVOKE,)),
+}
+"""The same for reports: the harness runs them, and its names are all that there is of them here."""
 
 _FIELDS: dict[str, str] = {
     "find": "find_file",
@@ -104,7 +120,7 @@ _REFUSALS = {False: _refusals("enforce"), True: _refusals("monitor")}
 def built_in(name: str) -> Call:
     """Return a call of a built-in tool, to be looked up."""
     kind = KINDS.get(name)
-    return Call(name, {}, kind=kind, canonical=("run_command",) if kind == "shell" else ())
+    return Call(name, {}, kind=kind, canonical=_canonical(kind))
 
 
 # -- agents -----------------------------------------------------------------------------------

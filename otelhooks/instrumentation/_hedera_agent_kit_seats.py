@@ -18,6 +18,7 @@ import wrapt
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.stages import StageParams
 from otelhooks.instrumentation import _hedera_agent_kit_results as results
+from otelhooks.instrumentation._builtin import BuiltIn
 from otelhooks.instrumentation._frames import Op, current_frame, current_scope
 from otelhooks.instrumentation._hedera_agent_kit_arguments import Given, as_arguments
 from otelhooks.instrumentation._permit import Handoff, Permit
@@ -27,11 +28,13 @@ from otelhooks.instrumentation._stages import ACTED, NORMALIZED, Stages
 from otelhooks.instrumentation._tool_seat import ToolSeat
 
 __all__ = [
+    "BUILT_IN",
     "ToolRun",
     "calls_on",
     "come_from_langchain",
     "find",
     "is_guarded",
+    "kind_of",
     "lead_on",
     "running",
     "uses_super",
@@ -41,8 +44,18 @@ FRAMEWORK = "hedera_agent_kit"
 LANGCHAIN, MCP = "hedera_agent_kit.langchain", "hedera_agent_kit.mcp"
 """Where the seats of langchain and mcp lead a call of the kit's toolkits to."""
 
+_PLUGINS = f"{FRAMEWORK}.plugins"
+BUILT_IN = {f"{_PLUGINS}:*": BuiltIn("all tools of the kit's plugins", (), "net")}
+"""One line for all: each asks a mirror node, or sends a transaction to the ledger."""
+
 running: ContextVar[ToolRun | None] = ContextVar("otelhooks-hedera-agent-kit", default=None)
 """The innermost ``execute`` that runs."""
+
+
+def kind_of(tool: Any) -> str | None:
+    """Return the kind of a tool: one of the kit's own, or made of one, reaches the network."""
+    modules = (cls.__module__ for cls in type(tool).__mro__)
+    return "net" if any(module.startswith(f"{_PLUGINS}.") for module in modules) else None
 
 
 class ToolRun(ToolSeat):
@@ -55,6 +68,7 @@ class ToolRun(ToolSeat):
         name: The tool's name for models, its ``method``.
         given: Its parameters.
         params: Makes what hooks of the tool's steps are shown; None where the tool is not there.
+        kind: Of the tool.
 
     Attributes:
         call: The call.
@@ -67,7 +81,12 @@ class ToolRun(ToolSeat):
     framework = FRAMEWORK
 
     def __init__(
-        self, owner: Any, name: str, given: Given, params: Callable[[], StageParams] | None = None
+        self,
+        owner: Any,
+        name: str,
+        given: Given,
+        params: Callable[[], StageParams] | None = None,
+        kind: str | None = None,
     ) -> None:
         self.group = _seat_of(owner)
         self._owner = owner
@@ -78,7 +97,7 @@ class ToolRun(ToolSeat):
         self.exception: Exception | None = None
         self._was_told = False
         # Without the tool's description, which is a whole prompt in the kit.
-        self.call = Call(name, given.shown, is_known=params is not None)
+        self.call = Call(name, given.shown, kind=kind, is_known=params is not None)
 
     def stages(self, call: Call) -> StageParams | None:
         """Return what hooks are shown of the tool's steps."""

@@ -80,6 +80,7 @@ __all__ = [
     "Package",
     "Seat",
     "SeatCoverage",
+    "adapters",
     "coverage",
     "install",
     "modules",
@@ -101,6 +102,11 @@ class AdapterState:
     def __init__(self, adapter: Adapter, units: tuple[Unit, ...]) -> None:
         self.adapter = adapter
         self._units = units
+
+    @property
+    def is_there(self) -> bool:
+        """Whether any package of it is installed and not turned off."""
+        return any(unit.version and not unit.off for unit in self._units)
 
     def coverage(self) -> tuple[Coverage, ...]:
         """Return one row a package; what no seat guards stands in the row of its distribution."""
@@ -212,6 +218,12 @@ def set_strict(strict: bool) -> None:
     with lock:
         for state in _states.values():
             state.set_strict(strict)
+
+
+def adapters() -> tuple[Adapter, ...]:
+    """Return the installed adapters of frameworks that are there and not turned off."""
+    with lock:
+        return tuple(state.adapter for state in _states.values() if state.is_there)
 
 
 def coverage() -> tuple[Coverage, ...]:

@@ -19,21 +19,27 @@ from typing import TYPE_CHECKING
 
 from otelhooks.instrumentation import _patch, adapter
 from otelhooks.instrumentation._imports import imports, lock, wait_for_imports
+from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _logger = logging.getLogger("otelhooks.instrumentation")
 
 
 class Waiting:
-    """The frameworks that wait, in the order in which adapters are to be installed."""
+    """The frameworks that wait, in the order in which adapters are to be installed.
+
+    Attributes:
+        on_arrival: Called each time a framework is about to be imported and its adapter is there.
+    """
 
     def __init__(self) -> None:
         self._packages: Mapping[str, str] = {}  # package -> framework
         self._failed: set[str] = set()
         self._strict = False
         self._off: frozenset[str] = frozenset()
+        self.on_arrival: Callable[[], object] | None = None
 
     def begin(
         self, packages: Mapping[str, Iterable[str]], *, strict: bool, off: frozenset[str]
@@ -80,6 +86,8 @@ class Waiting:
                 if self._strict:
                     message = f"otelhooks cannot guard `{framework}`, its adapter failed: {error!r}"
                     raise ImportError(message) from error
+        if self.on_arrival is not None:
+            fails_open(self.on_arrival)()
 
     def arrive_all(self) -> None:
         """Install the adapters of all that wait, for a full report; imports no framework."""
@@ -96,7 +104,7 @@ class Waiting:
     def end(self) -> None:
         """Put everything back; a later import patches nothing."""
         with lock:
-            self._packages = {}
+            self._packages, self.on_arrival = {}, None
             imports.expect((), self.arrive)
             _patch.uninstall()
 

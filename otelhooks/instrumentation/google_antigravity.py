@@ -134,7 +134,7 @@ ADAPTER = Adapter(
             ),
         ),
     ),
-    canonical_tools={"start_subagent": agents.INVOKE},
+    built_in=agents.TABLE,
     in_part=(
         ("completion.pre, completion.post", "never: the harness calls the model"),
         (

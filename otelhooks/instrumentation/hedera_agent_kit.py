@@ -32,12 +32,14 @@ from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import adrive
 from otelhooks.instrumentation._hedera_agent_kit_arguments import Given
 from otelhooks.instrumentation._hedera_agent_kit_seats import (
+    BUILT_IN,
     FRAMEWORK,
     ToolRun,
     calls_on,
     come_from_langchain,
     find,
     is_guarded,
+    kind_of,
     lead_on,
     running,
 )
@@ -57,7 +59,8 @@ def run_method(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, **kwargs)
     method = args[0] if args else kwargs.get("method")
     given = Given(wrapped, 1, "arg", args, kwargs)
-    run = ToolRun(instance, str(method), given, steps.at_api(instance, method))
+    kind = kind_of(find(instance, method))
+    run = ToolRun(instance, str(method), given, steps.at_api(instance, method), kind)
     run.come_from_mcp(rt)
 
     def body(approved: dict[str, Any]) -> Any:
@@ -78,7 +81,8 @@ def execute(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         return wrapped(*args, **kwargs)
     given = Given(wrapped, 2, "params", args, kwargs)
     name = str(getattr(instance, "method", type(instance).__name__))
-    run = ToolRun(instance, name, given, steps.at_tool(instance, name, args, kwargs))
+    params = steps.at_tool(instance, name, args, kwargs)
+    run = ToolRun(instance, name, given, params, kind_of(instance))
 
     async def body(approved: dict[str, Any]) -> Any:
         written = given.write(approved)
@@ -150,6 +154,7 @@ ADAPTER = Adapter(
             "they are judged as parts of `execute`",
         ),
     ),
+    built_in=BUILT_IN,
     in_part=(
         (
             "turn.*, completion.*, delegation.*, agent.stop",

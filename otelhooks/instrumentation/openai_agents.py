@@ -25,6 +25,7 @@ approvals (``needs_approval``) come before ours, since the SDK asks before it ca
 
 from __future__ import annotations
 
+from otelhooks.instrumentation._builtin_openai_agents import TABLE
 from otelhooks.instrumentation._openai_agents_builtin import (
     call_computer,
     call_local_shell,
@@ -108,11 +109,7 @@ ADAPTER = Adapter(
             "what the Codex tool does inside", "it is one tool call; Codex has hooks of its own"
         ),
     ),
-    canonical_tools={
-        "shell": "run_command",
-        "local_shell": "run_command",
-        "apply_patch": "edit_file",
-    },
+    built_in=TABLE,
     in_part=(
         (
             "agent.stop, delegation.post_verify",

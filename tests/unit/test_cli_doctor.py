@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from otelhooks import __version__, instrumentation
 from otelhooks.cli import cli
+from otelhooks.instrumentation._builtin import BuiltIn
 from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
 
 FAKES = Path(__file__).parent / "fake_frameworks"
@@ -45,7 +46,11 @@ def doctor(tmp_path, monkeypatch):
             "fake",
             (Package(("fake-fw",), ">=1.2,<2", "fakefw", table),),
             (NotCovered("kept functions", "they hold no seat"),),
-            {"bash": "run_command"},
+            built_in={
+                "fakefw.tools:Bash": BuiltIn("bash", ("run_command",), "shell"),
+                "fakefw.tools:Search": BuiltIn("search", (), "net", is_hosted=True),
+                "fakefw.tools:Finish": BuiltIn("finish"),
+            },
             in_part=(("agent.stop", "a run is not sent on"),),
         )
         monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -69,8 +74,9 @@ def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
         "fake       fake-fw       1.4.0    >=1.2,<2   patched  2/3\n"
         "fake-fw: optional seat missing: fakefw.agent.Agent.later\n"
         "\n"
-        "Canonical tools (a rule that names the right one matches the left one)\n"
-        "  fake  bash  run_command\n"
+        "Built-in tools (a rule for one of the words on the right matches the tool on the left)\n"
+        "  fake  bash    run_command, kind:shell\n"
+        "  fake  search  kind:net, runs at the provider\n"
         "\n"
         "Not covered\n"
         "  fake  kept functions  they hold no seat\n"
@@ -121,7 +127,13 @@ def test_json_holds_the_same(doctor):
     assert report["frameworks"][0]["not_covered"] == [
         {"what": "kept functions", "why": "they hold no seat"}
     ]
-    assert report["canonical_tools"] == {"fake": {"bash": "run_command"}}
+    assert report["built_in_tools"]["fake"][0] == {
+        "name": "bash",
+        "canonical": ["run_command"],
+        "kind": "shell",
+        "is_hosted": False,
+    }
+    assert report["unmatched"] == []
     assert report["in_part"] == [
         {"framework": "fake", "what": "agent.stop", "how_far": "a run is not sent on"}
     ]
@@ -229,3 +241,14 @@ class TestInstalledAndNotGuarded:
             {"framework": name, "distribution": name, "version": "1.0"}
             for name in ("crewai", "anthropic")
         ]
+
+
+def test_rules_for_a_kind_that_no_tool_here_has_are_listed(doctor, tmp_path):
+    file = tmp_path / "rules.yaml"
+    file.write_text("version: 1\npolicies:\n  - deny: kind:shell\n  - veto: kind:file_write\n")
+    result = doctor("--policy", str(file))
+
+    assert "Rules that match nothing" in result.stdout
+    assert "  kind:file_write  kind:file_write\n  hint: name the tools" in result.stdout
+    report = json.loads(doctor("--json", "--policy", str(file), version="").stdout)
+    assert report["unmatched"] == [{"rule": "kind:file_write", "tool": "kind:file_write"}]
