@@ -83,17 +83,20 @@ class ToolCall(_NamedTool):
         id: The framework's id of the call.
         step_id: Id of the step that asked for it.
         canonical_path: Normalised path of a file tool.
+        work_dir: Directory that the tool works in, where the adapter knows it: relative paths start
+            there, and a tool that sees nothing else takes it for the root.
         server_name: Name the application gave to the MCP server that owns the tool.
         raw: The model's own text of the arguments, where there is one.
     """
 
     args: dict[str, Any] = pydantic.Field(default_factory=dict)
     canonical_path: str | None = None
+    work_dir: str | None = pydantic.Field(default=None, exclude=True, repr=False)
     raw: str | None = pydantic.Field(default=None, exclude=True, repr=False)
 
     @classmethod
     def _hidden(cls) -> frozenset[str]:
-        return cls._PLACE | {"raw"}
+        return cls._PLACE | {"raw", "work_dir"}
 
 
 class ToolResult(_NamedTool):

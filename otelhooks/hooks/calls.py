@@ -13,7 +13,7 @@ __all__ = ["Call", "copy_json", "same_json"]
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _MAPPINGS = frozenset((collections.OrderedDict, collections.defaultdict))
 _MUTABLE = _MAPPINGS | {set, bytearray}
-_OWN_FIELDS = frozenset(("name", "args", "id", "canonical_path", "server_name", "raw"))
+_OWN_FIELDS = frozenset(("name", "args", "id", "canonical_path", "work_dir", "server_name", "raw"))
 """Fields of a record that a `Call` carries itself; the others tell where it was made."""
 
 
@@ -78,6 +78,7 @@ class Call:
             ``run_command`` or ``invoke_subagent``.
         kind: ``shell``, ``file_read``, ``file_write`` or ``net``, where the adapter knows.
         path: Normalised path of a file tool.
+        work_dir: Directory that the tool works in, where the adapter knows it.
         raw: The model's own text of the arguments.
         agent: Agent that the call runs under.
         branch: Path of agents.
@@ -118,6 +119,7 @@ class Call:
         "server_says",
         "tool_type",
         "version",
+        "work_dir",
     )
 
     def __init__(
@@ -137,6 +139,7 @@ class Call:
         tool_type: str = "function",
         description: str | None = None,
         is_known: bool = True,
+        work_dir: str | None = None,
     ) -> None:
         self.name: str = name
         self.args: dict[str, Any] = args
@@ -153,6 +156,7 @@ class Call:
         self.tool_type: str = tool_type
         self.description: str | None = description
         self.is_known: bool = is_known
+        self.work_dir: str | None = work_dir
         self.version: int = 0
         self.place: Callable[[], dict[str, Any]] | None = None
         self.holds_back: bool = False
@@ -175,6 +179,7 @@ class Call:
             id=record.id,
             server=record.server_name,
             path=record.canonical_path,
+            work_dir=record.work_dir,
             raw=record.raw,
             agent=record.agent,
             branch=record.branch,
@@ -199,6 +204,7 @@ class Call:
                 args={},
                 id=self.id,
                 canonical_path=self.path,
+                work_dir=self.work_dir,
                 server_name=self.server,
                 raw=self.raw,
                 **where,
@@ -215,6 +221,7 @@ class Call:
             record.name != self.name
             or record.server_name != self.server
             or record.canonical_path != self.path
+            or record.work_dir != self.work_dir
             or record.id != self.id
             or record.raw != self.raw
             or any(getattr(record, name) != value for name, value in where.items())

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-__all__ = ["field"]
+__all__ = ["field", "functions"]
 
 
 def field(thing: Any, name: str) -> Any:
@@ -26,6 +26,11 @@ def field(thing: Any, name: str) -> Any:
     if name in own:
         return own[name]
     return getattr(thing, name, None) if _may_have(type(thing), name) else None
+
+
+def functions(tool: Any) -> tuple[Any, Any]:
+    """Return the function and the coroutine function that a tool was made of, None for none."""
+    return field(tool, "func"), field(tool, "coroutine")
 
 
 @functools.lru_cache(maxsize=1024)

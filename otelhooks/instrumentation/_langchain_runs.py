@@ -92,6 +92,7 @@ class GraphRun(RunSeat):
         self._has_mode = isinstance(self._mode, list)
         self._turn: Turn | None = None
         self._left_out: Listeners | None = None
+        self._is_held = False
         self._tools = tool_names(graph)
         know_tools(self._tools)
         self.request = self._read()
@@ -118,12 +119,11 @@ class GraphRun(RunSeat):
     # -- the body -----------------------------------------------------------------------------
 
     def inner(
-        self, rt: Runtime, wrapped: Callable[..., Any], steps: Callable[[Listeners, Any], Any]
+        self, wrapped: Callable[..., Any], steps: Callable[[Listeners, Any], Any]
     ) -> Callable[[RunRequest], Any]:
         """Return the body: a function of what was approved, giving the graph's own stream.
 
         Args:
-            rt: The active runtime.
             wrapped: The graph's method.
             steps: `Listeners.steps` or `Listeners.asteps`.
         """
@@ -134,7 +134,7 @@ class GraphRun(RunSeat):
             given, config = self._input, self._config
             if approved.is_rewritten:
                 given = with_prompt(given, approved.prompt)
-            listeners = Listeners(config) if self.holds_back(rt) else None
+            listeners = Listeners(config) if self._is_held else None
             if listeners is None or not listeners.any:
                 return wrapped(given, config, *self._args[2:], **self._keywords)
             self._left_out = listeners
@@ -144,11 +144,16 @@ class GraphRun(RunSeat):
         return run
 
     def holds_back(self, rt: Runtime) -> bool:
-        """Say whether the stream has to wait for a hook that may change the final answer."""
+        """Return whether the stream has to wait for a hook that may change the final answer.
+
+        To be asked before the body, from outside the run: inside it, the agent is already part of
+        the branch.
+        """
         here = current_branch()
         branch = f"{here}/{self.request.agent}" if here else self.request.agent
         hooks, _ = rt.in_force(current_scope(), branch)
-        return rt.stream == "buffer" and bool(hooks.at("post_agent").transformers)
+        self._is_held = rt.stream == "buffer" and bool(hooks.at("post_agent").transformers)
+        return self._is_held
 
     # -- what the pipeline asks ---------------------------------------------------------------
 

@@ -3,48 +3,30 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
-import weakref
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_args, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.stages import StageParams
 from otelhooks.instrumentation._copies import is_a
+from otelhooks.instrumentation._langchain_arguments import facts_of, only_argument, split
+from otelhooks.instrumentation._langchain_builtin import NOTHING, read
 from otelhooks.instrumentation._langchain_fields import field
 from otelhooks.instrumentation._permit import Handoff
 from otelhooks.instrumentation._tool_seat import ToolSeat
 
-__all__ = ["CANONICAL_TOOLS", "GROUP", "ToolRun", "is_control_flow", "refuse", "refuse_async"]
+__all__ = ["GROUP", "ToolRun", "is_control_flow", "refuse", "refuse_async"]
 
 GROUP = "langchain.tool"
 FRAMEWORK = "langchain"
-PLAIN_ARGUMENT = "__arg1"
-"""Name that langchain itself gives models for the one argument of a tool without a schema."""
-
-CANONICAL_TOOLS = {
-    "shell": "run_command",
-    "glob_search": "find_file",
-    "grep_search": "search_directory",
-    "task": "invoke_subagent",
-}
-"""Built-in tool -> canonical name; only where the function comes from one of `_BUILT_IN`."""
-
-_BUILT_IN = ("langchain.agents.middleware.", "deepagents.")
-_KINDS = {
-    "run_command": "shell",
-    "find_file": "file_read",
-    "search_directory": "file_read",
-}
 _MCP = "langchain_mcp_adapters.tools"
 _NATIVE_MCP = "langchain.mcp."
 _TOOL = ("langchain_core.tools.base", "BaseTool")
 _MESSAGE = ("langchain_core.messages.tool", "ToolMessage")
 _COMMAND = ("langgraph.types", "Command")
 _JUMP = ("langgraph.errors", "GraphBubbleUp")
-_JSON = (str, int, float, bool, list, dict, type(None))
 
 
 class ToolRun(ToolSeat):
@@ -79,7 +61,7 @@ class ToolRun(ToolSeat):
         if takes_calls and isinstance(given, dict) and given.get("type") == "tool_call":
             self._tool_call, call_id, given = given, given.get("id"), given.get("args") or {}
         self._given = given
-        self._key = "" if isinstance(given, dict) else _only_argument(tool)
+        self._key = "" if isinstance(given, dict) else only_argument(tool)
         self._is_override = is_override
         self._was_reported = False
         self._injected: dict[str, Any] = {}
@@ -89,13 +71,11 @@ class ToolRun(ToolSeat):
     def _read(self, call_id: str | None) -> Call:
         tool, given = self.tool, self._given
         shown: dict[str, Any] = {self._key: given}
+        facts = facts_of(tool)
         if isinstance(given, dict):
-            hidden = _injected_names(tool)
-            shown = {}
-            for name, value in given.items():
-                (self._injected if _is_hidden(name, value, hidden) else shown)[name] = value
+            shown = split(given, facts.injected, self._injected) if facts.injected else {**given}
         name, server, says = self._mcp or (tool.name, None, None)
-        canonical = "" if self._mcp else _canonical(tool)
+        what = NOTHING if facts.built_in is None else read(facts.built_in, tool, shown)
         return Call(
             name,
             shown,
@@ -103,8 +83,10 @@ class ToolRun(ToolSeat):
             server=server,
             claimed_server=self._mcp is not None and server is None,
             server_says=says,
-            canonical=(canonical,) if canonical else (),
-            kind=_KINDS.get(canonical),
+            canonical=what.canonical,
+            kind=what.kind,
+            path=what.path,
+            work_dir=what.work_dir,
             tool_type="extension" if self._mcp else "function",
             description=tool.description or None,
         )
@@ -266,103 +248,11 @@ def _carries(item: Any) -> bool:
     return is_a(item, _MESSAGE, _COMMAND)
 
 
-# -- arguments --------------------------------------------------------------------------------
-
-
-def _only_argument(tool: Any) -> str:
-    """Return the name of the argument that a bare text stands for."""
-    schema = getattr(tool, "args_schema", None)
-    if schema is None:
-        return PLAIN_ARGUMENT if "func" in type(tool).model_fields else next(iter(tool.args), "")
-    return next(iter(tool.args), PLAIN_ARGUMENT)
-
-
-def _is_hidden(name: str, value: Any, hidden: Mapping[str, bool]) -> bool:
-    """Say whether a rule is not shown an argument.
-
-    What the framework itself fills in is not. What only an application might is shown where it is
-    data: a model that guesses its name could have made it up.
-    """
-    by_framework = hidden.get(name)
-    return by_framework is True or (by_framework is False and not isinstance(value, _JSON))
-
-
-def _injected_names(tool: Any) -> Mapping[str, bool]:
-    """Return the arguments that no model gives: name -> whether the framework fills them in."""
-    kind = type(tool)
-    sources = (field(tool, "args_schema"), _function(tool), kind._run, kind._arun)
-    try:
-        return _known_names(*map(_weakly, sources))
-    except TypeError:  # one of them cannot be hashed or referred to weakly
-        return _read_names(sources)
-
-
-def _weakly(source: Any) -> Callable[[], Any]:
-    if source is None or isinstance(source, dict):
-        return _nobody
-    if not isinstance(source, type):  # a bound method is a new one each time
-        source = getattr(source, "__func__", source)
-    return weakref.ref(source)
-
-
-def _nobody() -> None:
-    """Stand for a tool's schema or function that is not there, or has no annotations."""
-
-
-@functools.lru_cache(maxsize=1024)
-def _known_names(*sources: Callable[[], Any]) -> Mapping[str, bool]:
-    return _read_names(source() for source in sources)
-
-
-def _read_names(sources: Iterable[Any]) -> Mapping[str, bool]:
-    found: dict[str, bool] = {}
-    for source in sources:
-        if source is not None and not isinstance(source, dict):
-            found.update(_read_annotations(source))
-    return found
-
-
-def _read_annotations(source: Any) -> dict[str, bool]:
-    from langchain_core.tools import base
-
-    try:
-        if isinstance(source, type):
-            hints = base.get_all_basemodel_annotations(source)  # type: ignore[arg-type]
-        else:
-            hints = get_type_hints(source, include_extras=True)
-    except Exception:  # an annotation that cannot be resolved: langchain cannot inject there either
-        return {}
-    return {
-        name: not _is_plain(hint, base.InjectedToolArg)
-        for name, hint in hints.items()
-        if base._is_injected_arg_type(hint)
-    }
-
-
-def _is_plain(hint: Any, injected: type) -> bool:
-    """Say whether an annotation says no more than that somebody injects the argument."""
-    kinds = [item if isinstance(item, type) else type(item) for item in get_args(hint)[1:]]
-    ours = [kind for kind in kinds if issubclass(kind, injected)]
-    return bool(ours) and all(kind is injected for kind in ours)
-
-
 # -- where a tool comes from ------------------------------------------------------------------
 
 
 def _is_hedera(tool: Any) -> bool:
     return is_a(tool, ("hedera_agent_kit.langchain.tool", "HederaAgentKitTool"))
-
-
-def _function(tool: Any) -> Any:
-    return field(tool, "func") or field(tool, "coroutine")
-
-
-def _canonical(tool: Any) -> str:
-    name = CANONICAL_TOOLS.get(tool.name)
-    if name is None:
-        return ""
-    module = getattr(_function(tool), "__module__", "") or ""
-    return name if module.startswith(_BUILT_IN) else ""
 
 
 def _mcp_origin(tool: Any) -> tuple[str, str | None, str | None] | None:

@@ -34,15 +34,13 @@ from otelhooks.instrumentation import _langchain_models as models
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._compaction import compaction
 from otelhooks.instrumentation._drive import adrive, drive
+from otelhooks.instrumentation._langchain_arguments import note
+from otelhooks.instrumentation._langchain_builtin import TABLE
 from otelhooks.instrumentation._langchain_events import aevents, events
 from otelhooks.instrumentation._langchain_listeners import Listeners
+from otelhooks.instrumentation._langchain_middleware import editor_seats, shell_seats
 from otelhooks.instrumentation._langchain_runs import GraphRun
-from otelhooks.instrumentation._langchain_tools import (
-    CANONICAL_TOOLS,
-    ToolRun,
-    refuse,
-    refuse_async,
-)
+from otelhooks.instrumentation._langchain_tools import ToolRun, refuse, refuse_async
 from otelhooks.instrumentation._langchain_uncovered import NOT_COVERED
 from otelhooks.instrumentation._model import model
 from otelhooks.instrumentation._model_seat import ModelRequest
@@ -126,6 +124,14 @@ async def refuse_ainvoke(error: Any, wrapped: Any, instance: Any, args: Any, kwa
     if _is_native(wrapped):
         return await wrapped(*args, **kwargs)
     return refuse(error, wrapped, instance, args, kwargs)
+
+
+def inject(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Look on while a `ToolNode` fills in arguments that no model gives."""
+    call = wrapped(*args, **kwargs)
+    if _runtime.active() is not None:
+        note(_first("tool_call", args, kwargs), call)
+    return call
 
 
 def _tool_run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> ToolRun:
@@ -287,7 +293,7 @@ def stream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     run = GraphRun(instance, args, kwargs)
     items = stream(
         agent_run(rt, run, run.request),
-        run.inner(rt, wrapped, Listeners.steps),
+        run.inner(wrapped, Listeners.steps),
         final=list,
         chunks=run.chunks,
         holds_back=lambda: run.holds_back(rt),
@@ -303,7 +309,7 @@ def astream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     run = GraphRun(instance, args, kwargs)
     items = astream(
         agent_run(rt, run, run.request),
-        run.inner(rt, wrapped, Listeners.asteps),
+        run.inner(wrapped, Listeners.asteps),
         final=list,
         chunks=run.chunks,
         holds_back=lambda: run.holds_back(rt),
@@ -332,6 +338,8 @@ async def asummarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any
 _TOOLS = "langchain_core.tools.base"
 _MODELS = "langchain_core.language_models.chat_models"
 _GRAPHS = "langgraph.pregel.main"
+_NODES = "langgraph.prebuilt.tool_node"
+_OWN_NODES = "langchain.tools.tool_node"
 _SUMMARIES = "langchain.agents.middleware.summarization"
 
 
@@ -351,41 +359,40 @@ def _core_seats(version: str) -> tuple[Seat, ...]:
     )
 
 
+def _graph_seats(version: str) -> tuple[Seat, ...]:
+    # Without it, what is filled in and is plain data is shown to rules.
+    inject_seats = (
+        Seat(_NODES, f"ToolNode.{name}", inject, required=False)
+        for name in ("_inject_tool_args", "inject_tool_args")
+    )
+    return (
+        Seat(_GRAPHS, "Pregel.stream", stream_graph, entry=True),
+        Seat(_GRAPHS, "Pregel.astream", astream_graph, entry=True),
+        *inject_seats,
+    )
+
+
+def _agent_seats(version: str) -> tuple[Seat, ...]:
+    summaries = "SummarizationMiddleware._create_summary"
+    asummaries = "SummarizationMiddleware._acreate_summary"
+    return (
+        Seat(_SUMMARIES, summaries, summarize, required=False),
+        Seat(_SUMMARIES, asummaries, asummarize, required=False),
+        Seat(_OWN_NODES, "_ToolNode._inject_tool_args", inject, required=False, until="1.0.3"),
+        *shell_seats(version),
+    )
+
+
 ADAPTER = Adapter(
     framework=FRAMEWORK,
     packages=(
         Package(("langchain-core",), SUPPORTED, "langchain_core", _core_seats),
-        Package(
-            ("langgraph",),
-            SUPPORTED,
-            "langgraph.pregel",
-            (
-                Seat(_GRAPHS, "Pregel.stream", stream_graph, entry=True),
-                Seat(_GRAPHS, "Pregel.astream", astream_graph, entry=True),
-            ),
-        ),
-        Package(
-            ("langchain",),
-            SUPPORTED,
-            "langchain",
-            (
-                Seat(
-                    _SUMMARIES,
-                    "SummarizationMiddleware._create_summary",
-                    summarize,
-                    required=False,
-                ),
-                Seat(
-                    _SUMMARIES,
-                    "SummarizationMiddleware._acreate_summary",
-                    asummarize,
-                    required=False,
-                ),
-            ),
-        ),
+        Package(("langgraph",), SUPPORTED, "langgraph.pregel", _graph_seats),
+        Package(("langchain",), SUPPORTED, "langchain", _agent_seats),
+        Package(("langchain-anthropic",), SUPPORTED, "langchain_anthropic", editor_seats),
     ),
     not_covered=NOT_COVERED,
-    canonical_tools=CANONICAL_TOOLS,
+    built_in=TABLE,
     in_part=(
         (
             "agent.stop, delegation.post_verify",

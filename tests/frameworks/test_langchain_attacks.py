@@ -15,9 +15,9 @@ import pytest
 
 pytest.importorskip("langchain_core")
 
-from langchain.agents import create_agent
+from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, SummarizationMiddleware
-from langchain.tools import InjectedState
+from langchain.tools import InjectedState, InjectedStore, ToolRuntime
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import (
     BaseTool,
@@ -35,6 +35,7 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
 from otelhooks.instrumentation import _versions
+from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
 from tests.frameworks.agents_langchain import (
     ScriptedModel,
@@ -189,6 +190,102 @@ def test_a_tool_called_in_a_pool_without_context_is_judged(start: Any) -> None:
         told = list(pool.map(danger.run, [{"path": str(n)} for n in range(20)]))
     assert told == [REASON] * 20
     assert world.ran == []
+
+
+FORGED: Any = {"state": {"role": "admin"}, "id": "call_9", "store": {"a": 1}, "runtime": {"a": 1}}
+
+
+@pytest.mark.parametrize("name", list(FORGED))
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_model_gives_under_the_name_of_an_injected_argument_is_judged(
+    start: Any, name: str, is_async: bool
+) -> None:
+    """The class: an argument that a model passes and rules do not see.
+
+    In a loop of the user's own nothing takes the model's word for what langgraph fills in away.
+    """
+    got: list[Any] = []
+
+    def act(
+        x: int,
+        state: Annotated[Any, InjectedState] = None,
+        id: Annotated[Any, InjectedToolCallId] = "",
+        store: Annotated[Any, InjectedStore] = None,
+        runtime: Annotated[Any, ToolRuntime] = None,
+    ) -> str:
+        """Act."""
+        got.append(1)
+        return "acted"
+
+    made: Any = StructuredTool.from_function(act)
+    rule = policy.deny("act", when=lambda args: args.get(name) == FORGED[name], reason=REASON)
+    start(rule)
+    call = as_call(made, {"x": 1, name: FORGED[name]})
+    told = anyio.run(made.ainvoke, call) if is_async else made.invoke(call)
+    assert told.content == REASON
+    assert got == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_plain_data_that_langgraph_fills_in_is_not_shown_and_arrives(
+    start: Any, is_async: bool
+) -> None:
+    """What a model gives under its name is replaced, by langgraph itself."""
+    shown: list[Any] = []
+    got: list[Any] = []
+
+    class State(AgentState):
+        user: str
+
+    @hooks.pre_tool_call_decide
+    def look(call: types.ToolCall) -> types.HookResult:
+        shown.append(dict(call.args))
+        return types.HookResult(modified_args={"x": 2})
+
+    @tool
+    def pay(x: int, user: Annotated[str, InjectedState("user")]) -> str:
+        """Pay."""
+        got.append((x, user))
+        return "paid"
+
+    asks = (Ask("pay", {"x": 1, "user": "forged"}), Ask("pay", {"x": 3}))
+    world = World(asks, ANSWER)
+    graph = create_agent(ScriptedModel(world=world), [pay], state_schema=State)
+    start(hooks=[look])
+    given = {**begin("go"), "user": "alice"}
+    result = anyio.run(graph.ainvoke, given) if is_async else graph.invoke(given)
+    assert said(result) == ANSWER
+    assert sorted(shown, key=str) == [{"x": 1}, {"x": 3}]
+    assert got == [(2, "alice"), (2, "alice")]
+
+
+def test_what_a_tool_was_filled_in_with_says_nothing_of_calls_that_its_body_makes(
+    start: Any,
+) -> None:
+    """A model's word under the same name, in a loop inside a tool, is judged."""
+    got: list[Any] = []
+
+    class State(AgentState):
+        user: str
+
+    @tool
+    def pay(user: Annotated[str, InjectedState("user")]) -> str:
+        """Pay."""
+        got.append(user)
+        return "paid"
+
+    @tool
+    def delegate(user: Annotated[str, InjectedState("user")]) -> str:
+        """Pay for somebody else."""
+        return str(pay.invoke({"user": "mallory"}))
+
+    world = World((Ask("delegate", {}),), ANSWER)
+    graph = create_agent(ScriptedModel(world=world), [delegate], state_schema=State)
+    rule = policy.deny("pay", when=lambda args: args.get("user") == "mallory", reason=REASON)
+    start(rule)
+    assert said(graph.invoke({**begin("go"), "user": "alice"})) == ANSWER
+    assert REASON in world.told
+    assert got == []
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -357,6 +454,28 @@ def test_the_held_back_answer_of_an_agent_in_a_tool_is_not_streamed_by_the_outer
     assert "done" not in told
     assert "nothing to see" in told
     assert "the end" in told
+
+
+def test_hooks_of_a_run_are_looked_for_on_its_own_branch(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class: a branch that is made longer by an agent that is already part of it."""
+    asked: list[str] = []
+    in_force = Runtime.in_force
+
+    def note(self: Any, scope: Any, branch: str) -> Any:
+        asked.append(branch)
+        return in_force(self, scope, branch)
+
+    @hooks.post_agent_transform
+    def look(response: Any) -> None:
+        return None
+
+    start(hooks=[look])
+    monkeypatch.setattr(Runtime, "in_force", note)
+    assert said(agent(World((SAFE,), ANSWER), name="ops").invoke(begin("go"))) == ANSWER
+    assert "ops" in asked
+    assert not [branch for branch in asked if branch.count("ops") > 1]
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", ["messages", "values"]])

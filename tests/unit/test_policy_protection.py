@@ -319,3 +319,34 @@ class TestInstrumented:
         monkeypatch.chdir(home / "data")
         with pytest.raises(Denied, match=REASON):
             tools(path=os.path.join("..", "policies", "base.yaml"))
+
+
+ROOTED: list[dict[str, Any]] = [
+    {"path": "/policies/base.yaml"},
+    {"path": "policies/base.yaml"},
+    {"path": "//policies/new.yaml"},
+    {"old_path": "/data/a", "new_path": "/policies/base.yaml"},
+    {"old_path": "/policies", "new_path": "/data/away"},
+    {"source": "one.yaml"},
+]
+
+
+@pytest.mark.parametrize("args", ROOTED)
+def test_a_tool_that_takes_its_directory_for_the_root_does_not_write_there(
+    home: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, args: Any
+) -> None:
+    """The class: a path leads elsewhere than it seems, since the tool has a root of its own."""
+    monkeypatch.chdir(tmp_path)
+    assert _decide(home, "edit_file", args, work_dir=str(home)).decision == "deny"
+    assert _decide(home, "edit_file", {"path": "/data/a"}, work_dir=str(home)).decision == "allow"
+
+
+@pytest.mark.parametrize("command", ["rm one.yaml", "echo > policies/base.yaml", "rm -r policies"])
+def test_a_shell_that_works_elsewhere_does_not_write_there(
+    home: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A command's paths start where the shell works, not where this process does."""
+    monkeypatch.chdir(tmp_path)
+    given: Any = {"kind": "shell", "work_dir": str(home)}
+    assert _decide(home, "bash", {"command": command}, **given).decision == "deny"
+    assert _decide(home, "bash", {"command": "ls data"}, **given).decision == "allow"

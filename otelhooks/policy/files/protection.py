@@ -75,7 +75,7 @@ class WritesInto:
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Say whether a path of the call leads there."""
-        look = _Look(path_values(call.args, BASES))
+        look = _Look(path_values(call.args, BASES), call.work_dir)
         paths = list(path_values(call.args, PATHS - BASES))
         if call.canonical_path is not None:
             paths.append(call.canonical_path)
@@ -99,7 +99,7 @@ class Names:
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Say whether a word of an argument leads there, or its text has the whole path."""
-        look = _Look(path_values(call.args, BASES))
+        look = _Look(path_values(call.args, BASES), call.work_dir)
         if any(folder.contains(base) for folder in self.protected for base in look.bases):
             return True
         texts = (leaf for leaf in leaves(call.args) if isinstance(leaf, str))
@@ -128,12 +128,17 @@ def _is_path(word: str, place: str) -> bool:
 class _Look:
     """Where the paths of one call lead.
 
+    Args:
+        bases: What the call names as the folders that its other paths are relative to.
+        work_dir: Where the tool works, if that is known; it may take the folder for the root.
+
     Attributes:
-        bases: Folders that the call names as what its other paths are relative to.
+        bases: The same, as paths without links.
     """
 
-    def __init__(self, bases: Iterable[Any]) -> None:
+    def __init__(self, bases: Iterable[Any], work_dir: str | None) -> None:
         self._here = os.path.realpath(os.curdir)
+        self._work_dir = None if work_dir is None else os.path.realpath(work_dir)
         self._real: dict[str, tuple[str, bool]] = {os.sep: (os.sep, True)}
         self.bases: list[str] = []
         self.bases = [place for base in bases for place in self.places(base)]
@@ -152,8 +157,10 @@ class _Look:
                 if isinstance(value, str) and value.lstrip().lower().startswith("file:"):
                     raise
                 return []
-        starts = (self._here, *self.bases)
-        return [self._resolve(os.path.join(s, text))[0] for s in starts for text in texts]
+        found = [os.path.join(s, text) for s in (self._here, *self.bases) for text in texts]
+        if self._work_dir is not None:
+            found += [os.path.join(self._work_dir, text.lstrip(os.sep)) for text in texts]
+        return [self._resolve(path)[0] for path in found]
 
     def _resolve(self, path: str) -> tuple[str, bool]:
         """Return a path without links and ``..``, and whether something is there.

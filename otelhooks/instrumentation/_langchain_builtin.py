@@ -1,0 +1,237 @@
+# pyright: basic
+"""Tools that langchain and what is built on it bring along: what each is, and where it works.
+
+Each is known by the function or class behind it, in every release of the range, since their names
+are settings (``ShellToolMiddleware(tool_name="bash")``). Many file tools take a directory of their
+own for the root; where a path really leads is read from the object that the function belongs to.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from otelhooks.instrumentation._builtin import BuiltIn
+from otelhooks.instrumentation._langchain_fields import functions
+
+__all__ = ["EDITOR", "NOTHING", "SHELL", "TABLE", "Reading", "at", "read"]
+
+
+class Reading(NamedTuple):
+    """What one call of a built-in tool is.
+
+    Attributes:
+        canonical: Canonical names.
+        kind: Kind of tool, if it has one.
+        path: Where the path in its arguments really leads.
+        work_dir: Directory that its other paths, or its commands, start from.
+    """
+
+    canonical: tuple[str, ...] = ()
+    kind: str | None = None
+    path: str | None = None
+    work_dir: str | None = None
+
+
+NOTHING = Reading()
+
+# -- the tools --------------------------------------------------------------------------------
+
+SHELL = BuiltIn("shell", ("run_command",), "shell")
+_LIST = BuiltIn("ls", ("list_directory",), "file_read")
+_FIND = BuiltIn("glob", ("find_file",), "file_read")
+_GREP = BuiltIn("grep", ("search_directory",), "file_read")
+_VIEW = BuiltIn("read_file", ("view_file",), "file_read")
+_CREATE = BuiltIn("write_file", ("create_file",), "file_write")
+_EDIT = BuiltIn("edit_file", ("edit_file",), "file_write")
+_TODOS = BuiltIn("write_todos")
+_TASK = BuiltIn("task", ("invoke_subagent",))
+_COMPACT = BuiltIn("compact_conversation")
+_FETCH = BuiltIn("requests", ("read_url_content",), "net")
+_SEARCH = BuiltIn("web_search", ("search_web",), "net")
+_TRANSFER = BuiltIn("transfer_to_agent")
+_FORWARD = BuiltIn("forward_message")
+_INVALID = BuiltIn("invalid_tool")
+EDITOR = BuiltIn(
+    "str_replace_based_edit_tool", ("create_file", "edit_file", "view_file"), "file_write"
+)
+_COMMANDS = {
+    "view": _VIEW,
+    "create": _CREATE,
+    **dict.fromkeys(("str_replace", "insert", "delete", "rename"), _EDIT),
+}
+"""What the editor is asked for -> the tool that it is then; for any other word it is all three."""
+
+_LANGCHAIN = "langchain.agents.middleware."
+_ANTHROPIC = "langchain_anthropic.middleware."
+_DEEP = "deepagents.middleware."
+_COMMUNITY = "langchain_community.tools."
+_IN_INIT = "__init__.<locals>"
+
+
+def _deepagents() -> Iterator[tuple[str, BuiltIn]]:
+    """Yield deepagents' tools: made by functions first, by methods since 0.3.9."""
+    for name, what in {
+        "ls": _LIST,
+        "read_file": _VIEW,
+        "write_file": _CREATE,
+        "edit_file": _EDIT,
+        "delete": _EDIT,
+        "glob": _FIND,
+        "grep": _GREP,
+        "execute": SHELL,
+    }.items():
+        for maker in (f"_{name}_tool_generator", f"FilesystemMiddleware._create_{name}_tool"):
+            for form in (name, f"sync_{name}", f"async_{name}"):
+                yield f"{_DEEP}filesystem:{maker}.<locals>.{form}", what
+    for maker in ("_create_task_tool", "_build_task_tool"):
+        for form in ("task", "atask"):
+            yield f"{_DEEP}subagents:{maker}.<locals>.{form}", _TASK
+    for name in ("start_async_task", "check_async_task", "update_async_task", "cancel_async_task"):
+        remote = BuiltIn(name, ("invoke_subagent",), "net")  # the agent runs on a server
+        for form in (name, f"a{name}"):
+            yield f"{_DEEP}async_subagents:_build_{name[:-11]}_tool.<locals>.{form}", remote
+    for form in ("list_async_tasks", "alist_async_tasks"):
+        remote = BuiltIn("list_async_tasks", ("invoke_subagent",), "net")
+        yield f"{_DEEP}async_subagents:_build_list_tasks_tool.<locals>.{form}", remote
+    for form in ("sync_compact", "async_compact"):
+        maker = "SummarizationToolMiddleware._create_compact_tool"
+        yield f"{_DEEP}summarization:{maker}.<locals>.{form}", _COMPACT
+
+
+def _community() -> Iterator[tuple[str, BuiltIn]]:
+    """Yield those of langchain-community's tools that run commands, touch files or search."""
+    yield f"{_COMMUNITY}shell.tool:ShellTool", SHELL
+    for place, what in {
+        "copy:CopyFileTool": _CREATE,
+        "delete:DeleteFileTool": _EDIT,
+        "file_search:FileSearchTool": _FIND,
+        "list_dir:ListDirectoryTool": _LIST,
+        "move:MoveFileTool": _EDIT,
+        "read:ReadFileTool": _VIEW,
+        "write:WriteFileTool": _CREATE,
+    }.items():
+        yield f"{_COMMUNITY}file_management.{place}", what
+    for verb in ("Get", "Post", "Patch", "Put", "Delete"):
+        yield f"{_COMMUNITY}requests.tool:Requests{verb}Tool", _FETCH
+    for place in ("graphql.tool:BaseGraphQLTool", "playwright.navigate:NavigateTool"):
+        yield f"{_COMMUNITY}{place}", _FETCH
+    for place in (
+        "arxiv.tool:ArxivQueryRun",
+        "bing_search.tool:BingSearchResults",
+        "bing_search.tool:BingSearchRun",
+        "brave_search.tool:BraveSearch",
+        "ddg_search.tool:DuckDuckGoSearchResults",
+        "ddg_search.tool:DuckDuckGoSearchRun",
+        "google_serper.tool:GoogleSerperResults",
+        "google_serper.tool:GoogleSerperRun",
+        "jina_search.tool:JinaSearch",
+        "mojeek_search.tool:MojeekSearch",
+        "pubmed.tool:PubmedQueryRun",
+        "searchapi.tool:SearchAPIResults",
+        "searchapi.tool:SearchAPIRun",
+        "searx_search.tool:SearxSearchResults",
+        "searx_search.tool:SearxSearchRun",
+        "tavily_search.tool:TavilyAnswer",
+        "tavily_search.tool:TavilySearchResults",
+        "wikidata.tool:WikidataQueryRun",
+        "wikipedia.tool:WikipediaQueryRun",
+        "you.tool:YouSearchTool",
+        "youtube.search:YouTubeSearchTool",
+    ):
+        yield f"{_COMMUNITY}{place}", _SEARCH
+
+
+TABLE: Mapping[str, BuiltIn] = {
+    f"{_LANGCHAIN}shell_tool:ShellToolMiddleware.{_IN_INIT}.shell_tool": SHELL,
+    f"{_LANGCHAIN}shell_tool:_PersistentShellTool": SHELL,
+    f"{_LANGCHAIN}file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
+    f"{_LANGCHAIN}file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
+    f"{_LANGCHAIN}todo:write_todos": _TODOS,
+    f"{_LANGCHAIN}todo:_write_todos": _TODOS,
+    f"{_LANGCHAIN}todo:_awrite_todos": _TODOS,
+    f"{_LANGCHAIN}todo:TodoListMiddleware.{_IN_INIT}.write_todos": _TODOS,
+    f"{_ANTHROPIC}anthropic_tools:_StateClaudeFileToolMiddleware.{_IN_INIT}.file_tool": EDITOR,
+    f"{_ANTHROPIC}anthropic_tools:_FilesystemClaudeFileToolMiddleware.{_IN_INIT}.file_tool": EDITOR,
+    f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
+    f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
+    "langgraph_supervisor.handoff:create_handoff_tool.<locals>.handoff_to_agent": _TRANSFER,
+    "langgraph_supervisor.handoff:create_forward_message_tool.<locals>.forward_message": _FORWARD,
+    "langgraph_swarm.handoff:create_handoff_tool.<locals>.handoff_to_agent": _TRANSFER,
+    "langchain_classic.agents.agent:ExceptionTool": _INVALID,
+    "langchain_classic.agents.tools:InvalidTool": _INVALID,
+    **dict(_deepagents()),
+    **dict(_community()),
+}
+"""What defines a tool -> what it is; more lines than one release has."""
+
+
+# -- one call ---------------------------------------------------------------------------------
+
+
+def read(found: BuiltIn, tool: Any, args: Mapping[str, Any]) -> Reading:
+    """Return what a call of a built-in tool is.
+
+    Args:
+        found: What is known of the tool.
+        tool: The tool.
+        args: The call's arguments.
+    """
+    return at(found, _owner(tool), args)
+
+
+def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
+    """Return what a call is, by the object that has the tool's settings: middleware or backend."""
+    if found is EDITOR:
+        command = args.get("command")
+        found = _COMMANDS.get(command, found) if isinstance(command, str) else found
+    canonical, kind = found.canonical, found.kind
+    given = next((args[name] for name in _PATHS if isinstance(args.get(name), str)), "")
+    owner = getattr(owner, "backend", None) or owner
+    owner, given = _routed(owner, given)
+    for name in _ROOTS:
+        root = getattr(owner, name, None)
+        if isinstance(root, (str, os.PathLike)):
+            break
+    else:
+        return Reading(canonical, kind)
+    root = os.path.abspath(root)
+    if kind not in ("file_read", "file_write"):
+        return Reading(canonical, kind, work_dir=root)
+    is_virtual = name == "root_path" or getattr(owner, "virtual_mode", None) is True
+    path = os.path.normpath(os.path.join(root, given.lstrip("/") if is_virtual else given))
+    return Reading(canonical, kind, path, root)
+
+
+_PATHS = ("file_path", "path", "old_path", "dir_path", "source_path")
+_ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
+"""Settings of middleware, backends and tools that are the directory in which they work."""
+
+
+def _routed(backend: Any, path: str) -> tuple[Any, str]:
+    """Return which backend of a composite one has a path, and what it is called there."""
+    routes = getattr(backend, "routes", None)
+    if not isinstance(routes, Mapping):
+        return backend, path
+    whole = path if path.startswith("/") else f"/{path}"
+    for prefix in sorted(routes, key=len, reverse=True):
+        folder = f"{prefix.rstrip('/')}/"
+        if f"{whole}/".startswith(folder):
+            return routes[prefix], f"/{whole[len(folder) :]}"
+    return getattr(backend, "default", None), path
+
+
+def _owner(tool: Any) -> Any:
+    """Return what a tool's function belongs to: its middleware, its backend, or the tool."""
+    for function in functions(tool):
+        plain = inspect.unwrap(function) if function is not None else None
+        code, cells = getattr(plain, "__code__", None), getattr(plain, "__closure__", None)
+        if code is None or not cells:
+            continue
+        closed = dict(zip(code.co_freevars, cells, strict=True))
+        for name in ("self", "backend"):
+            if name in closed:
+                return closed[name].cell_contents
+    return tool
