@@ -57,6 +57,7 @@ class Handle:
         self._rules = PolicySet()
         self._watch: Watch | None = None
         self._lock = threading.RLock()
+        self._process: int | None = os.getpid()  # None once it has forked another
 
     @property
     def coverage(self) -> tuple[Coverage, ...]:

@@ -20,14 +20,15 @@ from otelhooks._handle import (
     split,
 )
 from otelhooks._policies import Policies
-from otelhooks.config import UNSET, Config, Unset, load
+from otelhooks.config import UNSET, Config, Unset, is_helper, load
 from otelhooks.errors import ConfigError
 from otelhooks.hooks import background, runner
 from otelhooks.hooks.registry import HookSet
-from otelhooks.instrumentation import _runtime, _standalone
+from otelhooks.instrumentation import _runtime, _standalone, _unasked
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.policy.asking import bind_handler
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
 from otelhooks.version import __version__
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ def _set_up(config: Config) -> Handle:
     providers.on_change(lambda _: rebuild(runtime, providers, handle._rules))
     instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)
     instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
+    instruments.set_gauge(semconv.METRIC_POLICY_RULES, lambda: _unasked.counted(handle._rules))
     handle._swap()  # before any seat is there: no call finds a runtime without its rules
     _runtime.set_active(runtime)
     try:
@@ -366,7 +368,29 @@ def _at_exit() -> None:
     """End everything but the rules: other threads, and exit functions to come, may call tools."""
     with _lock:
         if _handle is not None:
+            if _handle._process == os.getpid():
+                _say_unasked(_handle)
             _end(_handle)
+
+
+@fails_open
+def _say_unasked(handle: Handle) -> None:
+    """Say once that no rule was asked, in the process that was instrumented, if it made no other.
+
+    A helper that a program under `otelhooks run` starts, and that has nothing to do with agents, is
+    passed over.
+    """
+    text = _unasked.unasked(handle._rules, handle._runtime)
+    if not text or _unasked.is_one_of_several():
+        return
+    if not is_helper() or _unasked.is_about_agents():
+        log.warning("%s", text)
+
+
+def _before_fork() -> None:
+    """Note that calls may be judged where this process does not see it."""
+    if _handle is not None:
+        _handle._process = None
 
 
 def _end(handle: Handle) -> None:
@@ -397,4 +421,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -221,6 +221,14 @@ UNSAFE_FILES = "OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES"
 """Variable that lets policy files be read which others can write, with the value ``1``."""
 
 
+def is_helper() -> bool:
+    """Return whether a program under ``otelhooks run`` started this process, and is not it."""
+    started = os.environ.get("OTELHOOKS_RUN_PID")
+    # Where a process cannot be replaced (Windows), the program is a child of the one that is named.
+    program = os.getppid() if os.name == "nt" else os.getpid()
+    return started is not None and started != str(program)
+
+
 def allows_unsafe_files() -> bool:
     """Say whether policy files are read that others can write. No argument can say so."""
     return os.environ.get(UNSAFE_FILES) == "1"

@@ -191,6 +191,11 @@ class Runtime:
         """Return the word of an option of a framework; empty where the application gave none."""
         return self._framework_options.get(framework, {}).get(name, "")
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing has been judged or recorded so far."""
+        return not self._evaluations.value and self.shapes.is_empty
+
     def count_evaluations(self, number: int, seconds: float, point: str) -> None:
         """Count the rules and hooks that ran for one decision."""
         with self._evaluations.lock:  # the two are only ever counted together

@@ -30,6 +30,7 @@ from otelhooks.instrumentation._frames import Op, current_frame
 from otelhooks.instrumentation._imports import imports, lock
 from otelhooks.instrumentation._known import AMBIGUOUS, KNOWN, Known
 from otelhooks.instrumentation._seat import GUARD, PASS, Handle, Seat, Switch, find
+from otelhooks.telemetry.quiet import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -143,8 +144,8 @@ class Ungoverned:
     def _ran(self, name: str, module: ModuleType, *, ended: bool) -> None:
         try:
             self._wrap(name, module)
-        except Exception:
-            _log.exception("requests of `%s` cannot be watched", name)
+        except Exception as error:
+            report(f"requests of `{name}`", error)
 
     def _wrap(self, name: str, module: ModuleType) -> None:
         known = self._requests[name]

@@ -330,6 +330,13 @@ class PolicySet:
             return _UNMATCHED[evaluations]
         return Ruling(ALLOW, None, "", None, observed, evaluations)
 
+    @property
+    def asked(self) -> set[Rule]:
+        """Rules that were tried, or were next to be tried, for some call that was judged."""
+        with self._lock:
+            plans = list(self._plans.values())
+        return {rule for plan in plans for rule in plan.rules}
+
     def hides(self, tool: Call) -> Rule | None:
         """Return the rule that takes a tool's definition out of model calls, or None.
 

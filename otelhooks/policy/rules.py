@@ -169,6 +169,10 @@ class RuleSource(NamedTuple):
     rules: tuple[Policy, ...] = ()
 
 
+BUILT_IN = "policy_files"
+"""Policy id of the rules that guard policy files."""
+
+
 class Rule:
     """A policy as the engine has it: everything about it that can be known at load.
 
@@ -254,6 +258,11 @@ class Rule:
         self.ask: BoundHandler | None = None
         if policy.ask_user is not None:
             self.ask = bind_handler(policy.ask_user)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it guards policy files, and nobody wrote it."""
+        return self.policy_id == BUILT_IN
 
     @property
     def can_deny(self) -> bool:

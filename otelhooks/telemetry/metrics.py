@@ -113,6 +113,7 @@ _HISTOGRAMS = {
 _GAUGES = {
     semconv.METRIC_APPROVAL_PENDING: _Spec("{approval}", "Questions that wait for an answer."),
     semconv.METRIC_AUDIT_SPOOLED: _Spec("{record}", "Audit records not written yet."),
+    semconv.METRIC_POLICY_RULES: _Spec("{rule}", "Rules in force, by whether any call met them."),
     semconv.METRIC_ADAPTER_INFO: _Spec("1", "Imported frameworks and how they are guarded."),
 }
 

@@ -60,6 +60,11 @@ class Shapes:
         self._metrics: dict[tuple[str | None, ...], dict[str, str]] = {}
         self._tokens: dict[tuple[str, str, str, str], Cell] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no operation has been recorded so far."""
+        return not self._tools and not self._metrics
+
     def tool(self, call: Call, agent: str, branch: str, allowed: Verdict | None) -> ToolShape:
         """Return the shape of a tool's calls.
 

@@ -22,12 +22,12 @@ from otelhooks.policy import fingerprints
 from otelhooks.policy.builders import deny, veto
 from otelhooks.policy.files.source import SUFFIXES
 from otelhooks.policy.paths import BASES, PATHS, Folder, leaves, path_values, spellings
-from otelhooks.policy.rules import RuleSource
+from otelhooks.policy.rules import BUILT_IN, RuleSource
 
 __all__ = ["NAME", "POLICY_ID", "protect"]
 
 NAME = "policy_files_guard"
-POLICY_ID = "policy_files"
+POLICY_ID = BUILT_IN
 """What telemetry calls the source of the guard's rules."""
 
 REASON = "Policy files cannot be changed from here."
