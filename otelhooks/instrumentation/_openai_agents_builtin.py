@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._builtin_openai_agents import patch_names
 from otelhooks.instrumentation._drive import adrive
+from otelhooks.instrumentation._openai_agents_answers import id_of
 from otelhooks.instrumentation._openai_agents_calls import (
     FRAMEWORK,
     AgentsCall,
@@ -23,7 +25,15 @@ from otelhooks.instrumentation._openai_agents_calls import (
 from otelhooks.instrumentation._tool import tool
 from otelhooks.instrumentation._tool_seat import ToolSeat
 
-__all__ = ["SHELL", "call_computer", "call_local_shell", "call_patch", "call_shell", "refuse_patch"]
+__all__ = [
+    "SHELL",
+    "call_computer",
+    "call_local_shell",
+    "call_patch",
+    "call_shell",
+    "note_patch",
+    "refuse_patch",
+]
 
 SHELL: dict[str, Any] = {"canonical": ("run_command",), "kind": "shell"}
 """What rules may know every shell by."""
@@ -128,6 +138,23 @@ def patch_result(status: str, text: str) -> Any:
     return sys.modules["agents.editor"].ApplyPatchResult(status=status, output=text)
 
 
+_patch_call: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "otelhooks-openai-agents-patch", default=None
+)
+
+
+async def note_patch(
+    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Seat of `ApplyPatchAction.execute`: remember the call's id, which an operation has not."""
+    asked = getattr(kwargs.get("call"), "tool_call", None)
+    token = _patch_call.set(id_of(asked) or None)
+    try:
+        return await wrapped(*args, **kwargs)
+    finally:
+        _patch_call.reset(token)
+
+
 def call_patch(
     wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -143,6 +170,7 @@ def call_patch(
         found,
         operation,
         instance,
+        id=_patch_call.get(),
         canonical=patch_names((operation,)),
         kind="file_write",
         path=operation.path,

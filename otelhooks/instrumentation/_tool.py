@@ -67,6 +67,8 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
 
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
     call.op = op
+    if turn is not None:
+        turn.judged(call.id)  # at once: a question may outlive the framework's patience
     op.subagent = seat.starts_agent(call)
     if hooks.all and (params := seat.stages(call)) is not None:
         hooks = in_stages(rt, op, hooks, params)
@@ -86,8 +88,6 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
             rt.count_evaluations(verdict.evaluations or 1, seconds, "pre_tool_call")
     if verdict is None:
         verdict = yield from decide(rt, op, call, hooks, judges)
-    if turn is not None:
-        turn.judged(call.id)
     return (yield from Execution(rt, seat, op, call, hooks, verdict, context).steps())
 
 

@@ -31,6 +31,7 @@ from otelhooks.instrumentation._openai_agents_builtin import (
     call_local_shell,
     call_patch,
     call_shell,
+    note_patch,
     refuse_patch,
 )
 from otelhooks.instrumentation._openai_agents_fields import install_editor, install_function
@@ -83,6 +84,9 @@ SEATS = (
     Seat(_TOOL, "maybe_invoke_function_tool_failure_error_function", note_failure),
     Seat(_EXECUTION, "_execute_tool_input_guardrails", note_rejection, required=False),
     Seat("agents.run_internal.tool_actions", "ComputerAction.execute", call_computer),
+    Seat(
+        "agents.run_internal.tool_actions", "ApplyPatchAction.execute", note_patch, required=False
+    ),
     Seat(_RESOLUTION, "execute_handoffs", hand_off),
     Seat("agents.handoffs", "Handoff.on_invoke_handoff", invoke_handoff, install=install_function),
     Seat("agents.run_internal.run_loop", "get_model", choose_model),

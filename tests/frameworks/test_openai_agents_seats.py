@@ -398,6 +398,43 @@ def test_a_call_that_the_users_guardrail_rejects_is_no_coverage_gap(instrument, 
     assert gaps(metrics_reader) == 0
 
 
+@pytest.mark.parametrize("is_denied", [True, False])
+def test_a_patch_that_is_called_as_a_function_is_no_coverage_gap(
+    is_denied, instrument, exporter, metrics_reader
+):
+    """The class: a call that the SDK leads to a seat by another form than the model gave it."""
+    ran: list[Any] = []
+    tool, _, _ = apply_patch(ran)
+    given = {"type": "create_file", "path": "a.txt", "diff": "+x"}
+    model = ItemsModel((("apply_patch", given),), "done")
+    instrument(policy.deny("create_file" if is_denied else "other"))
+    run(agents.Agent(name="a", model=model, tools=[tool]))
+    assert ran == ([] if is_denied else ["a.txt"])
+    (span,) = tool_spans(exporter)
+    assert span.attributes[semconv.GEN_AI_TOOL_CALL_ID] in model.shown[-1]
+    assert gaps(metrics_reader) == 0
+
+
+def test_a_question_that_outlives_the_tools_time_is_no_coverage_gap(instrument, metrics_reader):
+    """The class: a call that is given up before it is decided; nothing ran, nothing is missing."""
+    asked: list[str] = []
+
+    async def never(call: types.ToolCall) -> bool:
+        asked.append(call.name)
+        await asyncio.Event().wait()
+        raise AssertionError("it waits until it is cancelled")
+
+    async def slow(x: int) -> str:
+        raise AssertionError("this does not run")
+
+    tool = agents.function_tool(slow, timeout=0.05)
+    model = ItemsModel((("slow", {"x": 1}),), "done")
+    instrument(policy.ask_user("slow", handler=never))
+    assert run(agents.Agent(name="a", model=model, tools=[tool])).final_output == "done"
+    assert asked == ["slow"]
+    assert gaps(metrics_reader) == 0
+
+
 def test_a_hidden_tool_is_not_shown_to_the_model_and_denied_all_the_same(instrument):
     ran: list[Any] = []
     shown: list[Any] = []
