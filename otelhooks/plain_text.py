@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["LOGGED", "columns_of", "one_line", "sanitize"]
+__all__ = ["LOGGED", "columns_of", "is_unseen", "one_line", "sanitize"]
 
 LOGGED = 200
 """Columns that a name or value of others may take in a log line."""
@@ -101,6 +101,11 @@ def columns_of(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(char) in "AFW") for char in text)
 
 
+def is_unseen(char: str) -> bool:
+    """Return whether a character cannot be seen; line feeds and tabs cannot."""
+    return not char.isprintable() or char in _LOOKS_BLANK
+
+
 def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
@@ -109,7 +114,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
     """Yield each character, and what is shown for it: itself or its escape."""
     marks = _MAX_MARKS  # a text that begins with one would put it onto what stands before it
     for char in text:
-        if not char.isprintable() or char in _LOOKS_BLANK:
+        if is_unseen(char):
             marks, piece = 0, ascii(char)[1:-1]
         elif not char.isascii() and unicodedata.category(char) in ("Mn", "Me"):
             marks, piece = marks + 1, char if marks < _MAX_MARKS else ascii(char)[1:-1]

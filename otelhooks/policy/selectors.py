@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable
 
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import is_unseen
 
 __all__ = ["EXACT", "KINDS", "PATTERN", "WILDCARD", "Selector", "glob_matcher"]
 
@@ -71,9 +72,10 @@ class Selector:
     __slots__ = ("_server_fits", "_tool_fits", "kind", "server", "specificity", "text", "tool")
 
     def __init__(self, text: str) -> None:
-        if not text or text != text.strip() or not text.isprintable():
+        if not text or text != text.strip() or any(map(is_unseen, text.replace(" ", ""))):
             raise ConfigError(
-                f"`{text}` is no tool: it is empty, or has blanks around it or control characters",
+                f"`{text}` is no tool: it is empty, or has blanks around it or "
+                "characters that cannot be seen",
                 hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
             )
         self.text: str = text

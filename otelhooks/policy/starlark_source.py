@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from otelhooks.errors import PolicyFileError
+from otelhooks.policy.unseen import described, find_unseen
 
 __all__ = [
     "MAX_DEPTH",
@@ -187,6 +188,13 @@ class _Source:
         if len(self._text) > MAX_LENGTH:
             problem = f"longer than {MAX_LENGTH} characters"
             raise self._at(1, 1, problem, "split it into several files")
+        at = find_unseen(self._text)
+        if at >= 0:  # also what an escape of YAML stands for, and a text of Python
+            line = self._text.count("\n", 0, at) + 1
+            problem = f"a character that cannot be seen: {described(self._text[at])}"
+            hint = "take it out, or write its escape in a text of the script"
+            place = line + self._brackets, at - self._text.rfind("\n", 0, at)
+            raise self._at(*place, problem, hint)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about escapes: Starlark has its own mind on them

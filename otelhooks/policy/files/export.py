@@ -14,15 +14,16 @@ import yaml
 
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.gates import Gate
+from otelhooks.plain_text import is_unseen
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files.document import is_plain, parse
 from otelhooks.policy.files.protection import POLICY_ID as PROTECTION
 from otelhooks.policy.files.rules import FORMAT_VERSION, read_entry, written
-from otelhooks.policy.files.source import HIDDEN
 from otelhooks.policy.files.statements import STATEMENTS
 from otelhooks.policy.labels import Label
 from otelhooks.policy.rules import Decision, Policy, Rule
 from otelhooks.policy.starlark import Expression
+from otelhooks.policy.unseen import find_unseen
 from otelhooks.policy.workspace import Outside, workspace_only
 
 __all__ = ["export"]
@@ -177,8 +178,7 @@ def _name(part: _Part) -> str:
 
 
 def _comment(text: str) -> str:
-    printable = "".join(c if c.isprintable() else "?" for c in text)
-    return f"# {HIDDEN.sub('?', printable)}\n"
+    return f"# {''.join('?' if is_unseen(char) else char for char in text)}\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -199,6 +199,6 @@ _Dumper.add_representer(str, _represent_text)
 
 def _dump(value: Any) -> str:
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-    if HIDDEN.search(text):
+    if find_unseen(text) >= 0:
         text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=False, width=100)
     return text

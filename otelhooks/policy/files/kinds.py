@@ -12,6 +12,7 @@ from typing import Any
 from otelhooks.errors import ConfigError
 from otelhooks.policy.files.document import Node
 from otelhooks.policy.selectors import Selector, glob_matcher
+from otelhooks.policy.unseen import find_unseen
 
 __all__ = [
     "AMOUNT",
@@ -89,7 +90,7 @@ def _text(node: Node, what: str) -> str:
 
 def _line(node: Node, what: str) -> str:
     text = _text(node, what)
-    if not text.isprintable():
+    if {"\n", "\t"}.intersection(text) or find_unseen(text, pictures=True) >= 0:
         raise node.error(
             f"{what} has a line end, or a character that cannot be seen",
             hint="write it on one line, with plain blanks",

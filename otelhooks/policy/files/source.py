@@ -19,9 +19,9 @@ from pathlib import Path
 from otelhooks import config
 from otelhooks.errors import PolicyFileError
 from otelhooks.policy import packs
+from otelhooks.policy.unseen import described, find_unseen
 
 __all__ = [
-    "HIDDEN",
     "MAX_BYTES",
     "RESERVED",
     "SUFFIXES",
@@ -47,9 +47,7 @@ RESERVED = ("code", "hook", "mcp_servers", "policy_files")
 """What telemetry calls sources that are no files; no file may have such a name."""
 
 _SHIPPED = os.path.dirname(os.path.realpath(packs.__file__))
-HIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Line ends that reviewers do not see as such, marks that turn the direction of text around, and
-control characters: with them a file could say something else than it shows."""
+_FRONT_MATTER = re.compile(r"---[ \t]*\n.*?^---[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -186,17 +184,36 @@ def read(path: str, *, trusted: bool = False) -> Source:
             f"byte {error.start} (0x{data[error.start]:02x}) is no UTF-8",
             hint="save the file as UTF-8",
         ) from error
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    hidden = HIDDEN.search(text)
-    if hidden is not None:
-        raise PolicyFileError(
-            path,
-            *_place(text, hidden.start()),
-            f"a character that cannot be seen: U+{ord(hidden[0]):04X}",
-            hint="take it out: a policy must say what it shows",
-        )
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    _refuse_unseen(path, text)
     version = hashlib.sha256(data).hexdigest()[:12]
     return Source(path, text, Path(path).stem, version)
+
+
+def _refuse_unseen(path: str, text: str) -> None:
+    """Refuse what could make a file say something else than it shows.
+
+    Pictures may be joined and coloured. What follows the front matter of a hook file is prose: it
+    may have blanks of other widths too.
+    """
+    name = os.path.basename(path)
+    at = find_unseen(name)
+    if at >= 0:
+        problem = f"its name has a character that cannot be seen: {described(name[at])}"
+        raise PolicyFileError(path, 1, 1, problem, hint="rename the file")
+    front = _FRONT_MATTER.match(text) if path.lower().endswith(MARKDOWN) else None
+    end = len(text) if front is None else front.end()
+    at = find_unseen(text[:end], pictures=True)
+    if at < 0:
+        at = find_unseen(text[end:], pictures=True, blanks=True)
+        at = at if at < 0 else at + end
+    if at >= 0:
+        raise PolicyFileError(
+            path,
+            *_place(text, at),
+            f"a character that cannot be seen: {described(text[at])}",
+            hint="take it out: a policy must say what it shows; a script may write its escape",
+        )
 
 
 def _place(text: str, index: int) -> tuple[int, int]:
