@@ -1,7 +1,8 @@
-"""Paths in the arguments of a call: which arguments are paths, and where each can lead.
+"""Where a path can lead.
 
-A path leads wherever some tool may take it to lead: as it stands, without blanks around it, with
-variables expanded, with percent signs decoded, with backslashes as separators.
+A path leads wherever some tool may take it to lead: as it is, without blanks and quotes around it,
+with variables expanded, with percent signs decoded, with backslashes as separators.
+`otelhooks.policy.named` finds the paths in a call.
 """
 
 from __future__ import annotations
@@ -11,88 +12,16 @@ import os
 import re
 import unicodedata
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
-
-import pydantic
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from otelhooks.errors import ConfigError
 
-__all__ = [
-    "BASES",
-    "PATHS",
-    "PATH_ARGUMENTS",
-    "Folder",
-    "leaves",
-    "path_values",
-    "places",
-    "real_path",
-    "spellings",
-]
+__all__ = ["Folder", "places", "readings", "real_path", "spellings"]
 
-BASE_ARGUMENTS = (
-    "base_dir",
-    "base_directory",
-    "base_path",
-    "cwd",
-    "dir",
-    "directory",
-    "directory_path",
-    "folder",
-    "root",
-    "root_dir",
-    "root_path",
-    "search_directory",
-    "search_path",
-    "work_dir",
-    "working_dir",
-    "working_directory",
-)
-"""Arguments that other, relative paths of the same call may be relative to."""
-
-PATH_ARGUMENTS = (
-    *BASE_ARGUMENTS,
-    "absolute_path",
-    "dest",
-    "destination",
-    "destination_path",
-    "dst",
-    "file",
-    "file_name",
-    "file_path",
-    "files",
-    "from_path",
-    "input_file",
-    "input_path",
-    "new_path",
-    "notebook_path",
-    "old_path",
-    "output_file",
-    "output_path",
-    "path",
-    "path_name",
-    "paths",
-    "source",
-    "source_path",
-    "src",
-    "target",
-    "target_file",
-    "target_path",
-    "to_path",
-)
-"""Arguments that are paths, at any depth; ``AbsolutePath`` and ``absolute-path`` are the same."""
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
-
-
-PATHS = frozenset(map(_plain, PATH_ARGUMENTS))
-"""Names of all of them, as `path_values` compares names."""
-BASES = frozenset(map(_plain, BASE_ARGUMENTS))
-"""Likewise those of directories that other paths may be relative to."""
 _URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]+://")
 _FILE_URL = re.compile(r"\s*file:(?://(?P<host>[^/?#]*))?(?P<path>.*)", re.IGNORECASE | re.DOTALL)
+_MOST_DECODINGS = 4
 _DRIVE = re.compile(r"\s*[A-Za-z]:(?:[\\/]|$)")
 
 
@@ -141,40 +70,14 @@ def _folds_case(path: str) -> bool:
         return os.path.normcase("A") == "a"
 
 
-def _items(value: Any) -> Iterable[tuple[str, Any]] | None:
-    """Return what a container of named values holds; None for anything else."""
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[Any, Any]", value)
-        return [(str(key), item) for key, item in mapping.items()]
-    if isinstance(value, pydantic.BaseModel):
-        return {**value.__dict__, **(value.__pydantic_extra__ or {})}.items()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)]
-    return None
-
-
-def path_values(container: Any, names: frozenset[str]) -> Iterator[Any]:
-    """Yield the values of arguments with one of the names, at any depth."""
-    items = _items(container)
-    if items is not None:
-        for name, value in items:
-            yield from leaves(value) if _plain(name) in names else path_values(value, names)
-    elif isinstance(container, (list, tuple, set, frozenset)):
-        for value in cast("Iterable[Any]", container):
-            yield from path_values(value, names)
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """Yield what a path argument holds: one value, or those of lists and records."""
-    items = _items(value)
-    if items is not None:
-        for _, item in items:
-            yield from leaves(item)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for item in cast("Iterable[Any]", value):
-            yield from leaves(item)
-    elif value is not None:
-        yield value
+def readings(text: str) -> list[str]:
+    """Return a text in each form in which a tool may take it for a path, without looking it up."""
+    found = [text]
+    for _ in range(_MOST_DECODINGS):
+        found.append(urllib.parse.unquote(found[-1]))
+    found += [each.strip().strip("'\"`").strip() for each in found]
+    found += [each.replace("\\", "/") for each in found]
+    return list(dict.fromkeys(found))
 
 
 def spellings(value: Any) -> set[str]:
@@ -193,11 +96,11 @@ def spellings(value: Any) -> set[str]:
         if ".." in urllib.parse.unquote(whole):
             raise ValueError("a URL that climbs")  # where to depends on who reads it
         found = {urllib.parse.unquote(p) for p in (whole, re.split("[?#]", whole, maxsplit=1)[0])}
+        found |= {path.strip() for path in found}
     elif _URL.match(text) or (os.name != "nt" and _DRIVE.match(text)):
         raise ValueError("a place of another kind")
     else:
-        found = {text, urllib.parse.unquote(text)}
-    found |= {path.strip() for path in found}
+        found = set(readings(text))
     found |= {os.path.expandvars(path) for path in found}
     found |= {path.replace("\\", "/") for path in found}
     return {_home(path) for path in found}
@@ -210,27 +113,26 @@ def _home(path: str) -> str:
     return expanded
 
 
-def places(paths: Iterable[Any], checked: Iterable[Any], bases: Iterable[Any]) -> Iterator[str]:
+def places(
+    paths: Iterable[Any], checked: Iterable[Any], bases: Iterable[Any], here: str
+) -> Iterator[str]:
     """Yield the places that paths can stand for.
 
-    A relative path is meant relative to a directory of the same call, if it has one; the working
-    directory of the process then counts only if there is something, since a tool may not know the
-    argument that the model gave it.
+    A relative path is meant relative to where the tool works, and to each directory of the same
+    call: a tool may not know the argument that the model gave it.
 
     Args:
         paths: Relative to `bases`, which may be relative to one another.
         checked: Those of `bases` that are to be looked at themselves.
         bases: Directories of the call.
+        here: Where the tool works, absolute.
     """
-    here = os.getcwd()
     directories = [text for base in bases for text in spellings(base)]
-    anchors = [text for text in directories if os.path.isabs(text)] or [here]
-    starts = [os.path.join(a, text) for a in anchors for text in directories] or anchors
+    anchors = [here, *(text for text in directories if os.path.isabs(text))]
+    starts = [here, *(os.path.join(a, text) for a in anchors for text in directories)]
     for values, own in ((checked, anchors), (paths, starts)):
         for text in (text for value in values for text in spellings(value)):
             yield from (os.path.join(start, text) for start in own)
-            if os.path.lexists(os.path.join(here, text)):
-                yield os.path.join(here, text)
 
 
 def real_path(path: str) -> str:

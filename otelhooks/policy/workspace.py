@@ -18,16 +18,8 @@ from typing import Any
 from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.policy.builders import deny
-from otelhooks.policy.paths import (
-    BASES,
-    PATH_ARGUMENTS,
-    PATHS,
-    Folder,
-    leaves,
-    path_values,
-    places,
-    real_path,
-)
+from otelhooks.policy.named import PATH_ARGUMENTS, Role, walk
+from otelhooks.policy.paths import Folder, places, real_path
 from otelhooks.policy.rules import Policy
 
 __all__ = ["PATH_ARGUMENTS", "WORKSPACE_ONLY_POLICY_NAME", "workspace_only"]
@@ -43,9 +35,11 @@ def workspace_only(
 ) -> list[Policy]:
     """Keep file tools inside directories.
 
-    The paths of a call are its ``canonical_path``, where the framework knows one, and its arguments
-    named in `PATH_ARGUMENTS`; beside a canonical path, relative ones that do not climb are not
-    looked at. A call without a path is not denied.
+    The paths of a call are its ``canonical_path``, where the framework knows one, its arguments
+    named in `PATH_ARGUMENTS`, keys of mappings in them, and the files that a patch is about; beside
+    a canonical path, relative ones that do not climb are not looked at. A relative path must lead
+    inside from the working directory of the process and from every directory that the call names.
+    A call without a path is not denied.
 
     Args:
         dirs: Directories whose content may be read and written; resolved now.
@@ -102,18 +96,25 @@ class Outside:
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Say whether a path of the call is outside; whatever cannot be resolved is."""
-        bases = list(path_values(call.args, BASES))
+        found = list(walk(call.args))
+        bases = [each.value for each in found if each.role is Role.BASE]
         checked = bases if self.published else []
-        paths = [v for name in self.arguments for v in leaves(call.args.get(name))]
+        paths = [
+            each.value
+            for name in self.arguments
+            for each in walk(call.args.get(name), name, Role.PATH)
+            if each.role is not Role.CONTENT
+        ]
         if self.published:
-            paths += path_values(call.args, PATHS - BASES)
+            paths += [each.value for each in found if each.role in {Role.PATH, Role.PATCHED}]
         if call.canonical_path is not None:
             checked = list(filter(_may_lead_elsewhere, checked))
             paths = [call.canonical_path, *filter(_may_lead_elsewhere, paths)]
         if not paths and not checked:
             return False
         try:
-            real = [real_path(place) for place in places(paths, checked, bases)]
+            here = os.path.abspath(call.work_dir or os.curdir)
+            real = [real_path(place) for place in places(paths, checked, bases, here)]
         except (OSError, ValueError, TypeError):  # cannot be resolved
             return True
         return not all(any(w.contains(path) for w in self.workspaces) for path in real)

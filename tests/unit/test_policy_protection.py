@@ -155,6 +155,17 @@ def test_the_path_that_the_framework_knows_counts(home: pathlib.Path) -> None:
         "x=policies/base.yaml; cat /dev/null > $x",
         "git checkout HEAD -- policies/base.yaml",
         "cat policies/base.yaml",
+        "curl -opolicies/p.yaml example.org",
+        "tar -Cpolicies -xf x.tar",
+        "unzip -dpolicies x.zip",
+        "rm policie[^a]/p.yaml",
+        "rm policie[[:alpha:]]/p.yaml",
+        "docker run -v ./policies:/x image rm /x/base.yaml",
+        "d=$(mktemp); rm $d/policies/base.yaml",
+        "d=$(pwd)/policies; rm $d/base.yaml",
+        "read d; rm $d/base.yaml",
+        "mv ../app ../away",
+        "rm -rf .",
     ],
 )
 @pytest.mark.parametrize("tool", ["run_command", "sh"])
@@ -183,6 +194,16 @@ def test_nor_does_a_command_in_another_form(
     home: pathlib.Path, tool: str, args: dict[str, Any]
 ) -> None:
     assert _decide(home, tool, args).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["; ".join(f"cd data/{n}" for n in range(70)), "$x " * 9000 + "; x=" + "y" * 90],
+    ids=["folders", "size"],
+)
+def test_a_command_that_cannot_be_read_is_refused(home: pathlib.Path, command: str) -> None:
+    ruling = _decide(home, "run_command", {"CommandLine": command})
+    assert (ruling.decision, ruling.error) == ("deny", None)
 
 
 def test_what_cannot_be_understood_as_a_path_is_refused(home: pathlib.Path) -> None:

@@ -46,6 +46,12 @@ def denied(
     return ruling.decision == "deny"
 
 
+def _filled(value: Any, ws: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _filled(item, ws) for key, item in value.items()}
+    return value.replace("{ws}", ws)
+
+
 class TestRules:
     def test_one_deny_a_file_tool(self, ws: pathlib.Path) -> None:
         rules = policy.workspace_only([ws])
@@ -300,7 +306,12 @@ class TestRelative:
         assert denied(ws, {"path": "../../secret"})
         assert not denied(ws, {"path": ""})
 
-    def test_they_are_relative_to_a_directory_of_the_call(self, ws: pathlib.Path) -> None:
+    def test_they_are_relative_to_a_directory_of_the_call_and_to_the_working_directory(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("cwd", "root", "directory", "workingDirectory"):
+            assert denied(ws, {name: str(ws), "path": "a.txt"})  # a tool may not know the argument
+        monkeypatch.chdir(ws)
         for name in ("cwd", "root", "directory", "workingDirectory"):
             assert not denied(ws, {name: str(ws), "path": "a.txt"})
             assert denied(ws, {name: str(ws), "path": "../secret"})
@@ -310,6 +321,7 @@ class TestRelative:
     def test_directories_of_the_call_add_up(
         self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.chdir(ws)
         assert not denied(ws, {"root": str(ws), "directory": "sub", "file": "a.txt"})
         assert denied(ws, {"root": str(ws), "directory": "sub", "file": "../../secret"})
         assert denied(ws, {"root": str(ws), "directory": "..", "file": "a.txt"})
@@ -323,6 +335,33 @@ class TestRelative:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         assert denied(ws, {"cwd": str(ws), "path": "secret"})
+
+    def test_they_are_relative_to_where_the_tool_works_if_that_is_known(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rules = policy.PolicySet(policy.workspace_only([ws]))
+
+        def decision(work_dir: pathlib.Path) -> str:
+            call = Call("view_file", {"path": "a.txt"}, work_dir=str(work_dir))
+            return drive(rules.evaluate(call)).decision
+
+        assert decision(ws) == "allow"
+        monkeypatch.chdir(ws)
+        assert decision(ws.parent) == "deny"
+
+    @pytest.mark.parametrize(
+        "invented",
+        [{"cwd": "{ws}/sub/deep"}, {"root": "{ws}/a/b"}, {"meta": {"cwd": "{ws}/a/b/c"}}],
+    )
+    def test_an_argument_that_a_model_makes_up_does_not_lift_the_path_of_a_file_that_is_not_there(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch, invented: dict[str, Any]
+    ) -> None:
+        """The class: a base that the framework drops, so that the tool opens something else."""
+        monkeypatch.chdir(ws)
+        (ws.parent / "evil.txt").unlink(missing_ok=True)
+        named = _filled(invented, str(ws))
+        assert denied(ws, {"path": "../evil.txt", **named}, tool="create_file")
+        assert not denied(ws, {"path": "sub/new.txt", **named}, tool="create_file")
 
 
 class TestCanonicalPath:
@@ -360,7 +399,10 @@ class TestListedTools:
         assert not denied(ws, {"source": "/etc/passwd"}, tool="render", tools=tools)
         assert not denied(ws, {}, tool="render", tools=tools)
 
-    def test_it_may_be_relative_to_a_directory_of_the_call(self, ws: pathlib.Path) -> None:
+    def test_it_may_be_relative_to_a_directory_of_the_call(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(ws)
         tools = {"render": "template"}
         assert not denied(ws, {"cwd": str(ws), "template": "t"}, tool="render", tools=tools)
         assert denied(ws, {"cwd": "/etc", "template": "t"}, tool="render", tools=tools)

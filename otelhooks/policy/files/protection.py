@@ -18,10 +18,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from otelhooks import types
-from otelhooks.policy import fingerprints
+from otelhooks.policy import fingerprints, shell
 from otelhooks.policy.builders import deny, veto
 from otelhooks.policy.files.source import SUFFIXES
-from otelhooks.policy.paths import BASES, PATHS, Folder, leaves, path_values, spellings
+from otelhooks.policy.named import Role, texts, walk
+from otelhooks.policy.paths import Folder, spellings
 from otelhooks.policy.rules import BUILT_IN, RuleSource
 
 __all__ = ["NAME", "POLICY_ID", "protect"]
@@ -35,7 +36,8 @@ REASON = "Policy files cannot be changed from here."
 _WRITERS = ("create_file", "edit_file", "kind:file_write")
 _SHELLS = ("run_command", "code_execution", "kind:shell")
 _WORDS = re.compile(r"[\s;|&<>()=\"'`,{}]+")
-_GLOB = re.compile(r"[*?\[]")
+_REMOVERS = frozenset(("chgrp", "chmod", "chown", "mv", "rm", "rmdir", "shred", "unlink"))
+_MOST_FOLDERS = 64
 _PLAIN = re.compile(r"[\w+@,.:=-]+", re.ASCII)
 
 
@@ -75,8 +77,9 @@ class WritesInto:
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Say whether a path of the call leads there."""
-        look = _Look(path_values(call.args, BASES), call.work_dir)
-        paths = list(path_values(call.args, PATHS - BASES))
+        found = list(walk(call.args))
+        look = _Look((each.value for each in found if each.role is Role.BASE), call.work_dir)
+        paths = [each.value for each in found if each.role in {Role.PATH, Role.PATCHED}]
         if call.canonical_path is not None:
             paths.append(call.canonical_path)
         leads = [place for path in paths for place in look.places(path)]
@@ -98,25 +101,63 @@ class Names:
     protected: tuple[Folder, ...]
 
     def __call__(self, call: types.ToolCall) -> bool:
-        """Say whether a word of an argument leads there, or its text has the whole path."""
-        look = _Look(path_values(call.args, BASES), call.work_dir)
+        """Return whether a word of an argument leads there, or its text has the whole path."""
+        bases = (each.value for each in walk(call.args) if each.role is Role.BASE)
+        look = _Look(bases, call.work_dir)
         if any(folder.contains(base) for folder in self.protected for base in look.bases):
             return True
-        texts = (leaf for leaf in leaves(call.args) if isinstance(leaf, str))
-        return any(self._is_named(text, look) for text in texts)
+        return any(self._is_named(text, look) for _, text in texts(call.args))
 
     def _is_named(self, text: str, look: _Look) -> bool:
         if any(folder.path in text for folder in self.protected):
             return True
-        for word in dict.fromkeys(_WORDS.split(text)):
-            is_glob = _GLOB.search(word) is not None
-            for place in look.places(word):
-                for folder in self.protected:
-                    if folder.contains(place) and _is_path(word, place):
-                        return True
-                    if is_glob and _fits(place, folder.path):
-                        return True
+        try:
+            commands = shell.commands(text)
+            for words in commands:
+                look.change(shell.folders(words))
+        except ValueError:  # nobody can read it
+            return True
+        words = (word for command in commands for word in shell.arguments(command))
+        if any(
+            self._leads_there(word, look) for word in dict.fromkeys((*_WORDS.split(text), *words))
+        ):
+            return True
+        removes = (words for words in commands if not _REMOVERS.isdisjoint(map(_program, words)))
+        return any(self._is_around(word, look) for words in removes for word in words)
+
+    def _leads_there(self, word: str, look: _Look) -> bool:
+        pattern = shell.pattern(word)
+        if word.startswith(shell.UNKNOWN):
+            return self._may_end_there(word.lstrip(shell.UNKNOWN).lstrip("/"))
+        for place in look.places(pattern or word):
+            for folder in self.protected:
+                if folder.contains(place) and _is_path(word, place):
+                    return True
+                if pattern is not None and _fits(place, folder.path):
+                    return True
         return False
+
+    def _may_end_there(self, tail: str) -> bool:
+        """Return whether what follows an unknown folder may be a protected file in it."""
+        parts = tail.split("/")
+        for folder in self.protected:
+            own = folder.path.split("/")
+            if any(own[-n:] == parts[:n] for n in range(1, len(own))):
+                return True
+            if tail and os.path.lexists(os.path.join(folder.path, tail)):
+                return True
+        return False
+
+    def _is_around(self, word: str, look: _Look) -> bool:
+        return any(
+            Folder(place, folder.folds_case).contains(folder.path)
+            for folder in self.protected
+            for place in look.places(word)
+        )
+
+
+def _program(word: str) -> str:
+    return word.rsplit("/", 1)[-1]
 
 
 def _is_path(word: str, place: str) -> bool:
@@ -139,51 +180,62 @@ class _Look:
     def __init__(self, bases: Iterable[Any], work_dir: str | None) -> None:
         self._here = os.path.realpath(os.curdir)
         self._work_dir = None if work_dir is None else os.path.realpath(work_dir)
-        self._real: dict[str, tuple[str, bool]] = {os.sep: (os.sep, True)}
+        self._real: dict[str, tuple[str, bool]] = {}
         self.bases: list[str] = []
         self.bases = [place for base in bases for place in self.places(base)]
+
+    def change(self, folders: Iterable[str]) -> None:
+        """Take folders for what later paths are relative to, as well.
+
+        Raises:
+            ValueError: They are more than any command needs.
+        """
+        for folder in folders:
+            self.bases += [place for place in self.places(folder) if place not in self.bases]
+            if len(self.bases) > _MOST_FOLDERS:
+                raise ValueError("too many folders")
 
     def places(self, value: Any) -> list[str]:
         """Return where a path can lead, without links; nowhere if it is no path of this machine."""
         if not value:
             return []
-        texts: Iterable[str] = (value,)
+        forms: Iterable[str] = (value,)
         if not isinstance(value, str) or not _PLAIN.fullmatch(value):
             try:
-                texts = spellings(value)
+                forms = spellings(value)
             except TypeError:  # such as the number of an open file
                 return []
             except ValueError:
                 if isinstance(value, str) and value.lstrip().lower().startswith("file:"):
                     raise
-                return []
-        found = [os.path.join(s, text) for s in (self._here, *self.bases) for text in texts]
+                climbs = isinstance(value, str) and ".." in value  # a tool may take it for a path
+                forms = [os.path.normpath(value)] if climbs else []
+        found = [os.path.join(s, text) for s in (self._here, *self.bases) for text in forms]
         if self._work_dir is not None:
-            found += [os.path.join(self._work_dir, text.lstrip(os.sep)) for text in texts]
-        return [self._resolve(path)[0] for path in found]
+            found += [os.path.join(self._work_dir, text.lstrip(os.sep)) for text in forms]
+        return [self._resolve(path) for path in found]
 
-    def _resolve(self, path: str) -> tuple[str, bool]:
-        """Return a path without links and ``..``, and whether something is there.
+    def _resolve(self, path: str) -> str:
+        """Return a path without links and ``..``.
 
         Each folder is looked at once a call: commands may have thousands of words.
         """
-        known = self._real.get(path)
-        if known is not None:
-            return known
-        parent, name = os.path.split(path)
-        if parent == path:  # two slashes are the root as well, as Linux and macOS read them
-            return (os.sep if path == os.sep * 2 else path), True
-        real, is_there = self._resolve(parent)
-        if name == os.pardir:
-            found = os.path.dirname(real), is_there
-        elif name in {"", os.curdir}:
-            found = real, is_there
-        else:
-            found = (
-                _entry(os.path.join(real, name)) if is_there else (os.path.join(real, name), False)
-            )
-        self._real[path] = found
-        return found
+        walked, below_drive = os.path.splitdrive(path)
+        real, is_there = walked + os.sep, True
+        for name in below_drive.split(os.sep):
+            if name in {"", os.curdir}:
+                continue
+            walked += os.sep + name
+            known = self._real.get(walked)
+            if known is None:
+                if name == os.pardir:
+                    known = os.path.dirname(real), is_there
+                else:
+                    below = os.path.join(real, name)
+                    known = _entry(below) if is_there else (below, False)
+                self._real[walked] = known
+            real, is_there = known
+        return real
 
 
 def _entry(path: str) -> tuple[str, bool]:
@@ -197,6 +249,6 @@ def _entry(path: str) -> tuple[str, bool]:
 
 def _fits(pattern: str, path: str) -> bool:
     """Say whether a shell's pattern can stand for a path, or for something in it."""
-    wanted = os.path.normpath(pattern).split(os.sep)
+    wanted = pattern.split(os.sep)
     has = path.split(os.sep)
     return len(wanted) >= len(has) and all(map(fnmatch.fnmatchcase, has, wanted))

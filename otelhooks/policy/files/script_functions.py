@@ -17,6 +17,7 @@ from typing import Any, cast, get_args
 
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.script_host import Speaker, active
+from otelhooks.policy.files import named_functions
 from otelhooks.policy.files.http_client import Client
 from otelhooks.policy.linear_regex import Pattern
 from otelhooks.policy.rules import Severity
@@ -100,11 +101,13 @@ def _search(pattern: str, text: str) -> bool:
 PURE: dict[str, Callable[..., Any]] = {
     "json.decode": json.loads,
     "json.encode": _encode,
+    "named.commands": named_functions.commands,
+    "named.paths": named_functions.paths,
     "re.match": _match,
     "re.search": _search,
     "time.now": time.time,
 }
-"""Functions that depend on nothing but what they are given, and the clock."""
+"""Functions of what they are given, the clock, and the variables that commands name."""
 
 
 # -- functions that speak for a hook ----------------------------------------------------------

@@ -1,0 +1,449 @@
+"""One file and one command in many spellings, and ordinary calls: data of `test_spellings`.
+
+In texts `{p}` is the forbidden file, seen from the working directory, `{abs}` its absolute path,
+`{dir}` and `{name}` its parts, `{root}` the folder around all; `{v}` a folder that a command
+removes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _lines(text: str) -> list[str]:
+    return text.strip().split("\n")
+
+
+TEXTS = [
+    "{p}",
+    "./{p}",
+    "././././{p}",
+    ".//{p}",
+    "{p_dots}",
+    "{dots}{p}",
+    "data/../{p}",
+    "data/deep/../../{p}",
+    "data/../data/../{p}",
+    "{abs}",
+    "/{abs}",
+    "{abs_dots}",
+    "{root}/app/data/../../app/{p}",
+    "../app/{p}",
+    "file://{abs}",
+    "FILE://{abs}",
+    "file:{abs}",
+    " file://{abs}",
+    "file://localhost{abs}",
+    "{percent}",
+    "{percent_twice}",
+    "%2e/{p}",
+    "%2E%2F{p}",
+    "{dir}%2f{name}",
+    "{dir}%5c{name}",
+    "{dir}\\{name}",
+    ".\\{dir}\\{name}",
+    " {p}",
+    "{p} ",
+    "\t{p}",
+    "'{p}'",
+    '"{p}"',
+    "`{p}`",
+    " '{p}' ",
+    "$PWD/{p}",
+    "${PWD}/{p}",
+    "~/../app/{p}",
+    "$HOME/../app/{p}",
+    "${HOME}/../app/{p}",
+    "none/../{p}",
+    "none/here/../../{p}",
+    "http://../{p}",
+    "http://../../app/{p}",
+    "{dir}/./{name}",
+    "{dir}//{name}",
+    "{dir}/none/../{name}",
+]
+
+SHAPES: list[dict[str, Any]] = [
+    {"file": "{p}"},
+    {"file_path": "{p}"},
+    {"filePath": "{p}"},
+    {"AbsolutePath": "{abs}"},
+    {"TargetFile": "{abs}"},
+    {"target-file": "{p}"},
+    {"FILE_NAME": "{p}"},
+    {"notebook_path": "{abs}"},
+    {"path": "data/a", "move_to": "{p}"},
+    {"path": "data/a", "moveTo": "{p}"},
+    {"path": "data/a", "new_path": "{p}"},
+    {"path": "data/a", "operation": {"move_to": "{p}"}},
+    {"old_path": "data/a", "newPath": "{p}"},
+    {"source": "data/a", "destination": "{p}"},
+    {"src": "data/a", "dst": "{p}"},
+    {"path": "data/a", "rename_to": "{p}"},
+    {"output_file": "{p}"},
+    {"save_to": "{p}"},
+    {"paths": ["data/a", "{p}"]},
+    {"paths": [["{p}"]]},
+    {"files": [{"path": "data/a"}, {"path": "{p}"}]},
+    {"files": [{"name": "{p}", "content": "x"}]},
+    {"files": {"{p}": "content"}},
+    {"files": {"data/a": "x", "{p}": {"content": "x"}}},
+    {"files": {"{p}": None}},
+    {"edits": [{"file": {"path": "{p}"}}]},
+    {"edits": {"deep": {"deeper": [{"file_path": "{p}"}]}}},
+    {"files": '["{p}"]'},
+    {"files": ' ["data/a", "{p}"]'},
+    {"files": '{"{p}": "content"}'},
+    {"paths": '[["{p}"]]'},
+    {"edits": '[{"path": "{p}"}]'},
+    {"edits": '{"a": "[{\\"path\\": \\"{p}\\"}]"}'},
+    {"request": '{"path": "{p}", "path": "data/a", "x": "{p}"}'},
+    {"request": '{"path": "\\u002e/{p}"}'},
+    {"path": "{p}", "cwd": "data"},
+    {"path": "{p}", "cwd": "{root}/app/data/deep"},
+    {"path": "{p}", "root": "{root}/app/data"},
+    {"path": "{p}", "meta": {"cwd": "data"}},
+    {"path": "{p}", "base_dir": "none"},
+    {"cwd": "{absdir}", "path": "{name}"},
+    {"root": "{dir}", "path": "{name}"},
+    {"base_dir": "data", "path": "../{p}"},
+    {"input": "*** Begin Patch\n*** Add File: {p}\n+x\n*** End Patch"},
+    {"input": "*** Begin Patch\n*** Update File: {p}\n@@\n-a\n+b\n*** End Patch"},
+    {"input": "*** Begin Patch\n*** Delete File: {p}\n*** End Patch"},
+    {"input": "*** Begin Patch\n*** Update File: data/a\n*** Move to: {p}\n*** End Patch"},
+    {"patch": "  *** Add File: {p}  \n+x"},
+    {"patch": "--- a/{p}\n+++ b/{p}\n@@ -1 +1 @@\n-a\n+b\n"},
+    {"patch": "--- data/a\n+++ {p}\n@@ -1 +1 @@\n-a\n+b\n"},
+    {"patch": "--- {p}\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"},
+    {"diff": "--- a/data/a\n+++ b/{p}\t2026-01-01\n@@ -1 +1 @@\n-a\n+b\n"},
+    {"diff": 'diff --git a/x b/x\n--- a/x\n+++ "b/\\056/{p}"\n'},
+    {"anything": "diff --git a/x b/{p}\nsimilarity index 100%\nrename from x\nrename to {p}\n"},
+    {"anything": "diff --git a/x b/y\ncopy from x\ncopy to {p}\n"},
+    {"anything": "diff --git a/{p} b/{p}\ndeleted file mode 100644\n"},
+    {"anything": "+++ x/{p}\n"},
+    {"arguments": '{"input": "*** Begin Patch\\n*** Add File: {p}\\n+x\\n*** End Patch"}'},
+]
+
+
+TO_POLICIES = [
+    *_lines(r"""
+echo x > policies/base.yaml
+echo x >policies/base.yaml
+echo x>policies/base.yaml
+echo x >| policies/base.yaml
+echo x >> policies/base.yaml
+echo x 1>policies/base.yaml
+>policies/base.yaml
+: > ./policies//base.yaml
+echo x > data/../policies/base.yaml
+echo x > "policies/base.yaml"
+echo x > 'policies'/base.yaml
+echo x > pol''icies/ba""se.yaml
+echo x > pol\icies/base.yaml
+echo x > $PWD/policies/base.yaml
+echo x > "${PWD}/policies/base.yaml"
+echo x > $FOLDER/base.yaml
+echo x > ${FOLDER}/base.yaml
+echo x > ${NO_SUCH:-policies}/base.yaml
+echo x > ${NO_SUCH-pol}icies/base.yaml
+d=policies; echo x > $d/base.yaml
+p=pol q=icies; echo x > $p$q/base.yaml
+p=pol; q=icies; echo x > "${p}${q}/base.yaml"
+f() { echo x > $d/base.yaml; }; d=policies; f
+export d=policies && echo x > $d/base.yaml
+for d in data policies; do echo x > $d/base.yaml; done
+echo x > $(echo policies)/base.yaml
+echo x > pol$(echo ic)ies/base.yaml
+echo x > pol`echo ic`ies/base.yaml
+echo x > $(printf %s%s pol icies)/base.yaml
+echo x > pol$()icies/base.yaml
+echo x > pol$(true)icies/base.yaml
+echo x > pol$NO_SUCH"icies/base.yaml"
+rm policies/base.yaml
+rm -rf policies
+rm -rf ./policies/
+rm -rf ../app
+rm pol*/base.yaml
+rm p?licies/base.yaml
+rm [p]olicies/base.yaml
+rm policie[^a]/base.yaml
+rm policie[!a]/base.yaml
+rm policie[[:alpha:]]/base.yaml
+rm policie[r-t]/*.yaml
+rm link/base.yaml
+cd policies && rm base.yaml
+cd policies; echo x > base.yaml
+cd data && rm ../policies/base.yaml
+cd data; cd ..; cd data/deep; rm ../../policies/base.yaml
+(cd data/deep && echo x > ../../policies/base.yaml)
+cd ..; rm app/policies/base.yaml
+mv policies data/away
+mv policies/base.yaml data/away.yaml
+cp notes.txt policies/base.yaml
+cp -fT notes.txt policies/base.yaml
+dd if=notes.txt of=policies/base.yaml
+tee policies/base.yaml < notes.txt
+cat notes.txt | tee ./policies/base.yaml
+sed -i s/a/b/ policies/base.yaml
+truncate -s0 policies/base.yaml
+ln -sf ../notes.txt policies/base.yaml
+sort -opolicies/base.yaml notes.txt
+sort --output=policies/base.yaml notes.txt
+sort -uopolicies/base.yaml notes.txt
+tar -cfpolicies/base.yaml notes.txt
+mv notes.txt base.yaml; tar -cf data/t.tar base.yaml; tar -xf data/t.tar -Cpolicies
+mv notes.txt base.yaml; tar -cf data/t.tar base.yaml; tar -xf data/t.tar --directory=policies
+env -C policies rm base.yaml
+eval "rm policies/base.yaml"
+eval 'rm pol''icies/base.yaml'
+sh -c 'rm policies/base.yaml'
+sh -c "rm pol''icies/base.yaml"
+sh -c 'sh -c "rm policies/base.yaml"'
+echo 'rm policies/base.yaml' | sh
+printf 'rm %s' policies/base.yaml | sh
+printf '\162\155 pol\151cies/base.yaml' | sh
+echo policies/base.yaml | xargs rm
+true && { rm policies/base.yaml; }
+if true; then rm policies/base.yaml; fi
+! rm policies/base.yaml
+rm -- policies/base.yaml
+find policies -name '*.yaml' -delete
+find . -path ./policies/base.yaml -delete
+sh -c 'rm "$1"' x policies/base.yaml
+set -- policies/base.yaml; rm "$1"
+trap 'rm policies/base.yaml' EXIT
+"""),
+    "echo x > pol\\\nicies/base.yaml",
+    "sh <<E\nrm policies/base.yaml\nE\n",
+    "sh <<'E'\nrm 'policies/base.yaml'\nE\n",
+    "cat > policies/base.yaml <<-E\n\tdon't\n\tE\n",
+    "cat <<'A' > data/x; rm policies/base.yaml\nit's\nA\n",
+    "echo hello # don't\nrm policies/base.yaml # '",
+]
+
+TO_POLICIES_IN_BASH = _lines(r"""
+rm {data,policies}/base.yaml
+rm pol{icies,}/base.yaml
+rm policies/{base,other}.yaml
+rm policie{r..t}/base.yaml
+rm $'policies/base.yaml'
+rm $'pol\x69cies/base.yaml'
+rm $'pol\151cies/base.yaml'
+rm $'pol\u0069cies'/base.yaml
+rm $"policies/base.yaml"
+rm pol$'\x69'cies/base.yaml
+echo x &> policies/base.yaml
+echo x >& policies/base.yaml
+sh <<< 'rm policies/base.yaml'
+p=pol; p+=icies; rm $p/base.yaml
+p=xpolicies; rm ${p:1}/base.yaml
+p=policiesxx; rm ${p:0:8}/base.yaml
+pushd policies; rm base.yaml
+declare d=policies; rm $d/base.yaml
+""")
+
+SEEN_ON_DISK_ONLY = ["rm -rf ../app", "rm link/base.yaml"]
+"""What a hook file cannot see: what is in a folder, and where a link leads."""
+
+DESTROY = [
+    *_lines(r"""
+rm -rf {v}
+rm -fr {v}
+rm -r -f {v}
+rm -f -r {v}
+rm -Rf {v}
+rm -rvf -- {v}
+rm --recursive --force {v}
+rm --rec --forc {v}
+rm -r --force {v}
+rm {v} -rf
+rm -rf "{v}"
+rm -rf '{v}'
+r''m -rf {v}
+r"m" -rf {v}
+'rm' -rf {v}
+"rm" -r"f" {v}
+r\m -rf {v}
+\rm -rf {v}
+rm   -rf   {v}
+rm${IFS}-rf${IFS}{v}
+rm$IFS-rf$IFS{v}
+r$@m -rf {v}
+r${NO_SUCH}m -rf {v}
+r$(true)m -rf {v}
+r``m -rf {v}
+$(echo rm) -rf {v}
+`echo rm` -rf {v}
+$(printf rm) -rf {v}
+$(printf %s%s r m) -rf {v}
+$(printf '\162\155') -rf {v}
+$(echo rm -rf {v})
+a=rm; $a -rf {v}
+a=r b=m; $a$b -rf {v}
+a="rm -rf {v}"; $a
+a=-rf; rm $a {v}
+x={v}; rm -rf $x
+x={v}; rm -rf "$x"
+x={v}; rm -rf "${x}"
+a=rm; b=-rf; c={v}; $a $b $c
+eval rm -rf {v}
+eval 'rm -rf {v}'
+eval "r""m -rf {v}"
+sh -c 'rm -rf {v}'
+sh -c "rm -r -f '{v}'"
+sh -c 'sh -c "rm -fr {v}"'
+echo 'rm -rf {v}' | sh
+echo rm -fr {v} | sh
+printf '\162\155 -fr {v}' | sh
+printf 'rm -fr %s' {v} | sh
+echo {v} | xargs rm -fr
+echo {v} | xargs -n1 rm -r -f
+ls;rm -fr {v}
+true&&rm -fr {v}
+false||rm -fr {v}
+ls|rm -fr {v}
+(rm -fr {v})
+{ rm -fr {v}; }
+if true; then rm -fr {v}; fi
+for f in {v}; do rm -fr $f; done
+while true; do rm -fr {v}; break; done
+echo $(rm -fr {v})
+echo `rm -fr {v}`
+echo "$(rm -fr "{v}")"
+env rm -fr {v}
+env A=b rm -fr {v}
+A=b rm -fr {v}
+command rm -fr {v}
+exec rm -fr {v}
+rm -fr {v} >/dev/null 2>&1
+>/dev/null rm -fr {v}
+rm >/dev/null -fr {v}
+rm -fr 2>/dev/null {v}
+rm -fr 2>&1 {v}
+trap 'rm -fr {v}' EXIT
+f() { rm -fr {v}; }; f
+f() { rm -fr $x; }; x={v}; f
+rm -fr /{v}
+find {v} -maxdepth 0 -exec rm -fr {} +
+/bin/r? -fr {v}
+/bin/[r]m -fr {v}
+env /*/rm -fr {v}
+rm -fr "$PWD/../victim"
+"""),
+    "rm \\\n -rf {v}",
+    "rm -r\\\nf {v}",
+    "rm\t-rf\t{v}",
+    "sh <<E\nrm -fr {v}\nE\n",
+    "sh <<'E'\nrm -fr '{v}'\nE\n",
+    "echo hello # don't\nrm -fr {v} # '",
+]
+
+DESTROY_IN_BASH = _lines(r"""
+{rm,-rf,{v}}
+{rm,-r,-f} {v}
+r{m,} -rf {v}
+$'rm' -rf {v}
+$'\x72\x6d' -rf {v}
+$'\162\155' -fr {v}
+$'\u0072'm -fr {v}
+r$'\x6d' -fr $'{v}'
+a=xrm; ${a:1} -fr {v}
+a=r; a+=m; $a -fr {v}
+sh <<< 'rm -fr {v}'
+rm -fr {v}{,}
+rm -fr &>/dev/null {v}
+""")
+
+
+UNSEEN = [
+    "d=$(echo cG9saWNpZXMK | base64 -d); rm -rf $d",
+    "echo cm0gLXJmIHBvbGljaWVz | base64 -d | sh",
+    "f() { rm -rf $1$2; }; f pol icies",
+    "rm -rf $(ls | grep ^pol | head -1)",
+    "find . -name 'ba*' -delete",
+]
+
+
+ORDINARY: list[tuple[str, dict[str, Any]]] = [
+    ("view_file", {"path": "notes.txt"}),
+    ("view_file", {"file_path": "./data//deep/./a.txt", "offset": 3, "limit": 20}),
+    ("view_file", {"path": "a..b/...txt"}),
+    ("view_file", {"path": "[id]/page.tsx"}),
+    ("view_file", {"path": "{a,b}.txt"}),
+    ("view_file", {"path": "it's here.txt"}),
+    ("view_file", {"paths": ["data/a", "data/b"]}),
+    ("list_directory", {"path": "."}),
+    ("search_directory", {"path": ".", "query": "import .*policies"}),
+    ("find_file", {"directory": ".", "pattern": "*.yaml"}),
+    ("create_file", {"path": "data/a.txt", "content": "hello"}),
+    (
+        "create_file",
+        {"path": "docs/policies.md", "content": "# Policies\n\nSee `policies/a.yaml`."},
+    ),
+    ("create_file", {"path": "docs/a.md", "content": "policies/base.yaml"}),
+    ("create_file", {"path": "x.patch", "content": "--- a/../x\n+++ b/policies/base.yaml\n"}),
+    ("create_file", {"path": "x.sh", "content": "#!/bin/sh\nrm -rf /tmp/x\n"}),
+    ("create_file", {"path": "tsconfig.json", "content": '{"files": ["../a.ts"], "path": "/x"}'}),
+    ("create_file", {"path": "data/long.txt", "content": "a line\n" * 2000}),
+    ("create_file", {"path": "data/min.js", "content": "x=1/2;" * 2000}),
+    ("create_file", {"files": {"data/a.py": "import os\nprint(os.sep)\n", "Makefile": "a:\n\tls"}}),
+    ("create_file", {"files": [{"path": "data/a.c", "content": "/* x */\nint x;"}]}),
+    ("create_file", {"path": "src/policies_test.py", "content": "x"}),
+    ("create_file", {"path": "policies.txt", "content": "x"}),
+    ("edit_file", {"path": "a.py", "old_string": "../x", "new_string": "/etc/passwd"}),
+    ("edit_file", {"path": "a.py", "edits": [{"old_text": "a", "new_text": "policies"}]}),
+    ("edit_file", {"path": "a.py", "diff": "@@ -1 +1 @@\n-a\n+b\n"}),
+    ("edit_file", {"path": "a.py", "diff": "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-a\n+b\n"}),
+    ("edit_file", {"patch": "*** Begin Patch\n*** Update File: data/a.py\n@@\n-a\n+b"}),
+    ("edit_file", {"path": "data/a.txt", "move_to": "data/b.txt"}),
+    ("edit_file", {"path": "data/a.txt", "instructions": "Use the rules in policies/base.yaml"}),
+    ("search_web", {"query": "what is in /etc/passwd"}),
+    ("send_email", {"to": "a@example.com", "target": "everyone", "body": "see /etc/passwd"}),
+    ("book", {"from": "Berlin", "to": "Paris", "n": 2, "when": None, "flags": [True, 1.5]}),
+]
+
+ORDINARY_COMMANDS = [
+    *_lines(r"""
+ls
+ls -la
+ls -la data/*
+pwd
+echo hello
+echo "it's done" && date
+cat notes.txt
+cat data/a.txt | head -20
+grep -rn "policy" data
+grep -rf patterns data
+git status
+git add -A && git commit -m "Explain the policy of the house"
+git log --oneline | head -5
+python -c "print(1 + 1)"
+python -m pytest tests -q -k 'policy and not files'
+pip install requests
+make test
+npm run build -- --out=dist
+rm notes.txt
+rm -rf build
+rm -rf data/*
+rm -rf build > /dev/null
+rm -rf ./build ./dist 2>/dev/null
+mkdir -p data/x && cd data/x && touch y
+cd data && make
+for f in data/*.txt; do wc -l "$f"; done
+d=$(mktemp -d) && cp notes.txt $d/ && ls $d
+x=1; echo $((x + 1))
+curl -sS -o data/out.json https://example.com/policies/base.yaml
+curl -d @data/in.json https://example.com
+tar -czf data/t.tgz -C data deep
+sed -i 's/a/b/g' data/a.txt
+awk '{print $1}' notes.txt
+find data -name '*.pyc' -delete
+docker run -v "$PWD/data:/data" alpine ls /data
+test -f notes.txt || echo none
+echo policies.md
+ssh host 'uptime'
+~nobody-of-this-name/x
+"""),
+    "cat > data/x.txt <<E\nit's a text\nE\n",
+    "python - <<'E'\nprint('hello')\nE\n",
+]
