@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.policy.tools.explain import Explanation, level_name, masked
+from otelhooks.policy.tools.explain import Explanation, masked
 from otelhooks.policy.tools.trials import Result, shown
 from otelhooks.telemetry.masking import Redactor
 
@@ -75,7 +75,7 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
     else:
         rows.append(("rule", "none: nothing objects"))
     if deciding is not None:
-        rows.append(("level", level_name(deciding.rule)))
+        rows.append(("level", deciding.level))
         if deciding.rule.policy.place:
             rows.append(("place", deciding.rule.policy.place))
     if verdict.told:
@@ -103,7 +103,7 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         yield from columns(
             [
                 (
-                    level_name(tried.rule),
+                    tried.level,
                     f"{tried.rule.policy_id}/{tried.rule.id}",
                     tried.outcome,
                     f"when {tried.when} -> {tried.value or 'not tested'}" if tried.when else "",
@@ -144,7 +144,7 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
             {
                 "policy": tried.rule.policy_id,
                 "rule": tried.rule.id,
-                "level": level_name(tried.rule),
+                "level": tried.level,
                 "outcome": tried.outcome,
                 "when": tried.when or None,
                 "value": tried.value or None,

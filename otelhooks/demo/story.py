@@ -107,25 +107,16 @@ def _deletes(args: dict[str, Any]) -> bool:
 
 
 def policies() -> list[Policy | list[Policy]]:
-    """Return the demonstration's rules.
-
-    A bare name is never a server's tool, so the rules name the tools of any server as well.
-    """
-    rules: list[Policy | list[Policy]] = []
-    for prefix, suffix in (("", ""), ("*/", "-of-server")):
-        rules += (
-            policy.deny(
-                f"{prefix}run_command",
-                when=_deletes,
-                name="no-rm",
-                id=f"no-rm{suffix}",
-                reason="Deleting files is not allowed here; list them instead.",
-                severity="critical",
-            ),
-            policy.ask_user(
-                f"{prefix}send_email", name="mail", id=f"mail{suffix}", severity="medium"
-            ),
-        )
+    """Return the demonstration's rules."""
+    no_deletions = policy.deny(
+        "run_command",
+        when=_deletes,
+        name="no-rm",
+        id="no-rm",
+        reason="Deleting files is not allowed here; list them instead.",
+        severity="critical",
+    )
+    mail = policy.ask_user("send_email", name="mail", id="mail", severity="medium")
     read_only = policy.deny(
         SERVER,
         ["delete_page"],
@@ -133,7 +124,7 @@ def policies() -> list[Policy | list[Policy]]:
         reason="The documentation is read-only here.",
         severity="high",
     )
-    return [*rules, read_only]
+    return [no_deletions, mail, read_only]
 
 
 async def approver(call: types.ToolCall) -> bool:

@@ -40,11 +40,8 @@ STORY = (
 
 
 def rules() -> list[policy.Policy]:
-    """Return a rule for the second call; as that of a server it has another name."""
-    return [
-        policy.deny(tool, id=f"no-shell{suffix}", reason="No commands here.")
-        for tool, suffix in (("run_command", ""), ("*/run_command", "-of-server"))
-    ]
+    """Return a rule for the second call."""
+    return [policy.deny("run_command", id="no-shell", reason="No commands here.")]
 
 
 def decorators(note: Note, folder: Path) -> dict[str, Any]:

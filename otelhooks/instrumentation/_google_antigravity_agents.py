@@ -196,7 +196,7 @@ def _could_deny(
         if rules is None or not isinstance(judge, PolicySet):
             return True
         if tools is not None:
-            if any(r.can_deny for name in tools for r in judge.candidates(built_in(name))):
+            if any(m.rule.can_deny for name in tools for m in judge.candidates(built_in(name))):
                 return True
         elif judge.default == "deny" or judge.mcp_servers:
             return True

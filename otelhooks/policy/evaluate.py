@@ -21,9 +21,8 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
-from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy import fingerprints
-from otelhooks.policy.index import Index, ServerList
+from otelhooks.policy.index import Index, Match, ServerList
 from otelhooks.policy.rules import (
     Decision,
     Mode,
@@ -53,7 +52,8 @@ class _Plan:
     """What the rules say about one tool, before the arguments are known.
 
     Attributes:
-        rules: That can match, in the order in which they are tried, up to one that always does.
+        rules: That can match, in the order in which they are tried, up to one that always does;
+            each with whether it is a greedy ask, which only holds back what would be allowed.
         name: The tool's, as messages have it.
         settled: The ruling, where it depends on nothing but the tool; None else.
         approved: The same after a human has approved.
@@ -61,30 +61,58 @@ class _Plan:
 
     __slots__ = ("approved", "name", "rules", "settled")
 
-    def __init__(self, rules: Iterable[Rule], name: str) -> None:
+    def __init__(self, matches: Iterable[Match], name: str) -> None:
         self.name = name
-        tried: list[Rule] = []
-        for rule in rules:
-            tried.append(rule)
-            if not rule.is_conditional and not rule.monitored:
+        tried: list[tuple[Rule, bool]] = []
+        for rule, _, is_greedy in matches:
+            only_holds_back = is_greedy and rule.decision == ASK
+            tried.append((rule, only_holds_back))
+            if not rule.is_conditional and not rule.monitored and not only_holds_back:
                 break
         self.rules = tuple(tried)
         self.settled: Ruling | None = None
         self.approved: Ruling | None = None
-        if not any(rule.is_conditional for rule in tried):
+        if not any(rule.is_conditional for rule, _ in tried):
             self.settled = self._settle(asked=False)
             self.approved = self._settle(asked=True)
 
     def _settle(self, asked: bool) -> Ruling:
         observed: Observations = ()
-        for rule in self.rules:
-            if not rule.monitored or rule.decision == ALLOW:
-                return self.ruling(rule, asked, observed, 0)
-            observed += ((rule.decision, rule),)
-        return Ruling(ALLOW, observed=observed)
+        held: tuple[Rule, ...] = ()
+        for rule, only_holds_back in self.rules:
+            if only_holds_back:
+                held += (rule,)
+            elif not rule.monitored or rule.decision == ALLOW:
+                return self.ruling(rule, asked, observed, 0, held)
+            else:
+                observed += ((rule.decision, rule),)
+        return self.ruling(None, asked, observed, 0, held)
 
-    def ruling(self, rule: Rule, asked: bool, observed: Observations, evaluations: int) -> Ruling:
-        """Return what a rule that matches stands for."""
+    def ruling(
+        self,
+        rule: Rule | None,
+        asked: bool,
+        observed: Observations,
+        evaluations: int,
+        held: tuple[Rule, ...],
+    ) -> Ruling:
+        """Return what a rule that matches stands for.
+
+        Args:
+            rule: None where no rule matches.
+            asked: A human has approved.
+            observed: What was only recorded on the way there.
+            evaluations: How many predicates ran.
+            held: Greedy asks that match; they count if the call would be allowed.
+        """
+        if rule is None or rule.decision == ALLOW:
+            for ask in held:
+                if not ask.monitored:
+                    rule = ask
+                    break
+                observed += ((ASK, ask),)
+        if rule is None:
+            return Ruling(ALLOW, None, "", None, observed, evaluations)
         if rule.decision == DENY:
             message = rule.reason or f"Denied by policy '{rule.label}'."
             return Ruling(DENY, rule, message, None, observed, evaluations)
@@ -200,9 +228,6 @@ class PolicySet:
         self.needs_context: bool = any(rule.labels is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
-        for config in self.mcp_servers:
-            for tool in (*(config.enabled_tools or ()), *(config.disabled_tools or ())):
-                self.check_tool(tool, config.name)
 
     def with_rules(
         self, rules: Sequence[Policy | Sequence[Policy]], *, source: str = "code"
@@ -288,7 +313,8 @@ class PolicySet:
         observed: Observations = ()
         evaluations = 0
         view: Any = None
-        for rule in plan.rules:
+        held: tuple[Rule, ...] = ()
+        for rule, only_holds_back in plan.rules:
             if rule.fits_branch is not None and not rule.fits_branch(call.branch):
                 continue
             if rule.labels is not None and rule.labels.isdisjoint(_labels(context)):
@@ -323,19 +349,22 @@ class PolicySet:
                     continue
                 if not matches:
                     continue
-            if not rule.monitored or rule.decision == ALLOW:
-                return plan.ruling(rule, asked, observed, evaluations)
-            observed += ((rule.decision, rule),)
-        if not observed and evaluations < len(_UNMATCHED):
+            if only_holds_back:
+                held += (rule,)
+            elif not rule.monitored or rule.decision == ALLOW:
+                return plan.ruling(rule, asked, observed, evaluations, held)
+            else:
+                observed += ((rule.decision, rule),)
+        if not held and not observed and evaluations < len(_UNMATCHED):
             return _UNMATCHED[evaluations]
-        return Ruling(ALLOW, None, "", None, observed, evaluations)
+        return plan.ruling(None, asked, observed, evaluations, held)
 
     @property
     def asked(self) -> set[Rule]:
         """Rules that were tried, or were next to be tried, for some call that was judged."""
         with self._lock:
             plans = list(self._plans.values())
-        return {rule for plan in plans for rule in plan.rules}
+        return {rule for plan in plans for rule, _ in plan.rules}
 
     def hides(self, tool: Call) -> Rule | None:
         """Return the rule that takes a tool's definition out of model calls, or None.
@@ -345,7 +374,9 @@ class PolicySet:
         Args:
             tool: A call of it; the arguments do not matter.
         """
-        for rule in self.candidates(tool):
+        for rule, _, is_greedy in self.candidates(tool):
+            if is_greedy and rule.decision == ASK:
+                continue
             if rule.fits_branch is not None and not rule.fits_branch(tool.branch):
                 continue
             if rule.monitored and rule.decision != ALLOW:
@@ -356,41 +387,14 @@ class PolicySet:
                 return None
         return None
 
-    def check_tool(self, name: str, server: str) -> tuple[Rule, ...]:
-        """Return bare deny and ask rules that name a server's tool, which they do not match.
-
-        Each is logged once. Called at load where a server's tools are known, by adapters when they
-        list them, and at a tool's first call.
-
-        Args:
-            name: The tool's.
-            server: Name of its server.
-        """
-        found = self._index.bare(name)
-        for rule in found:
-            key = ("bare", rule.policy_id, rule.id, server, name)
-            if key not in self._said:
-                self._said.add(key)
-                shown, of = one_line(name, LOGGED), one_line(server, LOGGED)  # theirs, not ours
-                _log.warning(
-                    "rule `%s` does not match `%s` of server `%s`: a bare name is a local tool"
-                    "\nhint: write `%s/%s` or `*/%s`",
-                    rule.label,
-                    shown,
-                    of,
-                    of,
-                    shown,
-                    shown,
-                )
-        return found
-
-    def candidates(self, call: Call) -> tuple[Rule, ...]:
+    def candidates(self, call: Call) -> tuple[Match, ...]:
         """Return the rules that can match a tool, in the order in which they are tried.
 
         Args:
             call: Of the tool; the arguments and the agent do not matter.
         """
-        return (*self._index.candidates(call), *self._fallback)
+        fallback = (Match(rule, rule.level) for rule in self._fallback)
+        return (*self._index.candidates(call), *fallback)
 
     def _plan(self, key: tuple[Any, ...]) -> _Plan:
         name, server, claimed, says, canonical, kind = key
@@ -404,8 +408,6 @@ class PolicySet:
             kind=kind,
         )
         local = not (server or claimed or says)
-        if not local and name not in canonical:
-            self.check_tool(name, server or says or "(unnamed)")
         todays_name = types.normalize_builtin_tool_name(name) if local else name
         plan = _Plan(self.candidates(call), str(todays_name))
         with self._lock:

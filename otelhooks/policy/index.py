@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import ALLOW
 from otelhooks.policy.rules import Decision, Mode, Policy, Rule
-from otelhooks.policy.selectors import EXACT, WILDCARD
+from otelhooks.policy.selectors import EXACT, PATTERN, WILDCARD
 
-__all__ = ["Index", "ServerList"]
+__all__ = ["Index", "Match", "ServerList"]
+
+
+class Match(NamedTuple):
+    """A rule that can match a tool.
+
+    Attributes:
+        rule: The rule.
+        level: On which it is tried for this tool, as `Rule.level`.
+        is_greedy: Whether it is a deny or ask for a bare name or glob, and the tool a server's. It
+            never makes the verdict about that tool milder: such an ask counts only where the call
+            would be allowed.
+    """
+
+    rule: Rule
+    level: int
+    is_greedy: bool = False
 
 
 class ServerList:
@@ -78,7 +95,7 @@ class Index:
                 self._of_server.setdefault(key, []).append(rule)
                 self._of_any_server.setdefault(selector.tool, []).append(rule)
 
-    def candidates(self, call: Call) -> list[Rule]:
+    def candidates(self, call: Call) -> list[Match]:
         """Return the rules that can match a call of a tool, in the order in which they are tried.
 
         Args:
@@ -88,9 +105,10 @@ class Index:
         if call.claimed_server and server is not None:
             # An adapter that says both does not know the application's name: take the safe reading.
             server, says = None, says or server
+        is_of_server = server is not None or call.claimed_server or says is not None
         if server is not None:
             found = self._named(call, server, says)
-        elif call.claimed_server or says is not None:
+        elif is_of_server:
             found = self._unnamed(call)
         else:
             todays_name = str(types.normalize_builtin_tool_name(call.name))
@@ -103,12 +121,10 @@ class Index:
                 # A bridge may name a server's tool so: what denies the one denies the other.
                 found += _strict(self._of(*call.name.split("/", 1)))
             found += self._kinds.get(call.kind or "", ())
-        unique = {id(rule): rule for rule in (*found, *self._wildcards)}
-        return sorted(unique.values(), key=lambda rule: (rule.level, rule.order))
-
-    def bare(self, name: str) -> tuple[Rule, ...]:
-        """Return deny and ask rules for local tools of a name."""
-        return tuple(_strict(self._bare((name,))))
+        greedy = _strict(self._bare((call.name,))) if is_of_server else ()
+        unique = {id(rule): Match(rule, _as_pattern(rule.level), True) for rule in greedy}
+        unique |= {id(r): Match(r, r.level) for r in (*found, *self._wildcards)}
+        return sorted(unique.values(), key=lambda match: (match.level, match.rule.order))
 
     def _bare(self, names: Sequence[str]) -> list[Rule]:
         found = [rule for name in names for rule in self._local.get(name, ())]
@@ -144,6 +160,11 @@ class Index:
     def _of(self, server: str, tool: str) -> list[Rule]:
         globs = [r for r in self._server_globs if r.selector.fits(server, tool)]
         return [*self._of_server.get((server, tool), ()), *globs]
+
+
+def _as_pattern(level: int) -> int:
+    """Return the level of a bare name for a server's tool: that of ``*/name``."""
+    return level + 3 * PATTERN if 0 <= level < 3 * PATTERN else level
 
 
 def _strict(rules: Iterable[Rule]) -> list[Rule]:

@@ -3,14 +3,17 @@
 ======================  ==========================================  ===========
 text                    matches                                     specificity
 ======================  ==========================================  ===========
-``run_command``         a local tool of that name                   exact
+``run_command``         a tool of that name; see below              exact
 ``github/create_pr``    one tool of one server                      exact
 ``github/*``            every tool of one server                    pattern
-``delete_*``            local tools whose name fits                 pattern
+``delete_*``            tools whose name fits; see below            pattern
 ``*/delete_*``          tools of any server whose name fits         pattern
 ``kind:shell``          tools that an adapter says are of the kind  pattern
 ``*``                   every call                                  wildcard
 ======================  ==========================================  ===========
+
+A selector without a server allows local tools only. What denies or asks by it also meets tools of
+servers, as ``*/run_command`` would, but never makes a verdict about one milder.
 
 Globs know ``*``, ``?`` and ``[...]`` and are case-sensitive. Anything else is an error at load.
 """

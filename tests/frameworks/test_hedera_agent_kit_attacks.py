@@ -64,7 +64,7 @@ def call_api(tool: Any, **params: Any) -> Any:
 
 
 DENY = policy.deny("danger", reason=REASON)
-NOT_ETC = policy.deny("danger", when=lambda args: args["path"] == "/etc", reason=REASON)
+NOT_ETC = policy.deny("danger", when=lambda args: args.get("path") == "/etc", reason=REASON)
 
 
 # -- objects and classes --------------------------------------------------------------------------

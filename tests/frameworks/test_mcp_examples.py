@@ -38,7 +38,7 @@ class Client(Host):
         "model": "the protocol has no models: the host calls them",
         "messages": "the protocol has no models: the host calls them",
         "delegate": "the protocol has no agents",
-        "own tools": "presets and bare names never mean a server's tools",
+        "own tools": "what presets allow by a bare name is never a server's tool",
         "server": UNNAMED,
         "named tools": UNNAMED,
     }

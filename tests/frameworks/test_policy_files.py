@@ -45,7 +45,7 @@ TOLD = (
 )
 RULES = """\
 policies:
-  - deny: [run_command, "*/run_command"]
+  - deny: run_command
     when: '"rm -rf" in args["CommandLine"]'
     id: no-rm
     reason: Deleting files is not allowed here.
@@ -54,7 +54,7 @@ policies:
 """
 CANDIDATE = """\
 policies:
-  - {deny: [run_command, "*/run_command"], id: no-shell}
+  - {deny: run_command, id: no-shell}
   - {deny: docs/delete_page}
 """
 

@@ -166,12 +166,12 @@ def test_check_knows_tools_of_servers_from_recorded_calls(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (work / "traces.json").write_text(spans(("create_pr", {}, {"otelhooks.tool.server": "github"})))
-    (work / "bare.yaml").write_text("policies: [{deny: create_pr}]")
+    (work / "bare.yaml").write_text("policies: [{allow: create_pr}]")
     monkeypatch.setenv("OTELHOOKS_STORE", "traces.json")
 
     assert run("check", "bare.yaml").exit_code == 0
     result = run("check", "bare.yaml", "--store")
-    assert result.exit_code == 1
+    assert result.exit_code == 0
     assert "write `github/create_pr` or `*/create_pr`" in result.stdout
 
 
@@ -182,12 +182,12 @@ def test_tools_of_configured_servers_count(work: Path, monkeypatch: pytest.Monke
     )
     monkeypatch.syspath_prepend(str(work))
     monkeypatch.setenv("OTELHOOKS_MCP_SERVERS", "my_servers:servers")
-    (work / "bare.yaml").write_text("policies: [{deny: search}, {allow: github/serach}]")
+    (work / "bare.yaml").write_text("policies: [{allow: search}, {allow: github/serach}]")
     traces = spans(("push", {}, {"otelhooks.tool.server": "github"}))
     (work / "push.json").write_text(traces)
 
     checked = run("check", "bare.yaml").stdout
-    assert "`deny: search` never matches: `search` is a tool of server `github`" in checked
+    assert "`allow: search` never matches: `search` is a tool of server `github`" in checked
     assert "`allow: github/serach` never matches" in checked
     explained = run("explain", "push", "--server", "github", "--policy", "rules.yaml")
     assert "deny  github/push\n  rule   mcp_servers/github/enabled_tools\n" in explained.stdout

@@ -16,9 +16,6 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.hooks.calls import Call
-from otelhooks.hooks.drive import drive
-from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import load_hooks
 
 UNSEEN = "\r\n\x1b\x85\u2028\u2029\u202e\u200b\u00ad\U000e0041"
@@ -33,13 +30,6 @@ def fail(*_: Any) -> Any:
 @otelhooks.tool
 def act(x: str = "") -> str:
     return x
-
-
-def of_a_server(governed: Any, tmp_path: Path) -> None:
-    rules = PolicySet([policy.deny("delete")])
-    drive(rules.evaluate(Call("delete", {}, server=HOSTILE)))
-    drive(rules.evaluate(Call("delete", {}, server_says=HOSTILE)))
-    rules.check_tool("delete", HOSTILE)
 
 
 def of_a_hook(governed: Any, tmp_path: Path) -> None:
@@ -78,7 +68,7 @@ def of_a_hook_file(governed: Any, tmp_path: Path) -> None:
     load_hooks([tmp_path]).dispatch("custom.done", {"x": HOSTILE})
 
 
-@pytest.mark.parametrize("case", [of_a_server, of_a_hook, of_a_rule, of_a_model, of_a_hook_file])
+@pytest.mark.parametrize("case", [of_a_hook, of_a_rule, of_a_model, of_a_hook_file])
 def test_no_text_of_others_begins_a_line_or_steers_a_terminal(
     case: Callable[[Any, Path], None], governed: Any, tmp_path: Path, caplog: Any
 ) -> None:

@@ -114,22 +114,23 @@ def test_a_rule_that_does_not_always_decide_hides_nothing(first: policy.Policy) 
     assert found(first, policy.allow("a")) == []
 
 
-def test_a_bare_name_of_a_servers_tool_never_matches() -> None:
+def test_a_bare_name_allows_no_servers_tool() -> None:
     known = KnownTools(servers=[GITHUB])
 
-    (finding,) = found(policy.deny("create_pr"), known=known)
+    (finding,) = found(policy.allow("create_pr"), known=known)
 
-    assert finding.severity == "error"
+    assert finding.severity == "warning"
     assert "never matches: `create_pr` is a tool of server `github`" in finding.problem
     assert finding.hint == "write `github/create_pr` or `*/create_pr`"
-    assert found(policy.deny("create_pr")) == []
+    assert found(policy.allow("create_pr")) == []
+    assert found(policy.deny("create_pr"), known=known) == []
 
 
 def test_a_local_tool_of_that_name_clears_a_bare_name() -> None:
     known = KnownTools(servers=[GITHUB])
     known.local.add("search")
 
-    assert found(policy.deny("search"), known=known) == []
+    assert found(policy.allow("search"), known=known) == []
 
 
 def test_a_tool_that_a_server_does_not_have() -> None:

@@ -168,13 +168,13 @@ def _unmatched(rule: Rule, known: KnownTools) -> Iterator[Finding]:
         if any(map(selector.fits_tool, known.local)):
             return
         servers = known.servers_of(selector.fits_tool)
-        if servers:
+        if servers and rule.decision == ALLOW:
             server = servers[0] or "*"
             yield Finding(
-                "error" if rule.decision != ALLOW else "warning",
+                "warning",
                 _place(rule),
                 f"{_text(rule)} never matches: `{selector.tool}` is a tool of"
-                f" {_words(servers)}, and a bare name is a local tool",
+                f" {_words(servers)}, and a bare name allows local tools only",
                 f"write `{server}/{selector.tool}` or `*/{selector.tool}`",
             )
         return

@@ -11,13 +11,14 @@ from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import text_of
 from otelhooks.policy.files.document import parse
+from otelhooks.policy.index import Match
 from otelhooks.policy.rules import Rule
 from otelhooks.policy.tools.cases import read_call
 from otelhooks.policy.tools.diff import describe_when
 from otelhooks.policy.tools.dry_run import DryRun, Judgement
 from otelhooks.telemetry.masking import Redactor
 
-__all__ = ["Explanation", "Tried", "explain", "level_name", "masked", "read_call_text"]
+__all__ = ["Explanation", "Tried", "explain", "masked", "read_call_text"]
 
 _LEVELS = tuple(
     f"{where} {word}"
@@ -32,12 +33,14 @@ class Tried:
 
     Attributes:
         rule: The rule.
+        level: On which it is tried for this tool, in words.
         outcome: ``decides``, ``observed only``, ``does not apply: ...`` or ``not reached``.
         when: Its condition as text; empty for none.
         value: What the condition came to, as text; empty where it was not tested.
     """
 
     rule: Rule
+    level: str
     outcome: str
     when: str
     value: str
@@ -68,12 +71,12 @@ def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanati
     """
     judged = policy.judge(call, labels)
     in_force = frozenset(labels)
-    tried = [_tried(rule, judged, in_force) for rule in policy.rules.candidates(judged.call)]
+    tried = [_tried(match, judged, in_force) for match in policy.rules.candidates(judged.call)]
     return Explanation(judged, tuple(tried), tuple(labels))
 
 
-def _tried(rule: Rule, judged: Judgement, labels: frozenset[str]) -> Tried:
-    verdict = judged.verdict
+def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:
+    rule, verdict = match.rule, judged.verdict
     tests = [tested for tested in judged.tested if tested.rule is rule]
     when, value, outcome = describe_when(rule), "", "not reached"
     if tests:
@@ -88,7 +91,7 @@ def _tried(rule: Rule, judged: Judgement, labels: frozenset[str]) -> Tried:
         outcome = f"does not apply: it is for agents `{rule.policy.agent}`"
     elif rule.labels is not None and labels.isdisjoint(rule.labels):
         outcome = f"does not apply: it is for calls under {', '.join(sorted(rule.labels))}"
-    return Tried(rule, outcome, when, value)
+    return Tried(rule, _level_name(match), outcome, when, value)
 
 
 def masked(error: BaseException) -> str:
@@ -96,9 +99,10 @@ def masked(error: BaseException) -> str:
     return Redactor().mask_text(text_of(error))
 
 
-def level_name(rule: Rule) -> str:
+def _level_name(match: Match) -> str:
     """Return a rule's level in words: ``1, exact tool deny``; a veto comes before all."""
-    return "veto" if rule.level < 0 else f"{rule.level + 1}, {_LEVELS[rule.level]}"
+    name = "veto" if match.level < 0 else f"{match.level + 1}, {_LEVELS[match.level]}"
+    return f"{name} (a bare name, for servers' tools too)" if match.is_greedy else name
 
 
 # -- calls as text ------------------------------------------------------------------------------
