@@ -19,7 +19,7 @@ pytest.importorskip("celery.app.defaults")
 
 HERE = Path(__file__).parent
 CHILDREN = 2
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 120
 
 SPAWNS = pytest.mark.skipif(
     "pool_start_method" not in celery.app.defaults.NAMESPACES["worker"],
@@ -27,7 +27,7 @@ SPAWNS = pytest.mark.skipif(
 )
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the prefork pool needs fork"),
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
 ]
 
 
@@ -85,7 +85,7 @@ def _worker(folder, *arguments, number=signal.SIGTERM):
             assert process.poll() is None, log.read_text()
             yield
             process.send_signal(number)
-            assert process.wait(60) == 0, log.read_text()
+            assert process.wait(STARTS_WITHIN_S) == 0, log.read_text()
         finally:
             process.kill()
 
