@@ -197,9 +197,7 @@ def _is_fine(row: Coverage) -> bool:
 
 def _built_in(adapter: Adapter) -> list[BuiltIn]:
     """Return the tools that a framework brings along and that rules know by more than a name."""
-    by_name = [BuiltIn(name, (other,)) for name, other in adapter.canonical_tools.items()]
-    tools = {tool for tool in adapter.built_in.values() if tool.canonical or tool.kind}
-    return sorted({*by_name, *tools})
+    return sorted({tool for tool in adapter.built_in.values() if tool.canonical or tool.kind})
 
 
 def _report(

@@ -59,8 +59,6 @@ class Adapter(NamedTuple):
         framework: Name in ``frameworks=`` and in reports.
         packages: Distributions with seats, innermost first.
         not_covered: What no seat guards.
-        canonical_tools: Built-in tool of the framework -> canonical name, for tools that only
-            their name tells.
         built_in: Tools that the framework brings along, by the class or function behind them.
         in_part: Events and rules that do not do here all that they do elsewhere, and how far they
             go, one sentence without a period.
@@ -71,7 +69,6 @@ class Adapter(NamedTuple):
     framework: str
     packages: tuple[Package, ...]
     not_covered: tuple[NotCovered, ...] = ()
-    canonical_tools: Mapping[str, str] = MappingProxyType({})
     built_in: BuiltInTable = MappingProxyType({})
     in_part: tuple[tuple[str, str], ...] = ()
     options: Mapping[str, tuple[str, ...]] = MappingProxyType({})

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from otelhooks.policy.rules import Decision, Policy
-from otelhooks.policy.selectors import KINDS
 
 if TYPE_CHECKING:
     from otelhooks.instrumentation._adapter import Adapter
@@ -21,8 +20,6 @@ HINT = (
 
 def kinds_of(adapter: Adapter) -> frozenset[str]:
     """Return the kinds of the tools that a framework brings along."""
-    if adapter.canonical_tools:
-        return frozenset(KINDS)
     tools = adapter.built_in.values()
     kinds = {tool.kind for tool in tools if tool.kind is not None}
     return frozenset(kinds | {"net" for tool in tools if tool.is_hosted})

@@ -4,13 +4,13 @@ What adapters write (a `Seat` is described in `_seat`)::
 
     Package(distributions, supported, module, seats)     one distribution, range and table
     NotCovered(what, why, distribution="", module="", seats=())
-    Adapter(framework, packages, not_covered=(), canonical_tools={})
+    Adapter(framework, packages, not_covered=(), built_in={})
 
     ADAPTER = Adapter(
         framework="mcp",
         packages=(Package(("mcp",), ">=1.22,<3", "mcp", seats),),
         not_covered=(NotCovered("plain functions", "`@server.tool()` gives them back unchanged"),),
-        canonical_tools={"bash": "run_command"},         # framework tool -> canonical name
+        built_in={"mcp.tools:Bash": BuiltIn("bash", ("run_command",), "shell")},
     )
 
 ``seats`` is a table or a function ``seats(version) -> table``; it is also asked with a version out

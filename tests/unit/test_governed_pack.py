@@ -169,8 +169,8 @@ def test_names_of_shells_are_those_of_the_frameworks(governed: Subject) -> None:
     policy = governed.dry_run()
     shells = {types.BuiltinTools.RUN_COMMAND.value}
     for name in instrumentation.ADAPTERS:
-        tools = instrumentation.adapter(name).canonical_tools
-        shells |= {tool for tool, canonical in tools.items() if canonical == "run_command"}
+        tools = instrumentation.adapter(name).built_in.values()
+        shells |= {tool.name for tool in tools if tool.canonical == ("run_command",)}
 
     for shell in shells:
         assert decision(policy, shell, anything="rm -rf /") == ("deny", "command_guard")
