@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["LOGGED", "columns_of", "is_unseen", "one_line", "sanitize"]
+__all__ = ["LOGGED", "columns_of", "is_unseen", "one_line", "pieces", "sanitize"]
 
 LOGGED = 200
 """Columns that a name or value of others may take in a log line."""
@@ -58,14 +58,14 @@ def one_line(value: object, columns: int | None = None) -> str:
     """
     text = str(value)
     if columns is None:
-        return text if _is_plain(text) else "".join(_spelled(text))
-    shown = list(itertools.islice(_spelled(text), columns + 1))
+        return text if _is_plain(text) else "".join(pieces(text))
+    shown = list(itertools.islice(pieces(text), columns + 1))
     if columns_of("".join(shown)) <= columns:
         return "".join(shown)
     mark = f" ...({len(text)} characters)... "
     tail = (columns - len(mark)) // 3
     head = columns - len(mark) - tail
-    return _first(shown, head) + mark + _last(list(_spelled(text[-tail:])), tail)
+    return _first(shown, head) + mark + _last(list(pieces(text[-tail:])), tail)
 
 
 def sanitize(text: object) -> str:
@@ -86,6 +86,15 @@ def sanitize(text: object) -> str:
         elif piece == char:
             kept.append(char)
     return "".join(kept)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Yield what `one_line` shows for each character: itself or its escape.
+
+    Args:
+        text: Of any length; no more of it is looked at than is asked for.
+    """
+    return iter(text) if _is_plain(text) else (piece for _, piece in _pairs(text))
 
 
 def columns_of(text: str) -> int:
@@ -123,16 +132,12 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         yield char, piece
 
 
-def _spelled(text: str) -> Iterator[str]:
-    return iter(text) if _is_plain(text) else (piece for _, piece in _pairs(text))
+def _first(shown: list[str], columns: int) -> str:
+    widths = itertools.accumulate(map(columns_of, shown))
+    return "".join(piece for piece, end in zip(shown, widths, strict=True) if end <= columns)
 
 
-def _first(pieces: list[str], columns: int) -> str:
-    widths = itertools.accumulate(map(columns_of, pieces))
-    return "".join(piece for piece, end in zip(pieces, widths, strict=True) if end <= columns)
-
-
-def _last(pieces: list[str], columns: int) -> str:
-    widths = itertools.accumulate(map(columns_of, reversed(pieces)))
+def _last(shown: list[str], columns: int) -> str:
+    widths = itertools.accumulate(map(columns_of, reversed(shown)))
     kept = sum(end <= columns for end in widths)
-    return "".join(pieces[len(pieces) - kept :])
+    return "".join(shown[len(shown) - kept :])

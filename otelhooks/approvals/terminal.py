@@ -1,68 +1,65 @@
 """Questions in the terminal: allow this call, answer this question.
 
-What is printed was written by a model, so escape codes and control characters are taken out: they
-could paint over the call that is being asked about. Whether there is a terminal at all is for the
-approval channel to see; these functions print and read.
+What is printed was written by a model: see `layout` for what keeps it from looking like a question
+of ours, and `console` for what keeps one answer from answering another question. Whether there is a
+terminal at all is for the approval channel to see; these functions print and read.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
-import threading
-
-import anyio
+import functools
+from collections.abc import Iterable
 
 from otelhooks import types
+from otelhooks.approvals.console import Console, converse
+from otelhooks.approvals.layout import block, full, prompt, summary
 from otelhooks.hooks.base import OnInteractionHook, PreToolCallDecideHook
 from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.watch import asking
 from otelhooks.plain_text import one_line, sanitize
 
 __all__ = ["AskQuestionHook", "ToolConfirmationHook", "ask_user_handler", "async_input", "sanitize"]
 
-_QUESTION = "Allow execution? (y/n) [n]: "
-_POLL_S = 0.02
-
-
-def _say(text: str) -> None:
-    print(text)  # noqa: T201  # the terminal prompt prints
+_YES = frozenset(("y", "yes"))
+_ALL = frozenset(("a", "all", "show"))
+_NEXT_PAGE = "-- Enter shows more, q goes back to the question -- "
 
 
 async def async_input(prompt: str = "") -> str:
     """Read a line as `input` does, without holding up the event loop.
 
-    The thread that waits is a daemon: a cancelled question does not keep the process alive.
+    One line is read at a time: others that want one wait until it has come, or is not awaited any
+    more. The thread that reads is a daemon: it does not keep the process alive.
 
     Args:
-        prompt: Printed before.
+        prompt: Printed before. On a terminal, what was typed before that is thrown away.
 
     Raises:
         EOFError: There is nothing more to read.
     """
-    answer: concurrent.futures.Future[str] = concurrent.futures.Future()
+    return await converse(lambda console: console.ask(prompt))
 
-    def read() -> None:
+
+def _confirm(title: str, call: types.ToolCall, reason: str, rule: str, console: Console) -> bool:
+    while True:
+        for line in summary(title, call, reason, console.size):
+            console.say(line)
         try:
-            answer.set_result(input(prompt))
-        except BaseException as error:  # belongs to who awaits, not to this thread
-            answer.set_exception(error)
-
-    threading.Thread(target=read, name="otelhooks-input", daemon=True).start()
-    while not answer.done():  # noqa: ASYNC110  # the thread cannot set an event of asyncio or trio
-        await anyio.sleep(_POLL_S)
-    return answer.result()
+            answer = console.ask(prompt(call, rule)).strip().lower()
+            if answer not in _ALL:
+                return answer in _YES
+            _show_all(full(call, reason, console.size), console)
+        except EOFError:
+            return False
 
 
-async def _confirm(call: types.ToolCall, title: str, reason: str = "") -> bool:
-    _say(f"\n{title} {one_line(call.name)}")
-    if reason:
-        _say(f"Reason: {sanitize(reason)}")
-    if call.args:
-        _say(f"Arguments: {sanitize(call.args)}")
-    try:
-        answer = await async_input(_QUESTION)
-    except EOFError:
-        return False
-    return answer.strip().lower() in {"y", "yes"}
+def _show_all(lines: Iterable[str], console: Console) -> None:
+    page = max(console.size.lines - 1, 2)
+    for number, line in enumerate(lines, 1):
+        console.say(line)
+        is_full = number % page == 0 and console.can_page
+        if is_full and console.ask(_NEXT_PAGE).strip().lower() == "q":
+            return
 
 
 async def ask_user_handler(tc: types.ToolCall, reason: str = "") -> bool:
@@ -73,9 +70,13 @@ async def ask_user_handler(tc: types.ToolCall, reason: str = "") -> bool:
         reason: Why the rule asks.
 
     Returns:
-        True for ``y`` and ``yes``; False for anything else and at the end of input.
+        True for ``y`` and ``yes``; False for anything else and at the end of input. ``a`` shows the
+        call in full, and asks again.
     """
-    return await _confirm(tc, "Policy check: Tool execution requested:", reason)
+    rule = asking.get()
+    title = "Policy check: Tool execution requested:"
+    label = "" if rule is None else rule.label
+    return await converse(functools.partial(_confirm, title, tc, reason, label))
 
 
 class ToolConfirmationHook(PreToolCallDecideHook):
@@ -88,7 +89,8 @@ class ToolConfirmationHook(PreToolCallDecideHook):
             context: Not needed.
             data: The call.
         """
-        if await _confirm(data, "Tool execution requested:"):
+        title = "Tool execution requested:"
+        if await converse(functools.partial(_confirm, title, data, "", "")):
             return types.HookResult()
         return types.HookResult(allow=False, message="User denied tool call.")
 
@@ -108,17 +110,25 @@ class AskQuestionHook(OnInteractionHook):
         Returns:
             One response a question; what was answered before the end of input, if it ended.
         """
-        responses: list[types.QuestionResponse] = []
-        for question in data.questions:
-            _say(f"\nQuestion: {sanitize(question.question)}")
-            for number, option in enumerate(question.options, 1):
-                _say(f"  {number}. {one_line(option.text)}")
-            try:
-                answer = (await async_input("Response: ")).strip()
-            except EOFError:
-                return types.QuestionHookResult(responses=responses, cancelled=True)
-            responses.append(_response(answer, question.options))
-        return types.QuestionHookResult(responses=responses)
+        return await converse(functools.partial(_put_questions, data.questions))
+
+
+def _put_questions(
+    questions: list[types.AskQuestionEntry], console: Console
+) -> types.QuestionHookResult:
+    responses: list[types.QuestionResponse] = []
+    for question in questions:
+        console.say("\nThe agent asks:")
+        for line in block("  | ", question.question, console.size):
+            console.say(line)
+        for number, option in enumerate(question.options, 1):
+            console.say(f"  {number}. {one_line(option.text, console.size.columns - 8)}")
+        try:
+            answer = console.ask("Response: ").strip()
+        except EOFError:
+            return types.QuestionHookResult(responses=responses, cancelled=True)
+        responses.append(_response(answer, question.options))
+    return types.QuestionHookResult(responses=responses)
 
 
 def _response(answer: str, options: list[types.AskQuestionOption]) -> types.QuestionResponse:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import io
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from otelhooks import types
-from otelhooks.approvals import terminal
+from otelhooks import policy, types
+from otelhooks.approvals import console, terminal
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import drive
+from otelhooks.hooks.watch import ask_handlers
 from otelhooks.utils import interactive
 
 if TYPE_CHECKING:
@@ -85,12 +90,65 @@ class TestInput:
             task.cancel()
             await asyncio.wait([task])
             assert task.cancelled()
-            (thread,) = [t for t in threading.enumerate() if t.name == "otelhooks-input"]
+            (thread,) = [t for t in threading.enumerate() if t.name == "otelhooks-question"]
             finish.set()
             thread.join(5)
             return thread.daemon
 
         assert asyncio.run(main())
+
+    def test_a_cancelled_question_that_reads_on_does_not_get_the_next_ones_answer(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where `input` was replaced, or reads a pipe, it cannot be stopped."""
+        prompts: list[str] = []
+        first_asks, typed_late = threading.Event(), threading.Event()
+
+        def read(prompt: str) -> str:
+            prompts.append(prompt)
+            if prompt == "first":
+                first_asks.set()
+                typed_late.wait(10)
+                return "of the first"
+            return "of the second"
+
+        monkeypatch.setattr(builtins, "input", read)
+
+        async def main() -> str:
+            first = asyncio.ensure_future(terminal.async_input("first"))
+            await asyncio.to_thread(first_asks.wait, 10)
+            first.cancel()
+            await asyncio.wait([first])
+            second = asyncio.ensure_future(terminal.async_input("second"))
+            await asyncio.sleep(0)
+            assert prompts == ["first"]
+            typed_late.set()
+            return await second
+
+        assert asyncio.run(main()) == "of the second"
+
+    def test_a_child_process_asks_while_its_parent_does(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asks, typed_late = threading.Event(), threading.Event()
+
+        def read(prompt: str) -> str:
+            asks.set()
+            return "late" if typed_late.wait(10) else ""
+
+        monkeypatch.setattr(builtins, "input", read)
+
+        async def main() -> str:
+            asked = asyncio.ensure_future(terminal.async_input())
+            await asyncio.to_thread(asks.wait, 10)
+            before = console._line
+            console._forget()
+            assert console._line is not before
+            typed_late.set()
+            await terminal.async_input()
+            return await asked
+
+        assert asyncio.run(main()) == "late"
 
 
 class TestConfirming:
@@ -122,11 +180,65 @@ class TestConfirming:
         shown = capsys.readouterr().out.split("\n")
         assert shown == [
             "",
-            "Policy check: Tool execution requested: run\\x1b[2K\\nAllowed: y",
+            r"Policy check: Tool execution requested: run\nAllowed: y",
             "Reason: Risky.",
-            r"Arguments: {'c': 'echo\r\x1b[2Ax'}",
+            r'  c = "echo\r\u001b[2Ax"',
             "",
         ]
+
+    def test_the_prompt_names_the_tool_its_server_and_the_rule(
+        self, typed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        prompts: list[str] = []
+        monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or "y")
+        call = types.ToolCall(name="delete_page" * 9, server_name="docs")
+        rule = policy.ask_user("docs/*", handler=terminal.ask_user_handler, name="careful")
+        drive(ask_handlers([policy.PolicySet([rule]).rules[0]], Call(call.name, {}, server="docs")))
+        (prompt,) = prompts
+        assert prompt.startswith(
+            "Allow `docs/delete ...(104 characters)... _page` (rule `careful`)?"
+        )
+
+    def test_all_is_shown_when_asked_for_without_pages_where_no_person_looks(
+        self, typed: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        typed("a", "y")
+        call = types.ToolCall(
+            name="t",
+            args={
+                "text": "one\ntwo  three" + " " * 40 + "x" * 100,
+                "not a name": {(1, 2): [3]},
+                "several": [1, {"a": 2}],
+            },
+            branch="boss/worker",
+        )
+        assert asyncio.run(terminal.ask_user_handler(call, "Why."))
+        shown = capsys.readouterr().out
+        assert shown.count("\nPolicy check") == 2  # before, and once more after it
+        for line in (
+            "  tool: t",
+            "  agent: boss/worker",
+            "  reason: Why.",
+            '  argument "text"',
+            "    | one",
+            "    | two  three [40 blanks] " + "x" * 50,
+            "    | " + "x" * 50,
+            '  argument "not a name"',
+            "    | {(1, 2): [3]}",
+            "    |   {",
+            '  "not a name" = {(1, 2): [3]}',
+        ):
+            assert line in shown.split("\n"), line
+
+    def test_what_the_screen_cannot_show_is_spelled_out(
+        self, typed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        typed("n")
+        raw = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "ascii", write_through=True))
+        call = types.ToolCall(name="t", args={"to": "Zoë"})
+        assert asyncio.run(terminal.ask_user_handler(call)) is False
+        assert rb'to = "Zo\xeb"' in raw.getvalue()
 
     def test_a_call_without_arguments_shows_none(
         self, typed: Callable[..., None], capsys: pytest.CaptureFixture[str]
@@ -184,7 +296,9 @@ class TestQuestions:
         typed("1")
         self.ask(*self.OPTIONS)
         shown = capsys.readouterr().out
-        assert shown == "\nQuestion: Which?\n  1. Red\n  2. Green\\x1b[1m\n  3. Dark red\n"
+        assert shown == (
+            "\nThe agent asks:\n  | Which\\x07?\n  1. Red\n  2. Green\\x1b[1m\n  3. Dark red\n"
+        )
 
 
 def test_the_other_path_has_the_same_objects() -> None:

@@ -1,0 +1,120 @@
+"""What a question about a call looks like: nothing in it can be taken for another question.
+
+A model chose the arguments. Each takes one line, which begins with two blanks and does not reach
+the last column; what is longer is cut in the middle, and says so. Everything together fits on the
+screen. In full it is shown page by page, each line behind a margin.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from otelhooks import types
+from otelhooks.plain_text import columns_of, one_line, pieces, sanitize
+
+__all__ = ["block", "full", "prompt", "summary"]
+
+_NAME = 40
+"""Columns of a name."""
+
+_REST = 7
+"""Lines that are not arguments: blank, title, reason, what is left out, prompt of up to three."""
+
+_MANY_BLANKS = re.compile(" {9,}")
+_SOME_BLANKS = re.compile(" {2,}")
+
+
+def summary(title: str, call: types.ToolCall, reason: str, size: os.terminal_size) -> list[str]:
+    """Return the lines of a question, the answer's own line excepted.
+
+    Args:
+        title: What is being asked.
+        call: What the model wants to call.
+        reason: Of the rule; may be empty.
+        size: Of the screen.
+    """
+    columns, room = _columns(size), max(size.lines - _REST, 4)
+    lines = ["", _cut(f"{title} {sanitize(call.name)}", columns)]  # the prompt spells it out
+    if reason:
+        lines.append(_cut(f"Reason: {sanitize(reason)}", columns))
+    args = list(call.args.items())
+    shown = args if len(args) <= room else args[: room - 1]
+    lines += [_cut(f"{_key(key)} = {_json(value)}", columns, "  ") for key, value in shown]
+    if len(shown) < len(args):
+        lines.append(f"  ... and {len(args) - len(shown)} more arguments")
+    return lines
+
+
+def prompt(call: types.ToolCall, rule: str) -> str:
+    """Return what stands before the answer: which tool, and which rule wants to know."""
+    by = f" (rule `{one_line(rule, _NAME)}`)" if rule else ""
+    return f"Allow `{_name(call)}`{by}? y/n, a shows all [n]: "
+
+
+def full(call: types.ToolCall, reason: str, size: os.terminal_size) -> Iterator[str]:
+    """Yield everything that was cut from a question, line by line.
+
+    Args:
+        call: What the model wants to call.
+        reason: Of the rule; may be empty.
+        size: Of the screen.
+    """
+    facts = {"server": call.server_name, "tool": call.name, "agent": call.branch, "reason": reason}
+    for fact, text in facts.items():
+        if text:
+            yield from block(f"  {fact}: ", text, size)
+    for key, value in call.args.items():
+        yield from block("  argument ", _json(key), size)
+        yield from block("    | ", value if isinstance(value, str) else _json(value, 2), size)
+
+
+def block(margin: str, text: str, size: os.terminal_size) -> Iterator[str]:
+    """Yield a text of any length behind a margin that every line has.
+
+    Args:
+        margin: The first columns of each line.
+        text: Anybody's; long runs of blanks become their number.
+        size: Of the screen.
+    """
+    room = _columns(size) - len(margin)
+    for part in text.split("\n"):
+        line = ""
+        for piece in pieces(_MANY_BLANKS.sub(_counted, part)):
+            if columns_of(line) + columns_of(piece) > room:
+                yield margin + line
+                line = ""
+            line += piece
+        yield margin + line
+
+
+def _counted(blanks: re.Match[str]) -> str:
+    return f" [{len(blanks[0])} blanks] "
+
+
+def _columns(size: os.terminal_size) -> int:
+    return max(size.columns - 1, 40)  # what ends in the last column begins the next line
+
+
+def _cut(text: str, columns: int, indent: str = "") -> str:
+    return indent + one_line(_SOME_BLANKS.sub(" ", text), columns - len(indent))
+
+
+def _name(call: types.ToolCall) -> str:
+    name = f"{call.server_name}/{call.name}" if call.server_name else call.name
+    return one_line(name, _NAME)
+
+
+def _key(key: object) -> str:
+    """Return the name of an argument; quoted where it could be taken for more than a name."""
+    return one_line(key if isinstance(key, str) and key.isidentifier() else _json(key), _NAME)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
+    except (TypeError, ValueError):  # other keys than texts, or nested in itself
+        return repr(value)
