@@ -220,22 +220,27 @@ def test_a_withdrawn_question_reads_nothing_that_is_typed_for_the_next(
 
 async def stand_in_line(number: int) -> None:
     while len(console._line._waiting) < number:  # noqa: ASYNC110  # no event tells
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
 
 
 def test_a_question_that_is_withdrawn_before_its_turn_is_never_shown(
     sit_at: Callable[[Scenario], Person],
 ) -> None:
+    withdrawn: concurrent.futures.Future[None] = concurrent.futures.Future()
+
     async def ask_both() -> bool:
         first = asyncio.ensure_future(ask("first"))
         await stand_in_line(1)
         second = asyncio.ensure_future(ask("second"))
         await stand_in_line(2)
         second.cancel()
+        await asyncio.wait([second])
+        withdrawn.set_result(None)
         return await first
 
     person = sit_at(ask_both)
     person.asked("first")
+    person.see(withdrawn.done)
     person.type("y\n")
     assert person.answers() is True
     assert b"second" not in person.seen
