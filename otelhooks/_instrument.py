@@ -224,12 +224,29 @@ def _set_up(config: Config) -> Handle:
             audit.close()
         providers.shutdown()
         raise
+    _meet_tracers(runtime, config)
     if config.reload:
         handle._start_watching()
     _exits.register(background.flush)  # before what takes what these hooks tell is ended
     _exits.register(_at_exit)
     _signals.watch(_exits.end, _at_signal_of_init, config.exit_timeout)
     return handle
+
+
+@fails_open
+def _meet_tracers(runtime: Runtime, config: Config) -> None:
+    """Tell who else traces a framework: now where they do already, else at its first turn."""
+    from otelhooks.instrumentation import _tracers
+
+    def meet(framework: str) -> None:
+        is_chosen = config.sources["spans"] != "default" or framework in runtime.framework_spans
+        _tracers.tell(framework, runtime.spans_of(framework), is_chosen=is_chosen)
+
+    runtime.meet = meet
+    for framework in instrumentation.ADAPTERS:
+        if _tracers.active(framework):
+            runtime.met.add(framework)
+            meet(framework)
 
 
 def _refuse_unknown(config: Config, policies: Policies) -> None:

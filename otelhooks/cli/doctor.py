@@ -14,6 +14,7 @@ from otelhooks import __version__, instrumentation
 from otelhooks.cli import ExitCode
 from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
+from otelhooks.instrumentation import _tracers
 from otelhooks.instrumentation._builtin import BuiltIn
 from otelhooks.instrumentation._kinds import HINT, unmatched
 from otelhooks.plain_text import sanitize
@@ -107,6 +108,8 @@ def doctor(
             {"framework": name, "what": what, "how_far": how} for name, what, how in parts
         ]
         report["not_guarded"] = [other._asdict() for other in others]
+        report["tracers"] = [tracer._asdict() for tracer in _tracers.installed()]
+        report["openai_agents_sends_traces"] = _tracers.sends_traces()
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         report["unmatched"] = [{"rule": rule, "tool": tool} for rule, tool in idle]
         if prove:
@@ -118,6 +121,7 @@ def doctor(
         for line in [
             *_coverage(rows, failures),
             *_not_guarded(others, can_deny=can_deny),
+            *_traced(config),
             *_tools(tools),
             *_not_covered(rows),
             *_in_part(parts),
@@ -268,6 +272,19 @@ def _not_guarded(others: Sequence[Other], *, can_deny: bool) -> Iterator[str]:
         names = ",".join(f"{each.framework}=off" for each in others)
         yield "hint: decorate their tools with @otelhooks.tool (see docs/hand-written-loops.md);"
         yield f"      OTELHOOKS_FRAMEWORKS={names} says that you know"
+
+
+def _traced(config: Config) -> Iterator[str]:
+    tracers = list(_tracers.installed())
+    if tracers:
+        yield "\nInstalled, can trace the same agents"
+        yield from _columns([(f"  {each.distribution}", each.version) for each in tracers])
+        if config.sources["spans"] == "default":
+            yield 'hint: set spans="annotate" in programs that switch one on: one span a call'
+    if _tracers.sends_traces():
+        yield "\nTraces of others"
+        yield "  openai-agents sends its own, with prompts and results, to OpenAI"
+        yield "hint: OPENAI_AGENTS_DISABLE_TRACING=1 or agents.set_tracing_disabled(True) ends that"
 
 
 def _tools(tools: dict[str, list[BuiltIn]]) -> Iterator[str]:

@@ -54,7 +54,11 @@ class RunTracing:
         """Open the span, linked to the turn before, and the context that the body runs in."""
         turn = self._turn
         self.started_ns = now_ns()
-        mode = self._rt.spans_of(turn.framework)
+        rt = self._rt
+        if turn.framework not in rt.met:
+            rt.met.add(turn.framework)
+            rt.meet(turn.framework)
+        mode = rt.spans_of(turn.framework)
         if mode == "annotate":
             self._annotates = True
             turn.span = current_span(otel_context.get_current(), turn.framework)

@@ -155,6 +155,8 @@ class Runtime:
         self.watch: RuntimeWatch = RuntimeWatch(self)
         self.refresh: Callable[[], object] = _nothing
         self.tighten: Callable[[], None] = _nothing
+        self.meet: Callable[[str], None] = _meet_nothing
+        self.met: set[str] = set()
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
@@ -464,6 +466,10 @@ def _pause_key(op: Op) -> tuple[str, ...] | None:
 
 def _nothing() -> None:
     """Do nothing; what `refresh` and `tighten` are until there is something to do."""
+
+
+def _meet_nothing(framework: str) -> None:
+    """Do nothing; what `meet` is where nothing is to be said of a framework at its first turn."""
 
 
 _active: Runtime | None = None

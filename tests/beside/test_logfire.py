@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(120)
 def test_every_metric_reaches_the_providers_of_logfire(play, first):
     played = play("openai_agents", "logfire", first=first)
     assert played["ran"] == ["search"]
-    assert not [line for line in played["log"] if not line.startswith("INFO")]
+    assert not [line for line in played["log"] if "metrics (" in line or "telemetry failed" in line]
     ours = {point["name"] for point in played["metrics"] if point["scope"] == "otelhooks"}
     assert {
         "otelhooks.policy.decisions",

@@ -5,7 +5,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -252,3 +252,38 @@ def test_rules_for_a_kind_that_no_tool_here_has_are_listed(doctor, tmp_path):
     assert "  kind:file_write  kind:file_write\n  hint: name the tools" in result.stdout
     report = json.loads(doctor("--json", "--policy", str(file), version="").stdout)
     assert report["unmatched"] == [{"rule": "kind:file_write", "tool": "kind:file_write"}]
+
+
+class TestTracedByOthers:
+    @pytest.fixture
+    def logfire(self, tmp_path):
+        info = tmp_path / "tracers" / "logfire-5.4.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Name: logfire\nVersion: 5.4.0\n")
+        sys.path.insert(0, str(info.parent))
+        importlib.invalidate_caches()
+        yield
+        sys.path.remove(str(info.parent))
+
+    def test_what_could_trace_the_same_agents_is_listed_with_what_to_set(self, doctor, logfire):
+        result = doctor()
+        assert "Installed, can trace the same agents\n  logfire  5.4.0\nhint:" in result.stdout
+        assert 'set spans="annotate"' in result.stdout
+        assert result.exit_code == 0
+
+    def test_who_has_chosen_needs_no_hint(self, doctor, logfire, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_SPANS", "auto")
+        assert 'set spans="annotate"' not in doctor().stdout
+
+    def test_traces_that_openai_agents_sends_are_told_with_what_ends_that(
+        self, doctor, monkeypatch
+    ):
+        module = SimpleNamespace(GLOBAL_TRACE_PROVIDER=None)
+        monkeypatch.setitem(sys.modules, "agents.tracing.setup", module)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        assert "openai-agents sends its own, with prompts and results" in doctor().stdout
+
+    def test_json_holds_both(self, doctor, logfire):
+        report = json.loads(doctor("--json").stdout)
+        assert report["tracers"] == [{"distribution": "logfire", "version": "5.4.0"}]
+        assert report["openai_agents_sends_traces"] is False
