@@ -11,13 +11,15 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 import otelhooks
 from otelhooks.instrumentation import _tracers
 
+# Not there with the lowest versions: see pyproject.toml.
+instrumentor = pytest.importorskip("opentelemetry.instrumentation.instrumentor")
 
-class Instrumentor(BaseInstrumentor):
+
+class Instrumentor(instrumentor.BaseInstrumentor):
     """Patches nothing."""
 
     def instrumentation_dependencies(self):
