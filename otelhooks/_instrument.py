@@ -60,6 +60,7 @@ def instrument(
     mode: Literal["enforce", "monitor"] | Unset = UNSET,
     candidate: Sequence[Any] | Unset | None = UNSET,
     approvals: Any | Unset | None = UNSET,
+    approval_timeout: float | Unset = UNSET,
     capture_content: str | Unset | None = UNSET,
     redact: Any | Unset = UNSET,
     audit: str | pathlib.Path | Audit | Unset | None = UNSET,
@@ -93,6 +94,7 @@ def instrument(
         candidate: A second set of rules, evaluated and never enforced.
         approvals: Who is asked for ``ask`` rules without a handler: a function of the call (and of
             the reason), or a channel of `otelhooks.approvals`.
+        approval_timeout: Seconds after which a question that nobody has answered denies; above 0.
         capture_content: ``NO_CONTENT``, ``SPAN_ONLY``, ``EVENT_ONLY`` or ``SPAN_AND_EVENT``.
         redact: Masking of captured content.
         audit: Where every verdict is written before its call goes on.
@@ -195,6 +197,7 @@ def _set_up(config: Config) -> Handle:
         stream=config.stream,
         max_continuations=config.max_continuations,
         emit_details=config.emit_event,
+        approval_timeout_s=config.approval_timeout,
         servers=config.mcp_servers or (),
         labels=LabelBook(config.store),
         candidate=load_candidate(config),

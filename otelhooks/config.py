@@ -81,6 +81,8 @@ class Config:
     """A second policy set, evaluated and never enforced."""
     approvals: tuple[Any, ...] = ()
     """Channels for `ask`, in the order in which they are tried."""
+    approval_timeout: float = 300.0
+    """Seconds after which a question that nobody has answered counts as refused."""
     capture_content: CaptureMode = CaptureMode.NO_CONTENT
     """Where prompts, arguments and results are recorded."""
     redact: Any = True
@@ -189,6 +191,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "mode": readers.choice("enforce", "monitor"),
     "candidate": readers.policies,
     "approvals": readers.objects,
+    "approval_timeout": readers.time_limit,
     "capture_content": readers.capture,
     "redact": readers.redact,
     "audit": readers.audit,

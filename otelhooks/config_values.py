@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -78,6 +79,17 @@ def seconds(value: object, origin: str) -> float:
         number = -1.0
     if not 0 <= number < float("inf") or isinstance(value, bool):
         raise _wrong(origin, value, "a number of seconds, 0 or more")
+    return number
+
+
+def time_limit(value: object, origin: str) -> float:
+    """Read a time in seconds that something may take: more than 0, as long as a thread can wait."""
+    try:
+        number = seconds(value, origin)
+    except ConfigError:
+        number = 0.0
+    if not 0 < number <= threading.TIMEOUT_MAX:
+        raise _wrong(origin, value, "a number of seconds above 0")
     return number
 
 

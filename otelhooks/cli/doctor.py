@@ -110,6 +110,7 @@ def doctor(
         report["not_guarded"] = [other._asdict() for other in others]
         report["tracers"] = [tracer._asdict() for tracer in _tracers.installed()]
         report["openai_agents_sends_traces"] = _tracers.sends_traces()
+        report["approval_timeout"] = config.approval_timeout
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         report["unmatched"] = [{"rule": rule, "tool": tool} for rule, tool in idle]
         if prove:
@@ -127,6 +128,7 @@ def doctor(
             *_in_part(parts),
             *_not_fired(unfired),
             *_not_matched(idle),
+            *_questions(config),
         ]:
             click.echo(sanitize(line))
         if prove:
@@ -343,6 +345,12 @@ def _not_matched(rules: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield "\nRules that match nothing (no framework that is installed here has such a tool)"
         yield from _columns([(f"  {label}", tool) for label, tool in rules])
         yield f"  hint: {HINT}"
+
+
+def _questions(config: Config) -> Iterator[str]:
+    yield "\nQuestions of ask rules"
+    source = config.sources["approval_timeout"]
+    yield f"  no answer within {config.approval_timeout:g} s denies (approval_timeout: {source})"
 
 
 def _proofs(proofs: Sequence[Proof]) -> Iterator[str]:

@@ -49,7 +49,6 @@ __all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "set_active"]
 
 log = logging.getLogger("otelhooks")
 
-DEFAULT_APPROVAL_TIMEOUT_S = 300.0
 SUPPRESSED = "suppress_instrumentation"
 """The key of a context in which telemetry is switched off."""
 
@@ -123,7 +122,7 @@ class Runtime:
         stream: str = "buffer",
         max_continuations: int = 2,
         emit_details: bool = False,
-        approval_timeout_s: float = DEFAULT_APPROVAL_TIMEOUT_S,
+        approval_timeout_s: float = 300.0,
         servers: Sequence[types.BaseMcpServerConfig] = (),
         labels: LabelBook | None = None,
         candidate: Candidate | None = None,

@@ -83,6 +83,9 @@ def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
         "\n"
         "In part (events of hook files, and rules)\n"
         "  fake  agent.stop  a run is not sent on\n"
+        "\n"
+        "Questions of ask rules\n"
+        "  no answer within 300 s denies (approval_timeout: default)\n"
     )
     assert (result.exit_code, result.stderr) == (0, "")
     assert instrumentation.coverage() == ()
@@ -287,3 +290,11 @@ class TestTracedByOthers:
         report = json.loads(doctor("--json").stdout)
         assert report["tracers"] == [{"distribution": "logfire", "version": "5.4.0"}]
         assert report["openai_agents_sends_traces"] is False
+
+
+def test_the_time_that_people_have_to_answer_is_shown(doctor, monkeypatch):
+    assert "no answer within 300 s denies (approval_timeout: default)" in doctor().output
+    monkeypatch.setenv("OTELHOOKS_APPROVAL_TIMEOUT", "12.5")
+    shown = "no answer within 12.5 s denies (approval_timeout: OTELHOOKS_APPROVAL_TIMEOUT)"
+    assert shown in doctor(version=None).output
+    assert json.loads(doctor("--json", version=None).stdout)["approval_timeout"] == 12.5

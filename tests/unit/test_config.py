@@ -95,6 +95,7 @@ class TestValues:
             ("http_allow", "a.example, b.example,", ("a.example", "b.example")),
             ("hook_tools", "t", ("t",)),
             ("max_continuations", "0", 0),
+            ("approval_timeout", "1.5", 1.5),
             ("denied_span_status", "unset", "unset"),
             ("strict", "false", False),
             ("token_histogram", "1", True),
@@ -166,6 +167,10 @@ class TestValues:
             ({"reload": "maybe"}, ["reload cannot be `maybe`", "true or false"]),
             ({"strict": 3}, ["strict cannot be `3`"]),
             ({"max_continuations": -1}, ["max_continuations cannot be `-1`", "whole number"]),
+            *(
+                ({"approval_timeout": value}, ["approval_timeout cannot be", "seconds above 0"])
+                for value in (0, -1, "soon", True, None, float("inf"), float("nan"), 1e300)
+            ),
             ({"max_continuations": True}, ["max_continuations cannot be `True`"]),
             ({"max_continuations": "two"}, ["`two`"]),
             ({"http_allow": 5}, ["http_allow cannot be `5`"]),

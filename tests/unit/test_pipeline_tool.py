@@ -629,10 +629,12 @@ class TestApprovals:
         assert governed.attributes("execute_tool t")[semconv.ERROR_TYPE] == "approval_rejected"
         assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
 
-    def test_time_that_is_over_denies(self, governed: Any, body: Tool) -> None:
+    def test_time_that_is_over_denies(
+        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         release = threading.Event()
-        handle = governed(policies=[policy.ask_user("t", handler=lambda call: release.wait(10))])
-        handle._runtime.approval_timeout_s = 0.02
+        monkeypatch.setenv("OTELHOOKS_APPROVAL_TIMEOUT", "0.02")
+        governed(policies=[policy.ask_user("t", handler=lambda call: release.wait(10))])
         with pytest.raises(ApprovalTimeout, match="in time"):
             body.t()
         release.set()
@@ -755,10 +757,12 @@ class TestApprovals:
             await asyncio.sleep(30)
             return True
 
-        handle = governed(
-            policies=[policy.ask_user("t", handler=waits if is_async else lambda c: never.wait(30))]
+        governed(
+            policies=[
+                policy.ask_user("t", handler=waits if is_async else lambda c: never.wait(30))
+            ],
+            approval_timeout=0.02,
         )
-        handle._runtime.approval_timeout_s = 0.02
 
         async def notebook() -> None:
             body.t()
