@@ -23,6 +23,7 @@ from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
 from otelhooks.policy import fingerprints
 from otelhooks.policy.index import Index, Match, ServerList
+from otelhooks.policy.predicates import check_numbers
 from otelhooks.policy.rules import (
     Decision,
     Mode,
@@ -325,6 +326,7 @@ class PolicySet:
                 try:
                     if view is None:
                         view = copy_json(call.args) if call.foreign is None else _no_view(call)
+                        check_numbers(view)
                     subject = call.record() if rule.wants_call else view
                     matches = test(subject)
                     if matches is not True and matches is not False:

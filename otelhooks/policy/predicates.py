@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import types as python_types
 import typing
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
@@ -19,11 +20,27 @@ from otelhooks.errors import ConfigError
 if TYPE_CHECKING:
     import pydantic
 
-__all__ = ["AllOf", "Test", "read"]
+__all__ = ["AllOf", "Test", "check_numbers", "read"]
 
+_CONTAINERS = (dict, list, tuple, set)
 # Names that a dict of arguments goes by; understood even where they cannot be resolved, since they
 # are often imported for the type checker only.
 _DICT_NAMES = frozenset(("dict", "Dict", "Mapping", "MutableMapping", "Any", "object", "JSON"))
+
+
+def check_numbers(value: Any) -> None:
+    """Raise if arguments hold NaN: every comparison with it is false, so no limit would hold.
+
+    Raises:
+        ValueError: They do, at any depth.
+    """
+    items = cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)
+    for item in items:
+        if isinstance(item, _CONTAINERS):
+            check_numbers(item)
+        elif isinstance(item, float) and math.isnan(item):
+            msg = "an argument is NaN, which no condition can compare"
+            raise ValueError(msg)
 
 
 class AllOf:

@@ -498,7 +498,7 @@ class NamesModel(ItemsModel):
         return self.answer(kwargs["input"])
 
 
-@pytest.mark.parametrize("hidden", ["files/danger", "files/d*", "*/danger"])
+@pytest.mark.parametrize("hidden", ["files/danger", "files/d*", "*/danger", "danger", "d*"])
 def test_a_hidden_tool_of_a_server_is_not_shown_to_the_model_and_denied(hidden, instrument):
     server, model = Server("danger", "safe"), NamesModel((("danger", {}),), "done")
     instrument(policy.hide(hidden), policy.allow("*"))
@@ -507,9 +507,9 @@ def test_a_hidden_tool_of_a_server_is_not_shown_to_the_model_and_denied(hidden, 
     assert server.called == []
 
 
-def test_what_hides_a_local_tool_hides_no_servers_tool_that_it_would_not_deny(instrument):
+def test_a_bare_name_hides_no_servers_tool_that_an_exact_rule_allows(instrument):
     server, model = Server("danger"), NamesModel((("danger", {}),), "done")
-    instrument(policy.hide("danger"), policy.allow("*"))
+    instrument(policy.hide("danger"), policy.allow("files/danger"))
     run(agents.Agent(name="a", model=model, mcp_servers=[server]))
     assert model.names == server.called == ["danger"]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import math
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from otelhooks.policy import evaluate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+NAN = math.nan
 SERVER = types.McpStdioServer(name="s", command="x", disabled_tools=["off"])
 
 
@@ -163,6 +166,10 @@ def test_the_index_says_what_a_scan_of_all_rules_says(
 # -- predicates ---------------------------------------------------------------------------------
 
 
+class Amount(pydantic.BaseModel):
+    amount: float
+
+
 class TestPredicates:
     def test_an_async_predicate_is_awaited(self) -> None:
         async def when(args: dict[str, Any]) -> bool:
@@ -194,6 +201,32 @@ class TestPredicates:
         for answer, expected in [("x", "deny"), (1, "deny"), ("", "allow"), (None, "allow")]:
             rule = policy.deny("a", when=returning(answer))
             assert judge([rule], Call("a", {})).decision == expected
+
+    @pytest.mark.parametrize(
+        "args",
+        [{"amount": NAN}, {"amount": 5, "also": [{"x": (1, NAN)}]}, {"amount": 5, "set": {NAN}}],
+    )
+    def test_what_no_condition_can_compare_denies(self, args: Any) -> None:
+        """The class: NaN is neither above a limit nor within it, however a rule is written."""
+
+        def above(call: types.ToolCall) -> bool:
+            return call.args["amount"] > 100
+
+        def parsed(transfer: Amount) -> bool:
+            return transfer.amount > 100
+
+        async def later(args: Any) -> bool:
+            return args["amount"] > 100
+
+        for when in (lambda args: args["amount"] > 100, above, parsed, later):
+            for rule in (policy.deny("a", when=when), policy.allow("a", when=when)):
+                ruling = judge([rule], Call("a", dict(args)))
+                assert (ruling.decision, "is NaN" in ruling.message) == ("deny", True)
+        assert judge([policy.deny("b", when=above)], Call("a", dict(args))).decision == "allow"
+
+    def test_infinity_is_above_every_limit(self) -> None:
+        rule = policy.deny("a", when=lambda args: args["amount"] > 100)
+        assert judge([rule], Call("a", {"amount": math.inf})).decision == "deny"
 
     def test_an_answer_without_a_truth_denies(self) -> None:
         class Vague:

@@ -41,6 +41,20 @@ def script(body: str, **options: Any) -> Callable[..., Any]:
 
 
 class TestExpressions:
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+    @pytest.mark.parametrize("text", ["args['n'] > 100", "not args['n'] <= 100"])
+    def test_a_number_that_is_not_finite_cannot_be_compared_with_a_limit(
+        self, number: float, text: str
+    ) -> None:
+        with pytest.raises(ScriptError, match="not supported"):
+            expression(text)({"n": number})
+        rule = policy.deny("transfer", when=expression(text))
+        ruling = drive(policy.PolicySet([rule]).evaluate(Call("transfer", {"n": number})))
+        assert ruling.decision == "deny"
+        handle = script("return payload['args']['n'] > 100")
+        with pytest.raises(ScriptError, match="not supported"):
+            handle("tool.pre", {"args": {"n": number}})
+
     @pytest.mark.parametrize(
         ("text", "args", "expected"),
         [
