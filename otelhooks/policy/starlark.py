@@ -3,8 +3,8 @@
 The only module that knows the interpreter. A call that takes too long, goes too deep, fails, or is
 given what no script can hold is a `ScriptError`; who decides by a script denies then. What a script
 does in one native operation (a text multiplied by a large number that it was given) cannot be
-stopped in this process: scripts are the operator's own, checked for such constants when they are
-loaded.
+stopped in this process, but what it comes to does not count if it is too late: scripts are the
+operator's own, checked for such constants when they are loaded.
 """
 
 from __future__ import annotations
@@ -149,12 +149,34 @@ class _Compiled:
         outer, _running.clock = _running.clock, clock
         try:
             given = values if are_plain else [plain(value) for value in values]
-            return self._module.call_with(_options(clock), function, *given).value
+            found = self._module.call_with(_options(clock), function, *given)
+            if time.thread_time() > clock.end:
+                self._refuse_late(clock, given)
+            return found.value
         except BaseException as error:  # a panic of the interpreter is no Exception
             _raise_if_escaping(error, clock)
             raise self._failure(error, clock) from clock.raised
         finally:
             _running.clock = outer
+
+    def _refuse_late(self, clock: _Clock, given: Sequence[Any]) -> None:
+        """Raise if a call took too long: nothing interrupts one native operation.
+
+        What it takes to hand arguments to the interpreter is not the script's time. It is measured
+        here, once more, and generously, since few calls come to that.
+
+        Raises:
+            TimeoutError: It took longer than its limit.
+        """
+        returned = time.thread_time()
+        for value in given:
+            plain(value)
+        self._module.call(_NOTHING, *given)
+        handed_over_s = time.thread_time() - returned
+        if returned > clock.end + 2 * handed_over_s:
+            clock.stopped = True
+            msg = "no time left"
+            raise TimeoutError(msg)
 
     def _failure(self, error: BaseException, clock: _Clock) -> ScriptError:
         text = str(error)
@@ -341,6 +363,7 @@ def _reads(nodes: Sequence[ast.AST], function: str, parameters: int) -> frozense
 
 
 _FUNCTION = "expression"
+_NOTHING = "otelhooks_nothing"
 _FILE = "script"
 _POSITION = re.compile(r"^ *--> script:(\d+):(\d+)", re.MULTILINE)
 _PROBLEM = re.compile(r"^error: (?:Parse error: )?(.*)$", re.MULTILINE)
@@ -369,8 +392,11 @@ def _compile(text: str, functions: HostFunctions, spot: _Spot, limit_s: float) -
     outer, _running.clock = _running.clock, clock
     try:
         _define(module, functions)
-        parsed = starlark.parse(_FILE, text, _dialect())
+        parsed = starlark.parse(_FILE, f"{text}\ndef {_NOTHING}(*given):\n pass\n", _dialect())
         starlark.eval_with(_options(clock), module, parsed, _globals())
+        if clock():
+            msg = "no time left"
+            raise TimeoutError(msg)
         return _Compiled(module.freeze(), spot, limit_s)
     except BaseException as error:
         _raise_if_escaping(error, clock)

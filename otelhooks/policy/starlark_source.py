@@ -207,8 +207,6 @@ class _Source:
             raise self._at(line, error.offset or 1, f"no Starlark: {error.msg}", hint) from None
         except (RecursionError, MemoryError):
             raise self._at(1, 1, "nested too deep", _FLATTER) from None
-        except ValueError as error:  # a character that no source may have
-            raise self._at(1, 1, f"no Starlark: {error}", "take it out") from None
 
     def _at(self, line: int, column: int, problem: str, hint: str) -> PolicyFileError:
         line = min(max(line - self._brackets, 1), len(self._lines))

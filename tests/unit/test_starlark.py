@@ -273,6 +273,21 @@ class TestLimits:
             call("e", {})
         assert time.monotonic() - started < 5
 
+    def test_what_came_too_late_does_not_count(self) -> None:
+        """Class of the fault: one native operation is not interrupted, and its result counted."""
+        late = compile_expression("args['n'] > 0", At(), limit_s=-1.0)
+        with pytest.raises(ScriptError, match="stopped after -1 s"):
+            late({"n": 1})
+        with pytest.raises(ScriptError, match=r"stopped after 0.05 s"):
+            expression("len('a' * args['n']) > 0")({"n": 6 * 10**7})
+
+    def test_nor_does_what_a_file_does_too_long_while_it_is_loaded(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("otelhooks.policy.starlark._LOAD_LIMIT_S", -1.0)
+        with pytest.raises(PolicyFileError, match="stopped after -1 s"):
+            compile_script("def handle(event, payload):\n  return 1", At())
+
     @pytest.mark.parametrize(
         "body", ["return handle(event, payload)", "return (lambda x: x(x))(lambda x: x(x))"]
     )

@@ -1,0 +1,151 @@
+"""A script that takes longer than it may denies, wherever it decides, also if it says allow.
+
+A clock that goes on by a day for each call stands for native operations, which nothing interrupts:
+what they come to is there, and too late.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks.errors import Denied
+from otelhooks.policy import starlark
+from otelhooks.policy.files import load, load_hooks
+
+
+class Fast:
+    """The module `time`, for calls that look at it as they begin and end, and twice more."""
+
+    def __init__(self) -> None:
+        self._seconds = itertools.accumulate(itertools.cycle((86_400.0, 0.0, 0.0, 0.0)), initial=0)
+
+    def thread_time(self) -> float:
+        return next(self._seconds)
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return lambda: monkeypatch.setattr(starlark, "time", Fast())
+
+
+@pytest.fixture
+def ran() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def act(ran: list[str]) -> Any:
+    @otelhooks.tool
+    def act(x: str = "x") -> str:
+        ran.append(x)
+        return x
+
+    return act
+
+
+RULES = {
+    "a deny that does not match": "- deny: act\n  when: args['x'] == 'y'\n",
+    "an allow that matches": "- deny: '*'\n- allow: act\n  when: args['x'] == 'x'\n",
+    "a veto that does not match": "- veto: act\n  when: args['x'] == 'y'\n",
+}
+SCRIPT = "script: |\n  def handle(event, payload):\n    return allow()"
+HOOKS = {
+    "when": f"when: payload['name'] == 'other'\n{SCRIPT}",
+    "handle": SCRIPT,
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_condition_of_a_rule(
+    governed: Any, tmp_path: Path, act: Any, ran: list[str], late: Any, kind: str
+) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(f"policies:\n{RULES[kind]}", encoding="utf-8")
+    governed(policies=path)
+    assert act("x") == "x"
+    late()
+    with pytest.raises(Denied):
+        act("x")
+    assert ran == ["x"]
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_hook_file_before_a_tool(
+    governed: Any, tmp_path: Path, act: Any, ran: list[str], late: Any, kind: str
+) -> None:
+    (tmp_path / "guard.md").write_text(f"---\nevent: tool.pre\n{HOOKS[kind]}\n---\n", "utf-8")
+    governed(hooks=load([tmp_path]).hooks)
+    assert act("x") == "x"
+    late()
+    with pytest.raises(Denied, match="the hook failed"):
+        act("x")
+    assert ran == ["x"]
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_hook_file_behind_a_tool_withholds(
+    governed: Any, tmp_path: Path, act: Any, late: Any, kind: str
+) -> None:
+    (tmp_path / "guard.md").write_text(f"---\nevent: tool.post\n{HOOKS[kind]}\n---\n", "utf-8")
+    governed(hooks=load([tmp_path]).hooks)
+    assert act("x") == "x"
+    late()
+    assert "the hook failed" in act("x")
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_hook_file_that_is_asked_by_hand(tmp_path: Path, late: Any, kind: str) -> None:
+    (tmp_path / "guard.md").write_text(f"---\nevent: custom.go\n{HOOKS[kind]}\n---\n", "utf-8")
+    chain = load_hooks([tmp_path])
+    payload = {"name": "x"}
+    assert chain.dispatch("custom.go", payload).action == "allow"
+    late()
+    assert chain.dispatch("custom.go", payload).action == "block"
+
+
+class At:
+    """A text that a file holds from its beginning on."""
+
+    path = "a.yaml"
+
+    def within(self, line: int, column: int) -> tuple[int, int]:
+        return line, column
+
+
+class Clock:
+    """The module `time`, whose seconds pass when a test says so."""
+
+    now = 0.0
+
+    def thread_time(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_the_time_of_host_functions_is_not_the_scripts_unless_they_say_so(
+    monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    clock = Clock()
+
+    def slow(x: int) -> int:
+        clock.now += 100.0
+        return x
+
+    function = starlark.counting_time(slow) if counts else slow
+    call = starlark.compile_expression("slow(args)", At(), functions={"slow": function})
+    monkeypatch.setattr(starlark, "time", clock)
+    if counts:
+        with pytest.raises(starlark.ScriptError, match=r"stopped after 0.05 s"):
+            call(7)
+    else:
+        assert call(7) == 7
+
+
+def test_the_time_in_which_arguments_are_handed_over_is_not_the_scripts() -> None:
+    call = starlark.compile_expression("args['n'] == 1", At())
+    assert call({"n": 1, "many": [{"a": n} for n in range(50_000)]}) is True
