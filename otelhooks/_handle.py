@@ -19,6 +19,7 @@ from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge, RuleLike
 from otelhooks.instrumentation._kinds import HINT, unmatched
+from otelhooks.instrumentation._offers import Offers
 from otelhooks.instrumentation._runtime import Loaded, Runtime
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
@@ -57,6 +58,7 @@ class Handle:
         self._rules = PolicySet()
         self._watch: Watch | None = None
         self._lock = threading.RLock()
+        self._misspelt: set[tuple[str, str]] = set()
         self._process: int | None = os.getpid()  # None once it has forked another
 
     @property
@@ -205,6 +207,8 @@ class Handle:
         self._runtime.loaded = loaded
         instrumentation.set_strict(self.is_strict(loaded))
         self._tell_unmatched()
+        if self._rules.on_tool is None:  # another set than before
+            Offers(self._runtime, self._rules, self._misspelt)
 
     def _tell_unmatched(self) -> None:
         """Warn, once each, of rules for a kind that no tool of the imported frameworks has."""

@@ -18,6 +18,7 @@ from otelhooks.instrumentation import _tracers
 from otelhooks.instrumentation._builtin import BuiltIn
 from otelhooks.instrumentation._kinds import HINT, unmatched
 from otelhooks.plain_text import sanitize
+from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -102,6 +103,7 @@ def doctor(
     loaded = _load(policies)
     unfired = () if loaded is None or loaded.files is None else loaded.files.unfired
     idle = () if loaded is None else _unmatched(loaded, rows)
+    misspelt = _misspelt(config, loaded)
     if as_json:
         report = _report(rows, failures, tools)
         report["in_part"] = [
@@ -113,6 +115,9 @@ def doctor(
         report["approval_timeout"] = config.approval_timeout
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         report["unmatched"] = [{"rule": rule, "tool": tool} for rule, tool in idle]
+        report["misspelt"] = [
+            {"rule": rule, "policy": policy, "tool": tool} for rule, policy, tool in misspelt
+        ]
         if prove:
             report["proofs"] = [
                 {key: getattr(proof, key) for key in Proof.__annotations__} for proof in proofs
@@ -128,6 +133,7 @@ def doctor(
             *_in_part(parts),
             *_not_fired(unfired),
             *_not_matched(idle),
+            *_not_met(misspelt),
             *_questions(config),
         ]:
             click.echo(sanitize(line))
@@ -325,6 +331,30 @@ def _load(policies: tuple[str, ...]) -> Policies | None:
     from otelhooks.policy.tools.subject import Subject
 
     return Subject.open(policies).policies
+
+
+def _misspelt(config: Config, loaded: Policies | None) -> list[tuple[str, ...]]:
+    """Return rule, policy and a tool's name, of what programs in the local store were told of.
+
+    With policies, only of rules that are still in them.
+    """
+    from otelhooks.store.reader import Store
+    from otelhooks.store.schema import StoreError
+
+    try:
+        events = Store(config.store).events(semconv.EVENT_RULE_UNMATCHED)
+    except StoreError:
+        return []  # there is none, or `otelhooks trace` says what is wrong with it
+    names = (semconv.POLICY_RULE_TOOL, semconv.POLICY_ID, semconv.GEN_AI_TOOL_NAME)
+    told = {tuple(str(event.attributes.get(name, "")) for name in names) for event in events}
+    written = None if loaded is None else {rule.tool for rule in loaded.written}
+    return sorted(each for each in told if written is None or each[0] in written)
+
+
+def _not_met(misspelt: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    if misspelt:
+        yield "\nRules that met no tool, their policy, and a tool that may be meant (local store)"
+        yield from _columns([(f"  {rule}", *others) for rule, *others in misspelt])
 
 
 def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -103,6 +103,9 @@ class _ModelCall(Traced):
     def steps(self) -> Operation:
         """Run the operation."""
         rt, request, hooks = self.rt, self.request, self.hooks
+        rt.has_run = True
+        if rt.offers is not None and request.tools:
+            rt.offers.see(self.seat, request.tools)
         self._hide_tools()
         self._meet()
         pre = hooks.at("pre_model_call")

@@ -60,6 +60,7 @@ class _AgentRun:
 
     def __init__(self, rt: Runtime, seat: RunSeat, request: RunRequest) -> None:
         rt.refresh()
+        rt.has_run = True
         self.rt = rt
         self.seat = seat
         self.request = request

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from otelhooks.audit import Audit
     from otelhooks.audit.ticket import Ticket
+    from otelhooks.instrumentation._offers import Offers
     from otelhooks.policy.candidate import Candidate
     from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content
@@ -156,6 +157,8 @@ class Runtime:
         self.tighten: Callable[[], None] = _nothing
         self.meet: Callable[[str], None] = _meet_nothing
         self.met: set[str] = set()
+        self.offers: Offers | None = None  # while rules are compared with the tools that are there
+        self.has_run: bool = False  # whether there was a turn or a model call
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
@@ -195,7 +198,7 @@ class Runtime:
     @property
     def is_unused(self) -> bool:
         """Whether nothing has been judged or recorded so far."""
-        return not self._evaluations.value and self.shapes.is_empty
+        return not (self.has_run or self._evaluations.value) and self.shapes.is_empty
 
     def count_evaluations(self, number: int, seconds: float, point: str) -> None:
         """Count the rules and hooks that ran for one decision."""

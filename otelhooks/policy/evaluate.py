@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal, get_args
 
 from otelhooks import types
@@ -34,6 +34,7 @@ from otelhooks.policy.rules import (
     flatten_policies,
     rule_id,
 )
+from otelhooks.policy.selectors import EXACT
 
 __all__ = ["PolicySet", "failure"]
 
@@ -143,6 +144,7 @@ class PolicySet:
         version: Content hash, 12 hexadecimal digits.
         can_deny: Whether some call can be denied or held up.
         can_hide: Whether some tool's definition is kept from the model.
+        names_tools: Whether a rule that denies or asks names one tool.
         needs_context: Whether rules read the operation's context: its labels.
 
     Raises:
@@ -226,6 +228,9 @@ class PolicySet:
         everything = (*self.rules, *self._fallback, *(s.rule for s in servers if s.is_limiting))
         self.can_deny: bool = any(rule.can_deny for rule in everything)
         self.can_hide: bool = any(rule.hide for rule in everything)
+        self.names_tools: bool = any(
+            rule.selector.specificity == EXACT and rule.decision != ALLOW for rule in self.rules
+        )
         self.needs_context: bool = any(rule.labels is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
@@ -269,6 +274,9 @@ class PolicySet:
         new._said, new._versions = self._said, self._versions
         new._load(entries)
         return new
+
+    on_tool: Callable[[Call], object] | None = None
+    """Told of a tool before it is judged for the first time; must not raise."""
 
     def settled(self, call: Call) -> Ruling | None:
         """Return the ruling about a call where it depends on nothing but the tool; None else."""
@@ -416,6 +424,8 @@ class PolicySet:
             while len(self._plans) >= _TOOLS_KEPT:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = plan
+        if self.on_tool is not None:
+            self.on_tool(call)
         return plan
 
     def _log_failure(self, rule: Rule, error: BaseException) -> None:

@@ -157,6 +157,19 @@ class Store:
                 return
             yield spans, events
 
+    def events(self, name: str, limit: int = 1_000) -> tuple[Event, ...]:
+        """Return the newest log records of a name, the newest first.
+
+        Args:
+            name: Their ``event_name``.
+            limit: How many at most.
+        """
+        with self._reading() as db:
+            query = "SELECT * FROM logs WHERE event_name = ? ORDER BY id DESC LIMIT ?"
+            rows = db.execute(query, (name, limit)).fetchall()
+            origins: dict[int, Origin] = {}
+            return tuple(_event(db, row, origins) for row in rows)
+
     def follow(self, poll_s: float = 0.5, *, from_start: bool = False) -> Iterator[Span | Event]:
         """Yield spans and events as they are stored, forever.
 

@@ -29,6 +29,8 @@ ADAPTER = models.__file__.removesuffix("models.py")
 CALLS = 20
 FRAMES = 70
 """Python calls in the adapter's own code, for a tool call and the model call that asks for it."""
+OFFERED = 1
+"""Those for a list of one tool that was not offered before: it is held against the rules once."""
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_a_tool_call_costs_so_many_calls_in_the_adapter(instrument):
         run(agent)
     finally:
         sys.setprofile(None)
-    assert sum(frames.values()) <= FRAMES * CALLS, frames.most_common(12)
+    assert sum(frames.values()) <= FRAMES * CALLS + OFFERED, frames.most_common(12)
 
 
 class Sealed(dict):  # type: ignore[type-arg]

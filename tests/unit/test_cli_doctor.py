@@ -10,7 +10,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from otelhooks import __version__, instrumentation
+import otelhooks
+from otelhooks import __version__, instrumentation, policy
 from otelhooks.cli import cli
 from otelhooks.instrumentation._builtin import BuiltIn
 from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
@@ -298,3 +299,29 @@ def test_the_time_that_people_have_to_answer_is_shown(doctor, monkeypatch):
     shown = "no answer within 12.5 s denies (approval_timeout: OTELHOOKS_APPROVAL_TIMEOUT)"
     assert shown in doctor(version=None).output
     assert json.loads(doctor("--json", version=None).stdout)["approval_timeout"] == 12.5
+
+
+class TestMisspelt:
+    """Rules that programs were told of: named almost as a tool that was there."""
+
+    @pytest.fixture
+    def told(self):
+        otelhooks.instrument(policies=[policy.deny("run_comand")], frameworks=[])
+        otelhooks.tool(lambda: 1, name="run_command")()
+        otelhooks.uninstrument()
+
+    def test_they_are_taken_from_the_local_store(self, told, doctor):
+        result = doctor()
+
+        assert "Rules that met no tool" in result.stdout
+        assert "  run_comand  code  run_command\n" in result.stdout
+        assert result.exit_code == 0
+
+    def test_json_holds_them(self, told, doctor):
+        expected = {"rule": "run_comand", "policy": "code", "tool": "run_command"}
+        assert json.loads(doctor("--json").stdout)["misspelt"] == [expected]
+
+    def test_those_that_were_corrected_since_are_left_out(self, told, doctor, tmp_path):
+        path = tmp_path / "rules.yaml"
+        path.write_text("policies: [{deny: run_command}]\n")
+        assert "Rules that met no tool" not in doctor("--policy", str(path)).stdout
