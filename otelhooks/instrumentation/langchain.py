@@ -383,6 +383,20 @@ def _agent_seats(version: str) -> tuple[Seat, ...]:
     )
 
 
+def _built_on(distribution: str, supported: str, module: str, *targets: str) -> Package:
+    """Return a package made of what is guarded already, which refuses in other versions.
+
+    Args:
+        distribution: Its name.
+        supported: Versions whose tools are known.
+        module: Its import name.
+        targets: What user code begins with: the module below `module`, and the name in it.
+    """
+    seats = (target.split(":") for target in targets)
+    places = tuple(Seat(f"{module}.{place}", name, copies=True) for place, name in seats)
+    return Package((distribution,), supported, module, places)
+
+
 ADAPTER = Adapter(
     framework=FRAMEWORK,
     packages=(
@@ -390,6 +404,21 @@ ADAPTER = Adapter(
         Package(("langgraph",), SUPPORTED, "langgraph.pregel", _graph_seats),
         Package(("langchain",), SUPPORTED, "langchain", _agent_seats),
         Package(("langchain-anthropic",), SUPPORTED, "langchain_anthropic", editor_seats),
+        _built_on(
+            "deepagents",
+            ">=0.2,<1",
+            "deepagents",
+            "graph:create_deep_agent",
+            "middleware.filesystem:FilesystemMiddleware.__init__",
+            "middleware.subagents:SubAgentMiddleware.__init__",
+        ),
+        _built_on(
+            "langgraph-supervisor",
+            ">=0.0.30,<1",
+            "langgraph_supervisor",
+            "supervisor:create_supervisor",
+        ),
+        _built_on("langgraph-swarm", ">=0.1,<1", "langgraph_swarm", "swarm:create_swarm"),
     ),
     not_covered=NOT_COVERED,
     built_in=TABLE,

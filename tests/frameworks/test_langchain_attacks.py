@@ -750,9 +750,6 @@ def test_a_version_out_of_range_refuses_tools_models_and_graphs(
 
 
 REFUSING = [
-    ("deepagents", "create_deep_agent"),
-    ("langgraph_swarm", "create_swarm"),
-    ("langgraph_supervisor", "create_supervisor"),
     ("langchain_quickjs", "CodeInterpreterMiddleware"),
 ]
 

@@ -1,0 +1,166 @@
+"""What is built on langchain: deep agents, supervisors, swarms. The contract, and their tools."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("deepagents", reason="needs Python 3.11")
+
+from deepagents import create_deep_agent
+from deepagents.backends import CompositeBackend, FilesystemBackend
+from deepagents.middleware.filesystem import FilesystemMiddleware
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+import otelhooks
+from otelhooks import policy
+from otelhooks.errors import SeatError
+from otelhooks.instrumentation import _versions
+from tests.frameworks.agents_deepagents import PATHS
+from tests.frameworks.agents_langchain import ScriptedModel, agent, begin, said, tools_of
+from tests.frameworks.contract import ANSWER, DANGER, REASON, Ask, Contract, World
+
+GUARDED = "Policy files cannot be changed from here."
+
+
+class TestBuiltOnLangchain(Contract):
+    framework = "langchain"
+    paths = PATHS
+
+
+@pytest.fixture
+def start(with_rules: Callable[..., otelhooks.Handle]) -> Callable[..., otelhooks.Handle]:
+    """Instrument with rules and settings."""
+    return functools.partial(with_rules, frameworks=["langchain"])
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder beside the working directory, with a policy file."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "home" / "policies").mkdir(parents=True)
+    (tmp_path / "home" / "policies" / "p.yaml").write_text("policies:\n  - deny: nothing\n")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return tmp_path / "home"
+
+
+def run(ask: Ask, *, is_async: bool = False, **settings: Any) -> World:
+    """Run an agent with deepagents' file tools, whose model asks for one."""
+    world = World((ask,), ANSWER)
+    graph = agent(world, middleware=[FilesystemMiddleware(**settings)])
+    result = anyio.run(graph.ainvoke, begin("go")) if is_async else graph.invoke(begin("go"))
+    assert said(result) == ANSWER
+    return world
+
+
+FILE: dict[str, Any] = {"file_path": "/a.txt"}
+TOOLS: list[tuple[str, dict[str, Any], str, str]] = [
+    ("ls", {"path": "/"}, "list_directory", "file_read"),
+    ("read_file", FILE, "view_file", "file_read"),
+    ("write_file", {**FILE, "content": "x"}, "create_file", "file_write"),
+    ("edit_file", {**FILE, "old_string": "x", "new_string": "y"}, "edit_file", "file_write"),
+    ("delete", FILE, "edit_file", "file_write"),
+    ("glob", {"pattern": "*"}, "find_file", "file_read"),
+    ("grep", {"pattern": "x"}, "search_directory", "file_read"),
+    ("execute", {"command": "ls"}, "run_command", "shell"),
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(("name", "args", "canonical", "kind"), TOOLS, ids=[t[0] for t in TOOLS])
+def test_a_file_tool_of_deepagents_has_its_canonical_name_and_its_kind(
+    start: Any, name: str, args: dict[str, Any], canonical: str, kind: str, is_async: bool
+) -> None:
+    """In an agent of langchain with deepagents' middleware alone, too."""
+    if name not in {str(getattr(tool, "name", "")) for tool in FilesystemMiddleware().tools}:
+        pytest.skip("this release has no such tool")
+    for rule in (policy.deny(canonical, reason=REASON), policy.veto(f"kind:{kind}", reason=REASON)):
+        start(rule)
+        assert REASON in run(Ask(name, args), is_async=is_async).told
+        otelhooks.uninstrument()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("prefix", ["", "/ws"])
+def test_a_backend_with_a_root_of_its_own_leaves_policy_files_alone(
+    start: Any, home: Path, prefix: str, is_async: bool
+) -> None:
+    """The class: a path of a tool leads elsewhere than it seems: the backend has its own root."""
+    backend: Any = FilesystemBackend(root_dir=str(home), virtual_mode=True)
+    if prefix:
+        outside = FilesystemBackend(root_dir=str(home.parent / "elsewhere"), virtual_mode=True)
+        backend = CompositeBackend(outside, {f"{prefix}/": backend})
+    before = (home / "policies" / "p.yaml").read_text()
+    asks = [
+        Ask("write_file", {"file_path": f"{prefix}/policies/new.yaml", "content": "policies: []"}),
+        Ask(
+            "edit_file",
+            {
+                "file_path": f"{prefix}/policies/p.yaml",
+                "old_string": "deny",
+                "new_string": "allow",
+            },
+        ),
+    ]
+    start(str(home / "policies"))
+    for ask in asks:
+        assert GUARDED in run(ask, backend=backend, is_async=is_async).told
+    note = Ask("write_file", {"file_path": f"{prefix}/note.txt", "content": "text"})
+    assert GUARDED not in run(note, backend=backend, is_async=is_async).told
+    assert (home / "note.txt").read_text() == "text"
+    assert [path.name for path in (home / "policies").iterdir()] == ["p.yaml"]
+    assert (home / "policies" / "p.yaml").read_text() == before
+
+
+def test_a_shell_of_deepagents_leaves_policy_files_where_it_works_alone(
+    start: Any, home: Path
+) -> None:
+    backends = pytest.importorskip("deepagents.backends.local_shell", exc_type=ImportError)
+    backend = backends.LocalShellBackend(root_dir=str(home), virtual_mode=True, inherit_env=True)
+    start(str(home / "policies"))
+    world = run(Ask("execute", {"command": "rm policies/p.yaml"}), backend=backend)
+    assert GUARDED in world.told
+    assert (home / "policies" / "p.yaml").exists()
+
+
+def test_what_a_person_edits_in_a_deep_agents_call_is_judged(start: Any) -> None:
+    world = World((DANGER,), ANSWER)
+    graph = create_deep_agent(
+        model=ScriptedModel(world=world),
+        tools=tools_of(world),
+        interrupt_on={"danger": {"allowed_decisions": ["approve", "edit", "reject"]}},
+        checkpointer=InMemorySaver(),
+    )
+    rule = policy.deny("danger", when=lambda args: args["path"] == "/etc/shadow", reason=REASON)
+    start(rule)
+    thread: Any = {"configurable": {"thread_id": "t-1"}}
+    assert "__interrupt__" in graph.invoke(begin("go"), thread)
+    edited = {"name": "danger", "args": {"path": "/etc/shadow"}}
+    answer: Any = Command(resume={"decisions": [{"type": "edit", "edited_action": edited}]})
+    assert said(graph.invoke(answer, thread)) == ANSWER
+    assert REASON in world.told
+    assert world.ran == []
+
+
+@pytest.mark.parametrize("what", ["create_deep_agent", "FilesystemMiddleware"])
+def test_a_release_of_deepagents_that_is_not_known_refuses(
+    start: Any, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The class: what the log says is refused is refused at each way in."""
+    installed = _versions.installed
+
+    def newer(distributions: tuple[str, ...], module: str) -> tuple[str, str]:
+        found = installed(distributions, module)
+        return (found[0], "9.0") if module == "deepagents" else found
+
+    monkeypatch.setattr(_versions, "installed", newer)
+    start(policy.deny("danger"))
+    model = ScriptedModel(world=World())
+    with pytest.raises(SeatError, match=r"9\.0"):
+        create_deep_agent(model=model) if what == "create_deep_agent" else FilesystemMiddleware()
