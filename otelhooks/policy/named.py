@@ -72,7 +72,9 @@ PATH_ARGUMENTS = (
     "file_names",
     "file_path",
     "file_paths",
+    "file_uri",
     "files",
+    "fname",
     "from_path",
     "full_path",
     "image_path",
@@ -118,6 +120,7 @@ PATH_ARGUMENTS = (
     "target_path",
     "targets",
     "to_path",
+    "uri",
 )
 """Arguments that are paths, at any depth; ``AbsolutePath`` and ``absolute-path`` are the same."""
 

@@ -12,13 +12,23 @@ only that way.
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["UNKNOWN", "arguments", "commands", "folders", "pattern", "unescaped"]
+__all__ = [
+    "UNKNOWN",
+    "arguments",
+    "commands",
+    "folders",
+    "pattern",
+    "stands_for",
+    "unescaped",
+    "words",
+]
 
 UNKNOWN = "\ufffc"
 """Stands in words for a text that only running the command tells."""
@@ -37,8 +47,8 @@ _TOKEN = re.compile(
     r"""
     (?P<joined>\\\r?\n)
   | \\(?P<escaped>.)
-  | \$'(?P<ansi>(?:[^'\\]|\\.)*)'
-  | '(?P<single>[^']*)'
+  | \$'(?P<ansi>(?:[^'\\]|\\.)*)(?:'|\Z)
+  | '(?P<single>[^']*)(?:'|\Z)
   | (?P<double>\$?")
   """
     + _EXPANSIONS
@@ -70,13 +80,14 @@ _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _EXPANSION = re.compile(r"([A-Za-z_]\w*|[0-9@*#?$!-])(.*)", re.DOTALL)
 _DEFAULT = re.compile(r":?[-=+](.*)", re.DOTALL)
 _SLICE = re.compile(r":\s*(\d+)(?::\s*(\d+))?")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*|[^{}]\.\.[^{}]|\d{1,4}\.\.\d{1,4})\}")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"([^{}]|\d{1,4})\.\.([^{}]|\d{1,4})")
 _MAY_BE_COMMAND = re.compile(r"[\s;&|`$()<>]")
 _CHANGES_FOLDER = frozenset(
     ("-C", "-d", "--chdir", "--cwd", "--directory", "--prefix", "--work-tree", "cd", "pushd")
 )
 _FOLDER_OPTION = re.compile(r"(?:-C|--(?:chdir|cwd|directory|prefix|work-tree)=)(.+)", re.DOTALL)
-_BRACKETS = re.compile(r"\[[^/]*\]|[@!+?*]\([^/]*\)")
+_WORDS = re.compile(r"[\s;|&<>()=\"'`,{}]+")
 _READERS = frozenset(("getopts", "mapfile", "read", "readarray", "select"))
 _ESCAPE = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,4})|(.))",
@@ -122,26 +133,31 @@ def commands(text: str) -> list[list[str]]:
     return found
 
 
-def arguments(words: list[str]) -> Iterator[str]:
+def arguments(command: list[str]) -> Iterator[str]:
     """Yield the words of a simple command, and what may be values in them.
 
     Values of options (``-opolicies/p.yaml``, ``--output=x``, ``-d@x``) and parts (``host:x``).
     """
-    for word in words:
+    for word in command:
         yield word
         if word.startswith("-"):
             letters = re.match("-[^/=]{0,16}", word)
             yield from (word[start:] for start in range(2, letters.end() if letters else 0))
-        for sign in re.finditer("[=:@,]", word):
-            yield word[sign.end() :]
-            if sign.end() < len(word):
-                yield word[: sign.start()]
+        parts = re.split("[=:@,]", word)
+        if len(parts) > 1 and parts[1]:
+            yield from parts
+            yield word[len(parts[0]) + 1 :]
 
 
-def folders(words: list[str]) -> list[str]:
+def words(text: str) -> list[str]:
+    """Return the words of a text in any language."""
+    return _WORDS.split(text)
+
+
+def folders(command: list[str]) -> list[str]:
     """Return the folders that a simple command makes paths relative to: ``cd x``, ``-C x``."""
-    found = [after for word, after in itertools.pairwise(words) if word in _CHANGES_FOLDER]
-    attached = (_FOLDER_OPTION.fullmatch(word) for word in words)
+    found = [after for word, after in itertools.pairwise(command) if word in _CHANGES_FOLDER]
+    attached = (_FOLDER_OPTION.fullmatch(word) for word in command)
     return found + [each[1] for each in attached if each is not None]
 
 
@@ -150,8 +166,23 @@ def pattern(word: str) -> str | None:
 
     Brackets, whatever is in them, and what is unknown stand for any text.
     """
-    found = _BRACKETS.sub("*", word.replace(UNKNOWN, "*"))
+    word = word.replace(UNKNOWN, "*")
+    parts = [_any(_any(p, r"\[", "]"), r"[@!+?*]\(", ")") for p in word.split("/")]
+    found = re.sub(r"\*+", "*", "/".join(parts))
     return found if "*" in found or "?" in found else None
+
+
+def _any(part: str, begin: str, end: str) -> str:
+    """Return a name with all from its first to its last bracket as any text."""
+    start, stop = re.search(begin, part), part.rfind(end)
+    if start is None or stop < start.end():
+        return part
+    return f"{part[: start.start()]}*{part[stop + 1 :]}"
+
+
+def stands_for(pattern: str, name: str) -> bool:
+    """Return whether a `pattern` can stand for a name."""
+    return len(pattern.replace("*", "")) <= len(name) and fnmatch.fnmatchcase(name, pattern)
 
 
 class _Shared:
@@ -373,26 +404,29 @@ def _braced(word: str) -> list[str]:
     done, left = [word], [word]
     while left:
         each = left.pop()
-        found = _BRACES.search(each)
-        if found is None:
-            continue
-        for choice in _choices(found[1]):
-            if len(done) > _MOST:
-                return [_BRACES.sub(UNKNOWN, word)]
-            made = each[: found.start()] + choice + each[found.end() :]
-            done.append(made)
-            left.append(made)
+        for found in _BRACES.finditer(each):
+            for choice in _choices(found[1]):
+                if len(done) > _MOST:
+                    return [_BRACES.sub(UNKNOWN, word)]
+                made = each[: found.start()] + choice + each[found.end() :]
+                done.append(made)
+                left.append(made)
+            if _choices(found[1]):
+                break
     return done
 
 
 def _choices(text: str) -> list[str]:
     if "," in text:
         return text.split(",")
-    first, _, last = text.partition("..")
+    between = _RANGE.fullmatch(text)
+    if between is None:
+        return []
+    first, last = between.groups()
     if first.isdigit() and last.isdigit():
         low, high = sorted((int(first), int(last)))
         return [str(number) for number in range(low, min(high, low + _MOST) + 1)]
-    low, high = sorted((ord(first), ord(last)))
+    low, high = sorted((ord(first[0]), ord(last[0])))
     return [chr(code) for code in range(low, min(high, low + _MOST) + 1)]
 
 

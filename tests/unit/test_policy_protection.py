@@ -223,6 +223,7 @@ def test_what_cannot_be_understood_as_a_path_is_refused(home: pathlib.Path) -> N
         "cd {home} && make test",
         "pytest -k 'policy and not files'",
         "~nobody-of-this-name/x",
+        "rm -rf /",
         "rm -rf 'po",
         "",
     ],

@@ -49,11 +49,12 @@ def paths(
             found.update(((each.argument, path, own), None) for path in readings(each.value))
     if runs and texts:
         found.update(((argument, word, does), None) for argument, word in _words(payload["args"]))
-    patterns = tuple(part.casefold() for part in parts)
+    patterns = [part.casefold() for part in parts]
+    wanted = re.compile("|".join(map(fnmatch.translate, patterns)))
     return [
         {"argument": argument, "path": path, "use": own}
         for argument, path, own in found
-        if not patterns or _has_part(path, patterns)
+        if not patterns or _has_part(path, patterns, wanted)
     ]
 
 
@@ -107,14 +108,14 @@ def _with_programs(words: Sequence[str], programs: Sequence[str]) -> Iterator[st
     is_program = True
     for word in words:
         name = shell.pattern(word.rsplit("/", 1)[-1]) if is_program else None
-        found = [p for p in programs if name and name.strip("*") and fnmatch.fnmatchcase(p, name)]
+        found = [p for p in programs if name and name.strip("*") and shell.stands_for(name, p)]
         yield from found or [word]
         is_program = word in _BEFORE_PROGRAM or (is_program and "=" in word)
 
 
 def _words(args: Any) -> Iterator[tuple[str, str]]:
     for argument, text in named.texts(args):
-        for words in shell.commands(text):
+        for words in (shell.words(text), *shell.commands(text)):
             for word in shell.arguments([word for word in words if not _URL.match(word)]):
                 yield argument, word
 
@@ -127,13 +128,12 @@ def _may_be_path(found: named.Found) -> bool:
     return "\n" not in text and len(posixpath.normpath(text.replace("\\", "/"))) <= _LONGEST_PATH
 
 
-def _has_part(path: str, patterns: tuple[str, ...]) -> bool:
-    for part in path.replace("\\", "/").split("/"):
+def _has_part(path: str, patterns: list[str], wanted: re.Pattern[str]) -> bool:
+    for part in set(path.replace("\\", "/").split("/")):
         name = unicodedata.normalize("NFC", part).strip().rstrip(".").casefold()
+        if wanted.match(name):
+            return True
         own = shell.pattern(name)
-        if own is not None and not own.strip("*"):
-            continue  # any name at all
-        for each in patterns:
-            if fnmatch.fnmatchcase(name, each) or (own and fnmatch.fnmatchcase(each, own)):
-                return True
+        if own is not None and own != "*" and any(shell.stands_for(own, each) for each in patterns):
+            return True
     return False

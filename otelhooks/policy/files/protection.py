@@ -10,7 +10,6 @@ commands keeps policy files where the agent's user cannot write. The setting
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import os
 import re
 import stat
@@ -35,9 +34,8 @@ REASON = "Policy files cannot be changed from here."
 
 _WRITERS = ("create_file", "edit_file", "kind:file_write")
 _SHELLS = ("run_command", "code_execution", "kind:shell")
-_WORDS = re.compile(r"[\s;|&<>()=\"'`,{}]+")
 _REMOVERS = frozenset(("chgrp", "chmod", "chown", "mv", "rm", "rmdir", "shred", "unlink"))
-_MOST_FOLDERS = 64
+_MOST_FOLDERS = 16
 _PLAIN = re.compile(r"[\w+@,.:=-]+", re.ASCII)
 
 
@@ -119,7 +117,7 @@ class Names:
             return True
         words = (word for command in commands for word in shell.arguments(command))
         if any(
-            self._leads_there(word, look) for word in dict.fromkeys((*_WORDS.split(text), *words))
+            self._leads_there(word, look) for word in dict.fromkeys((*shell.words(text), *words))
         ):
             return True
         removes = (words for words in commands if not _REMOVERS.isdisjoint(map(_program, words)))
@@ -149,10 +147,12 @@ class Names:
         return False
 
     def _is_around(self, word: str, look: _Look) -> bool:
+        # `rm -rf /` is left to rules that name it: their reason tells a model more than ours.
         return any(
             Folder(place, folder.folds_case).contains(folder.path)
             for folder in self.protected
             for place in look.places(word)
+            if place != os.sep
         )
 
 
@@ -251,4 +251,4 @@ def _fits(pattern: str, path: str) -> bool:
     """Say whether a shell's pattern can stand for a path, or for something in it."""
     wanted = pattern.split(os.sep)
     has = path.split(os.sep)
-    return len(wanted) >= len(has) and all(map(fnmatch.fnmatchcase, has, wanted))
+    return len(wanted) >= len(has) and all(map(shell.stands_for, wanted, has))
