@@ -8,7 +8,8 @@
 
 Masked are: values under keys that name a secret (``password``, ``client_secret``, ``api_key``,
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
-into JSON text, also as ``key=value`` and ``key: value`` in running text and as pairs such as
+into JSON text, also as ``key=value``, ``key: value`` and ``--key value`` in running text and as
+pairs such as
 ``{"name": "DB_PASS", "value": ...}``; bearer tokens, API keys with a known prefix, JSON web tokens,
 private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card numbers that pass the
 Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. What is
@@ -21,6 +22,7 @@ pattern or callable of the user that raises hides the whole text.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import math
@@ -48,6 +50,7 @@ _SECRET_WORDS = frozenset(
     "password passwd pwd passphrase secret secrets credential credentials authorization cookie"
     " apikey authtoken accesstoken privatekey passcode".split()
 )
+_SECRET_ENDS = ("password", "passwd", "passphrase")  # PGPASSWORD is one word
 _SECRET_PAIRS = frozenset(
     [
         *((first, "key") for first in ("api", "access", "private", "secret", "signing")),
@@ -78,6 +81,7 @@ def _is_secret(key: str) -> bool:
     return (
         words[-1] == "token"
         or not _SECRET_WORDS.isdisjoint(words)
+        or any(word.endswith(_SECRET_ENDS) for word in words)
         or any(pair in _SECRET_PAIRS for pair in pairwise(words))
     )
 
@@ -103,6 +107,7 @@ _SHORTEST = 8
 """Characters below which no form of a secret fits."""
 
 _BEARER = r"(?i)\bbearer\s{1,8}[A-Za-z0-9._~+/-]{16,}=*"
+_BASIC = r"(?i)(?<=\bbasic\s)[A-Za-z0-9+/]{8,}={0,2}"
 _CARD = r"(?a)(?<![\d.])[2-6](?:[ -]?\d){12,18}(?!\d)"
 _EMAIL = r"(?a)(?<![\w.%+-])[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
 
@@ -114,6 +119,7 @@ _KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", 
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
 _KEY_GAP = r"(?:\\{0,31}[\"'])?\s{0,16}(?:=>|[:=])\s{0,16}(?:(\\{0,31})([\"'])|([\[{]))?"
+_OPTION_GAP = r"\s{1,16}(?![\s-])(?:(\\{0,31})([\"'])|([\[{]))?"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
 _HEADER_VALUE = r"(?:[^\r\n,;\"'\\}]|=\"[^\"\r\n\\]*\")+"
 _COOKIES = r"[^\r\n\"'\\}]+"
@@ -257,6 +263,8 @@ class Redactor:
         lower = text.lower()
         if "bearer" in lower:
             text = _compiled(_BEARER).sub(MASK, text)
+        if "basic" in lower:
+            text = _compiled(_BASIC).sub(_mask_basic, text)
         text = _compiled(_CARD).sub(_mask_card, text)
         if keys and any(core in lower for core in _KEY_CORES):
             text = _mask_keys(text)
@@ -308,6 +316,17 @@ def _is_card(digits: str) -> bool:
     return total % 10 == 0
 
 
+def _mask_basic(match: re.Match[str]) -> str:
+    """Mask what names a user and a password in base64, and leave ordinary words."""
+    encoded = match.group().rstrip("=")
+    try:
+        decoded = base64.b64decode(f"{encoded}{'=' * (-len(encoded) % 4)}")
+    except ValueError:
+        return match.group()
+    is_pair = b":" in decoded and decoded.decode("utf-8", "replace").isprintable()
+    return MASK if is_pair else match.group()
+
+
 def _mask_card(match: re.Match[str]) -> str:
     digits = match.group().replace(" ", "").replace("-", "")
     return MASK if _is_card(digits) else match.group()
@@ -325,6 +344,8 @@ def _mask_keys(text: str) -> str:
         before = text[max(0, start - 64, done) : start]
         left = before[len(before.rstrip(_KEY_CHARACTERS)) :]
         gap = _compiled(_KEY_GAP).match(text, right.end())
+        if gap is None and left.startswith("-"):  # an option of a command: its value may follow
+            gap = _compiled(_OPTION_GAP).match(text, right.end())
         if gap is not None and _names_secret(left + text[start : right.end()], ""):
             first, last = _value_extent(text, gap, core.group().lower())
             if last > first and text[first:last] not in ("null", "None"):

@@ -128,6 +128,14 @@ FORMS: tuple[tuple[str, str], ...] = (
             r".*?(?:-----END [A-Z ]{0,48}-----|\Z)"
         ),
     ),
+    # User and password of curl; numbers are the user and group of a container.
+    (
+        "curl",
+        (
+            r"(?:(?<=-u )|(?<=-u [\"'])|(?<=--user )|(?<=--user [\"']))"
+            r"(?![+\[]|\d+:\d+(?![^\s\"']))[^\s:\"']{1,128}:[^\s\"']{1,256}"
+        ),
+    ),
     ("://", r"(?<=://)[^/\s:@]{0,128}:[^/\s]{1,256}(?=@)"),  # a password may have @ in it
 )
 """Markers, and expressions that are to be searched for where they occur."""

@@ -229,6 +229,35 @@ class TestHeadersAndAddresses:
     def test_what_has_no_secret_stays(self, redactor: Redactor, text: str) -> None:
         assert redactor.mask_text(text) == text
 
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("mysql --password s3cr3t -u bob", f"mysql --password {MASK} -u bob"),
+            ("gh --token 's3 cr3t' x", f"gh --token '{MASK}' x"),
+            ("tool -token s3cr3t", f"tool -token {MASK}"),
+            ("curl -u ann:s3cr3t https://h", f"curl -u {MASK} https://h"),
+            ("curl --user 'ann:s3cr3t' https://h", f"curl --user '{MASK}' https://h"),
+            ("PGPASSWORD=s3cr3t psql", f"PGPASSWORD={MASK} psql"),
+            ("Basic dXNlcjpwYXNzd29yZA== it is", f"Basic {MASK} it is"),
+        ],
+    )
+    def test_secrets_in_commands(self, redactor: Redactor, text: str, masked: str) -> None:
+        assert redactor.mask_text(text) == masked
+        assert redactor.mask_text(masked) == masked
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "curl x; docker run -u 1000:1000 image; date -u +%H:%M",
+            "tool --token-file /run/token --verbose",
+            "tool --password --verbose",
+            "Basic understanding, basic Foundations of things",
+            "a token follows here",
+        ],
+    )
+    def test_commands_without_secrets_stay(self, redactor: Redactor, text: str) -> None:
+        assert redactor.mask_text(text) == text
+
     @pytest.mark.parametrize("kind", ["PGP PRIVATE KEY BLOCK", "OPENSSH PRIVATE KEY"])
     def test_private_keys_of_every_kind(self, redactor: Redactor, kind: str) -> None:
         text = f"-----BEGIN {kind}-----\nVersion: 1\n\nlQOYBF...\n=abcd\n-----END {kind}-----"
