@@ -16,7 +16,7 @@ from otelhooks.version import __version__
 if TYPE_CHECKING:
     from otelhooks._decorators.agent import agent
     from otelhooks._decorators.model_call import model_call
-    from otelhooks._decorators.tool import tool
+    from otelhooks._decorators.tool import call_tool, tool
 
 __all__ = [
     "Handle",
@@ -24,6 +24,7 @@ __all__ = [
     "agent",
     "audit",
     "cache",
+    "call_tool",
     "current_context",
     "emit",
     "errors",
@@ -45,6 +46,6 @@ if not TYPE_CHECKING:
         {
             "otelhooks._decorators.agent": "agent",
             "otelhooks._decorators.model_call": "model_call",
-            "otelhooks._decorators.tool": "tool",
+            "otelhooks._decorators.tool": "call_tool tool",
         },
     )

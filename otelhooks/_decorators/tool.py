@@ -1,13 +1,13 @@
-"""Functions as tools: `@tool`."""
+"""Functions as tools: `@tool`, and `call_tool` for those that a loop looks up by name."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints, overload
+from typing import Any, TypeVar, get_type_hints, overload
 
 from otelhooks import types
-from otelhooks._decorators.functions import F, Opened, wrap
+from otelhooks._decorators.functions import F, Open, Opened, wrap
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._frames import Session, current_frame
@@ -16,7 +16,9 @@ from otelhooks.instrumentation._script_host import TOOLS
 from otelhooks.instrumentation._tool import tool as tool_operation
 from otelhooks.instrumentation._tool_seat import ToolSeat
 
-__all__ = ["tool"]
+__all__ = ["call_tool", "tool"]
+
+T = TypeVar("T")
 
 
 class _FunctionTool(ToolSeat):
@@ -40,6 +42,8 @@ class _Parameters:
             (name for name, hint in hints.items() if hint is types.ToolContext), None
         )
         parameters = self.signature.parameters
+        by_kind = {p.kind: name for name, p in parameters.items()}
+        self._open = by_kind.get(inspect.Parameter.VAR_KEYWORD)  # of `**kwargs`
         self.are_by_name: bool = self.context is None and all(
             p.kind in _BY_NAME for p in parameters.values()
         )
@@ -50,6 +54,9 @@ class _Parameters:
 
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, defaults included, without the tool context.
+
+        What `**kwargs` takes stands beside the others; but for names that parameters have (a
+        positional one, that of ``*args`` or ``**kwargs``), which stay in a dict of their own.
 
         Raises:
             TypeError: They do not fit the signature.
@@ -75,6 +82,12 @@ class _Parameters:
         found = dict(bound.arguments)
         if self.context is not None:
             found.pop(self.context, None)
+        if self._open is not None:
+            own = self.signature.parameters
+            further: dict[str, Any] = found.pop(self._open, {})
+            found.update((name, value) for name, value in further.items() if name not in own)
+            if kept := {name: value for name, value in further.items() if name in own}:
+                found[self._open] = kept
         return found
 
     def write(self, args: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -83,11 +96,14 @@ class _Parameters:
         Raises:
             TypeError: A hook made arguments that the function has no parameter for.
         """
+        given = dict(args)
         unknown = args.keys() - self.signature.parameters.keys()
-        if unknown:
+        if self._open is not None:
+            kept: Any = given.get(self._open, {})
+            given[self._open] = {**kept, **{name: given.pop(name) for name in unknown}}
+        elif unknown:
             msg = f"unexpected argument `{min(unknown)}`"
             raise TypeError(msg)
-        given = dict(args)
         if self.context is not None:
             given[self.context] = _tool_context()
         bound = inspect.BoundArguments(
@@ -142,22 +158,68 @@ def tool(
     """
 
     def decorate(function: F) -> F:
-        parameters = _Parameters(function)
         called = name or function.__name__
-        description = inspect.getdoc(function)
-
-        def body(approved: dict[str, Any]) -> Any:
-            if parameters.are_by_name:
-                return function(**approved)
-            positional, by_name = parameters.write(approved)
-            return function(*positional, **by_name)
-
-        def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
-            arguments = parameters.read(args, kwargs)
-            call = Call(called, arguments, server=server, description=description)
-            return tool_operation(rt, _SEAT, call), body, call
-
-        wrapped = TOOLS[called] = wrap(function, open_operation)
+        wrapped = TOOLS[called] = wrap(function, _opens(function, called, None, server))
         return wrapped
 
     return decorate if function is None else decorate(function)
+
+
+def call_tool(
+    name: str,
+    args: Mapping[str, Any],
+    fn: Callable[..., T],
+    *,
+    id: str | None = None,
+    server: str | None = None,
+) -> T:
+    """Run one call of a tool through the pipeline, for a loop that looks tools up by name.
+
+    Without `otelhooks.instrument()` it is ``fn(**args)``.
+
+    Args:
+        name: Of the tool, as the model was told it; what rules see.
+        args: What the model gave, by name; rules see the defaults of `fn` as well.
+        fn: What runs, with what was approved. Not one under `tool`, which would be judged twice.
+        id: The model's id of the call, by which its answer and its result belong together.
+        server: Name of a server that the tool belongs to.
+
+    Returns:
+        What `fn` returns; for an asynchronous one, that is to be awaited.
+
+    Raises:
+        Denied: Policy refuses the call.
+        TypeError: `args` is not a mapping, or does not fit `fn`.
+
+    Example:
+        >>> import otelhooks
+        >>> otelhooks.call_tool("add", {"a": 1, "b": 2}, lambda a, b: a + b, id="call_7")
+        3
+    """
+    given: Any = args
+    if not isinstance(given, Mapping):
+        msg = f"arguments of `{name}` are not a mapping: {type(given).__name__}"
+        raise TypeError(f"{msg}\nhint: decode the model's text with `json.loads` first")
+    called: Any = fn
+    if inspect.iscoroutinefunction(type(called).__call__):
+        called = called.__call__  # an object with an asynchronous method
+    return wrap(called, _opens(called, name, id, server))(**args)
+
+
+def _opens(function: Callable[..., Any], called: str, id: str | None, server: str | None) -> Open:
+    """Return what opens the operation of a call of a function."""
+    parameters = _Parameters(function)
+    description = inspect.getdoc(function)
+
+    def body(approved: dict[str, Any]) -> Any:
+        if parameters.are_by_name:
+            return function(**approved)
+        positional, by_name = parameters.write(approved)
+        return function(*positional, **by_name)
+
+    def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
+        arguments = parameters.read(args, kwargs)
+        call = Call(called, arguments, id, server, description=description)
+        return tool_operation(rt, _SEAT, call), body, call
+
+    return open_operation

@@ -68,6 +68,8 @@ async def ask(messages: list[str]) -> AsyncIterator[str]:
 
 
 assert_type(add(1, b=2), int)
+assert_type(otelhooks.call_tool("add", {"a": 1, "b": 2}, add, id="call_7"), int)
+otelhooks.call_tool("add", "{}", add)  # pyright: ignore[reportArgumentType]
 assert_type(lines("a"), Iterator[str])
 add("1", 2)  # pyright: ignore[reportArgumentType]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from typing import Any
 
@@ -62,7 +63,7 @@ class TestTool:
         governed(hooks=[hooks.pre_tool_call_decide(lambda d: seen.append(d.args) or Result())])
         assert f(1, c=5) == (1, 2, 5)
         assert g(1, 2, 3, x=4) == (1, (2, 3), {"x": 4})
-        assert seen == [{"a": 1, "b": 2, "c": 5}, {"a": 1, "rest": (2, 3), "more": {"x": 4}}]
+        assert seen == [{"a": 1, "b": 2, "c": 5}, {"a": 1, "rest": (2, 3), "x": 4}]
 
     def test_arguments_that_do_not_fit_are_a_type_error(self, governed: Any) -> None:
         @otelhooks.tool
@@ -131,6 +132,118 @@ class TestTool:
         with pytest.raises(Denied):
             asyncio.run(coroutine)
         assert ran == []
+
+
+def everything(path: str, /, *args: Any, size: int = 1, **kwargs: Any) -> Any:
+    return path, args, size, kwargs
+
+
+class TestFurtherArguments:
+    """The class: a rule finds an argument by its name, whichever parameter takes it."""
+
+    @pytest.mark.parametrize(
+        ("positional", "by_name", "seen"),
+        [
+            (("a",), {}, {"path": "a", "args": (), "size": 1}),
+            (("a", 2), {"size": 3, "x": 4}, {"path": "a", "args": (2,), "size": 3, "x": 4}),
+            (("a",), {"args": 5}, {"path": "a", "args": (), "size": 1, "kwargs": {"args": 5}}),
+            (
+                ("a", 2),
+                {"path": "/etc", "kwargs": {"y": 1}, "x": 4},
+                {"path": "a", "args": (2,), "size": 1, "x": 4}
+                | {"kwargs": {"path": "/etc", "kwargs": {"y": 1}}},
+            ),
+        ],
+    )
+    def test_what_keywords_take_is_seen_by_name_and_given_back_as_it_was(
+        self, governed: Any, positional: Any, by_name: Any, seen: dict[str, Any]
+    ) -> None:
+        shown: list[Any] = []
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: shown.append(d.args) or Result())])
+        ran = otelhooks.tool(everything)(*positional, **by_name)
+        assert ran == everything(*positional, **by_name)
+        assert shown == [seen]
+
+    def test_a_model_cannot_hide_an_argument_behind_the_name_of_the_parameter(
+        self, governed: Any
+    ) -> None:
+        @otelhooks.tool
+        def t(**kwargs: Any) -> Any:
+            return kwargs
+
+        governed(policies=[policy.deny("t", when=lambda args: args.get("path") == "/etc")])
+        for args in ({"path": "/etc"}, {"kwargs": {}, "path": "/etc"}):
+            with pytest.raises(Denied):
+                t(**args)
+        assert t(path="/tmp", kwargs={"path": 1}) == {"path": "/tmp", "kwargs": {"path": 1}}
+
+    def test_a_hook_rewrites_and_adds_what_keywords_take(self, governed: Any) -> None:
+        changes = {"path": "/tmp", "new": 1}
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: Result(modified_args=changes))])
+
+        @otelhooks.tool
+        def t(**kwargs: Any) -> Any:
+            return kwargs
+
+        assert t(path="/etc", x=2) == {"path": "/tmp", "new": 1, "x": 2}
+
+
+class TestCallTool:
+    @staticmethod
+    def transfer(amount: int = 500) -> str:
+        return f"sent {amount}"
+
+    def test_without_instrument_it_is_a_plain_call(self) -> None:
+        assert otelhooks.call_tool("transfer", {"amount": 5}, self.transfer, id="c1") == "sent 5"
+
+    def test_it_is_judged_by_the_name_the_model_used_with_defaults(self, governed: Any) -> None:
+        governed(policies=[policy.deny("pay", when=lambda args: args["amount"] > 100)])
+        with pytest.raises(Denied):
+            otelhooks.call_tool("pay", {}, self.transfer)
+        assert otelhooks.call_tool("pay", {"amount": 5}, self.transfer, id="c1") == "sent 5"
+        span = governed.spans[-1]
+        assert span.name == "execute_tool pay"
+        assert span.attributes[semconv.GEN_AI_TOOL_CALL_ID] == "c1"
+
+    def test_a_servers_tool_is_judged_as_one(self, governed: Any) -> None:
+        governed(policies=[policy.deny("bank/*")], mcp_servers=[])
+        with pytest.raises(Denied):
+            otelhooks.call_tool("pay", {}, self.transfer, server="bank")
+
+    def test_what_is_asynchronous_is_judged_when_it_is_awaited(self, governed: Any) -> None:
+        ran: list[str] = []
+
+        async def act(x: str) -> str:
+            ran.append(x)
+            return x
+
+        class Tool:
+            async def __call__(self, x: str) -> str:
+                return await act(x)
+
+        governed(policies=[policy.deny("t", when=lambda args: args["x"] == "no")])
+        for fn in (act, Tool(), functools.partial(act)):
+            assert asyncio.run(otelhooks.call_tool("t", {"x": "yes"}, fn)) == "yes"
+            with pytest.raises(Denied):
+                asyncio.run(otelhooks.call_tool("t", {"x": "no"}, fn))
+        assert ran == ["yes"] * 3
+
+    def test_a_call_that_the_model_asked_for_is_no_gap(self, governed: Any) -> None:
+        @otelhooks.model_call(model="m")
+        def ask(messages: list[Any]) -> types.ModelResponse:
+            calls = [types.ToolCall(name="pay", args={}, id="c1")]
+            return types.ModelResponse(text="", tool_calls=calls)
+
+        governed(policies=[policy.deny("other")])
+        with otelhooks.session("s"), otelhooks.turn("pay"):
+            (call,) = ask([]).tool_calls
+            otelhooks.call_tool(call.name, call.args, self.transfer, id=call.id)
+        assert governed.total(semconv.METRIC_COVERAGE_GAPS) == 0
+
+    def test_text_of_a_model_that_was_not_decoded_is_a_clear_error(self) -> None:
+        given: Any = '{"amount": 5}'
+        with pytest.raises(TypeError, match="are not a mapping: str\nhint: decode"):
+            otelhooks.call_tool("pay", given, self.transfer)
 
 
 class TestGenerators:
