@@ -182,6 +182,7 @@ class turn:
     Args:
         prompt: The user's message.
         agent: Name of the agent that answers.
+        task_id: Your own id of the task that it works on, for spans, events and records.
 
     Attributes:
         prompt: The message as hooks left it.
@@ -199,11 +200,12 @@ class turn:
         'HELLO'
     """
 
-    def __init__(self, prompt: Any, *, agent: str = "") -> None:
+    def __init__(self, prompt: Any, *, agent: str = "", task_id: str = "") -> None:
         self.prompt: Any = prompt
         self.result: Any = None
         self.is_answered: bool = False
         self._agent = agent
+        self._task_id = task_id
         self._split: Split | None = None
         self._token: Any = None
 
@@ -216,7 +218,7 @@ class turn:
         rt = _runtime.active()
         if rt is None:
             return None
-        request = RunRequest(self._agent, self.prompt)
+        request = RunRequest(self._agent, self.prompt, task_id=self._task_id)
         return Split(agent_run(rt, _HandWritten(), request))
 
     def _enter(self, split: Split) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import Verdict, refusal
@@ -24,8 +23,7 @@ class RunRequest:
         operation: ``invoke_agent``, or ``invoke_workflow`` for an orchestration of several agents.
         is_resumed: Whether it goes on after a pause: no user message started it.
         source: ``user`` or ``trigger``.
-        task_id: The framework's id of the task, where it has one.
-        attributes: Further start attributes.
+        task_id: The application's or framework's id of the task, where there is one.
         is_rewritten: Whether hooks replaced the prompt.
         holds_back: Whether a stream must wait for the verdict on the final answer.
         refusal: What a body that must refuse in its own way is to answer; None to run.
@@ -38,7 +36,6 @@ class RunRequest:
     __slots__ = (
         "agent",
         "answer",
-        "attributes",
         "conversation",
         "holds_back",
         "is_resumed",
@@ -62,7 +59,6 @@ class RunRequest:
         is_resumed: bool = False,
         source: str = "user",
         task_id: str = "",
-        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.agent = agent
         self.prompt = prompt
@@ -71,7 +67,6 @@ class RunRequest:
         self.is_resumed = is_resumed
         self.source = source
         self.task_id = task_id
-        self.attributes = attributes
         self.is_rewritten = False
         self.holds_back = False
         self.refusal: str | None = None

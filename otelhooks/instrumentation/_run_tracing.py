@@ -81,8 +81,6 @@ class RunTracing:
         attributes.update(rt.session_attributes(turn.session))
         exports = turn.context.exports()
         attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
-        if request.attributes:
-            attributes.update(request.attributes)
         parent = None
         if self._is_turn and turn.session.span is not None:
             parent = trace.set_span_in_context(turn.session.span)

@@ -105,11 +105,6 @@ class Seat(NamedTuple):
         """Module and target, as the coverage report and errors show them."""
         return f"{self.module}.{self.target}"
 
-    @property
-    def kind(self) -> str:
-        """``descriptor`` if the seat installs one, else ``wrap``."""
-        return "descriptor" if self.install else "wrap"
-
 
 class Switch:
     """What the seats of one package do now; read first by each of them.

@@ -530,15 +530,17 @@ class TestWhereACallIsMade:
         seen: list[Any] = []
 
         def when(call: types.ToolCall) -> bool:
-            seen.append((call.session_id, call.turn, call.agent, call.branch, call.trace_id))
+            seen.append(
+                (call.session_id, call.turn, call.agent, call.branch, call.task_id, call.trace_id)
+            )
             return True
 
         governed(policies=[policy.deny("t", when=when)])
-        with otelhooks.session("s-9"), otelhooks.turn("hello", agent="ops"):
+        with otelhooks.session("s-9"), otelhooks.turn("hello", agent="ops", task_id="t-7"):
             with pytest.raises(Denied):
                 otelhooks.tool(lambda: None, name="t")()
-        [(session, number, agent, branch, trace)] = seen
-        assert (session, number, agent, branch) == ("s-9", 1, "ops", "ops")
+        [(session, number, agent, branch, task, trace)] = seen
+        assert (session, number, agent, branch, task) == ("s-9", 1, "ops", "ops", "t-7")
         assert int(trace, 16) == governed.span("execute_tool t").context.trace_id
 
     def test_a_handler_knows_them_too(self, governed: Any) -> None:

@@ -777,7 +777,6 @@ class TestDescriptors:
         assert old.invoke(1) == new.invoke(1) == copy.copy(new).invoke(1) == ("raw", 1)
         assert seen == ["FunctionTool.invoke"] * 3
         assert _states() == {"tools.FunctionTool.invoke": "patched"}
-        assert seat.kind == "descriptor"
 
     def test_a_descriptor_is_removed_and_what_was_handed_out_passes_through(self, seen):
         seat = _seat(seen, "FunctionTool.invoke", install=_install_invoker)
@@ -970,6 +969,5 @@ class TestCoverage:
             "error": "",
         }
 
-    def test_a_seat_tells_its_name_and_kind(self, seen):
+    def test_a_seat_tells_its_name(self, seen):
         assert _seat(seen, "helper").name == "fakefw.tools.helper"
-        assert _seat(seen, "helper").kind == "wrap"
