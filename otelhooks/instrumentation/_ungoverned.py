@@ -186,8 +186,12 @@ class Ungoverned:
         ]
 
     def _tell(self, known: Known, what: str) -> None:
-        if known.name not in self._told:
+        if known.name in self._told:
+            return
+        with lock:
+            is_told = known.name in self._told
             self._told.add(known.name)
+        if not is_told:
             _log.warning(what, known.modules[0], known.name)
 
     def _error(self, known: Known, problem: str) -> SeatError:

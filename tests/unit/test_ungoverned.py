@@ -7,6 +7,7 @@ Only their names matter, so they are small stand-ins here; the real `openai` is 
 import asyncio
 import importlib
 import sys
+import threading
 import types as python_types
 
 import pytest
@@ -143,6 +144,28 @@ def test_nothing_is_said_where_nothing_can_deny_or_the_application_knows(library
     import crewai  # noqa: F401
 
     assert said() == []
+
+
+def test_to_guard_only_some_frameworks_is_not_to_know_of_others(library, said):
+    library.add("crewai")
+    otelhooks.instrument(policies=DENY, frameworks=[])
+    import crewai  # noqa: F401
+
+    assert len(said()) == 1
+
+
+def test_a_thread_that_imports_it_is_told_once_too(library, said):
+    library.add("crewai")
+    otelhooks.instrument(policies=DENY)
+    threads = [
+        threading.Thread(target=importlib.import_module, args=(name,))
+        for name in ("crewai", "crewai.deeper") * 2
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(said()) == 1
 
 
 def test_the_variable_says_that_the_application_knows(library, said, monkeypatch):
