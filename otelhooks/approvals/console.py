@@ -46,6 +46,11 @@ class Console:
     @property
     def size(self) -> os.terminal_size:
         """Columns and lines of the screen; 80 by 24 where that is not known."""
+        terminal = _terminal()
+        # Of the terminal itself: lines made for a wider screen, which a stale variable `COLUMNS`
+        # promises, would be broken where a model wants them to be.
+        if terminal is not None and all(size := os.get_terminal_size(terminal)):
+            return size
         return shutil.get_terminal_size()
 
     @property

@@ -193,7 +193,7 @@ def export_command(
         target.close()
     if not sent.is_complete:
         click.echo(
-            f"error: not everything was sent to `{url}`: {target.problem or 'refused'}\n"
+            f"error: not everything was sent to `{url}`: {one_line(target.problem or 'refused')}\n"
             "hint: check that a receiver listens there and takes OTLP over HTTP (port 4318, not"
             " 4317); nothing was removed from the store",
             err=True,

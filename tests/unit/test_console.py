@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import os
 import select
+import struct
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -21,6 +22,8 @@ from otelhooks.approvals import Terminal, console
 from otelhooks.hooks import own_threads
 from otelhooks.utils import interactive
 
+fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
+termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
 pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
 pyte = pytest.importorskip("pyte", reason="needs a screen")
 
@@ -104,8 +107,9 @@ def sit_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Scenario], Per
     stdout = os.fdopen(os.dup(terminal), "w", encoding="utf-8")
 
     def sit(scenario: Scenario) -> Person:
-        monkeypatch.setenv("COLUMNS", "80")
-        monkeypatch.setenv("LINES", "24")
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        monkeypatch.setenv("COLUMNS", "1000")  # of another window, and not true
+        monkeypatch.setenv("LINES", "1000")
         monkeypatch.setattr(sys, "stdin", stdin)  # pytest's own before a test's call begins
         monkeypatch.setattr(sys, "stdout", stdout)
         people.append(Person(keyboard, scenario))
