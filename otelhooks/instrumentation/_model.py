@@ -18,6 +18,7 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, refusal, text_of
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._frames import Op, around, with_frame
+from otelhooks.instrumentation._hosted import is_withheld
 from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._traced import UNRECORDED, Traced, settle
@@ -151,18 +152,23 @@ class _ModelCall(Traced):
         return any(map(_is_past, self.seat.messages(self.request)))
 
     def _hide_tools(self) -> None:
-        """Take definitions out that a rule hides; calls of them are denied anyway."""
+        """Take definitions out that a rule hides, or denies while no call of them passes here."""
         request, op = self.request, self.op
         hiding: list[Any] = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
-        if not hiding or not request.tools:
+        can_deny = any(getattr(judge, "can_deny", True) for judge in self.judges)
+        hosted = self.seat.hosted if can_deny else None
+        if not (hiding or hosted) or not request.tools:
             return
         shown: list[Any] = []
         for definition in request.tools:
-            call = self.seat.tool(definition)
+            call = self.seat.tool(definition) if hiding else None
             if call is not None:
                 call.agent, call.branch = op.agent, op.branch
                 if any(judge.hides(call) for judge in hiding):
                     continue
+            away = hosted(definition) if hosted is not None else None
+            if away is not None and is_withheld(self.rt, self.judges, away, op.branch):
+                continue
             shown.append(definition)
         if len(shown) != len(request.tools):
             request.tools, request.is_rewritten = shown, True

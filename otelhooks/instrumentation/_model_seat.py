@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import refusal
 from otelhooks.instrumentation._frames import Op
+from otelhooks.instrumentation._hosted import Hosted
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import messages as as_messages
 
@@ -125,9 +126,12 @@ class ModelSeat:
 
     Attributes:
         framework: Adapter's name.
+        hosted: Returns what a defined tool is to rules, if it runs at the provider, and None if
+            not; a static method. None: no tool does, or none can be told.
     """
 
     framework = ""
+    hosted: Callable[[Any], Hosted | None] | None = None
 
     def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
         """Return what is in a model's answer."""

@@ -14,6 +14,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks.errors import Denied
 from otelhooks.hooks.calls import Call
+from otelhooks.instrumentation._builtin_openai_agents import hosted, known
 from otelhooks.instrumentation._copies import is_a
 from otelhooks.instrumentation._model import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._openai_agents_answers import (
@@ -26,7 +27,6 @@ from otelhooks.instrumentation._openai_agents_answers import (
     text_of,
     usage_of,
 )
-from otelhooks.instrumentation._openai_agents_builtin import SHELL
 from otelhooks.instrumentation._openai_agents_tools import locate
 
 __all__ = ["SEAT", "AgentsRequest"]
@@ -42,7 +42,6 @@ _NAMES = (
 )
 _HANDOFF = ("agents.handoffs", "Handoff")
 _FUNCTION = ("agents.tool", "FunctionTool")
-_SHELLS = (("agents.tool", "ShellTool"), ("agents.tool", "LocalShellTool"))
 _SETTINGS = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
 _CALLS = {  # kinds of calls, and the name of those that say none
     "function_call": "",
@@ -195,6 +194,7 @@ class AgentsReply(ModelReply):
 
 class _ModelSeat(ModelSeat):
     framework = "openai_agents"
+    hosted = staticmethod(hosted)
 
     def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
         output = raw.output
@@ -205,11 +205,13 @@ class _ModelSeat(ModelSeat):
         name = getattr(definition, "tool_name", None) or getattr(definition, "name", None)
         if not isinstance(name, str) or not name:
             return None
-        if is_a(definition, *_SHELLS):
-            return Call(name, {}, **SHELL)
         call = Call(name, {})
         if is_a(definition, _FUNCTION):
             locate(call, definition.on_invoke_tool, definition)
+        elif (built_in := known(definition, None)) is not None:
+            call.kind = built_in.kind
+            if built_in.kind != "file_write":  # what a patch does is not known before it is there
+                call.canonical = built_in.canonical
         return call
 
     def refused(self, request: AgentsRequest, reason: str) -> Any:  # type: ignore[override]

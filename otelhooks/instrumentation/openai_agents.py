@@ -18,7 +18,8 @@ with the reason, by a canned model in the real runner. Three refusals raise
 `otelhooks.errors.Denied`, since there is no text that could tell them: of a run or model call whose
 answer has a type of the user's own, of the computer tool, of a hand-off in a realtime session.
 
-What cannot be done: tools that the provider runs are out of reach; a streamed run's text has gone
+What cannot be done: tools that the provider runs are out of reach, and so not offered where a rule
+is against them; a streamed run's text has gone
 out when `post_agent` hooks see it, so only ``final_output`` is theirs to change; the user's own
 approvals (``needs_approval``) come before ours, since the SDK asks before it calls the tool.
 """
@@ -102,7 +103,8 @@ ADAPTER = Adapter(
         NotCovered(
             "hosted tools (web and file search, code interpreter, image generation, hosted MCP, "
             "hosted shell)",
-            "they run at the provider; take them out of the tools before the model call",
+            "they run at the provider; those that a rule is against are not offered to models, "
+            "but in realtime sessions and stored prompts; hooks see none of their calls",
         ),
         NotCovered(
             "the function that a tool was made of",

@@ -114,6 +114,10 @@ class Selector:
         """Say whether the tool part fits a name."""
         return bool(self._tool_fits(name))
 
+    def fits_server(self, server: str) -> bool:
+        """Return whether the selector has a server part, and it fits a name."""
+        return self.server is not None and bool(self._server_fits(server))
+
     def fits(self, server: str, name: str) -> bool:
         """Say whether a selector with a server part fits a server's tool."""
         return bool(self._server_fits(server) and self._tool_fits(name))

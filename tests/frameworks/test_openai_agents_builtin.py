@@ -282,6 +282,102 @@ def test_codex_is_an_agent_that_runs_commands(instrument):
         assert "Denied by policy" in model.shown[-1]
 
 
+# -- tools that run at the provider -----------------------------------------------------------
+
+
+def hosted_mcp(**settings: Any) -> Any:
+    config = {"type": "mcp", "server_label": "github", "server_url": "https://mcp.example"}
+    return agents.HostedMCPTool(tool_config={**config, **settings})
+
+
+def hosted_shell() -> Any:
+    return agents.ShellTool(environment={"type": "container_auto"})
+
+
+def code_interpreter() -> Any:
+    config = {"type": "code_interpreter", "container": {"type": "auto"}}
+    return agents.CodeInterpreterTool(tool_config=config)
+
+
+HOSTED = {
+    "web_search": (agents.WebSearchTool, ["kind:net", "search_web", "web_*"]),
+    "file_search": (lambda: agents.FileSearchTool(vector_store_ids=["v"]), ["kind:net"]),
+    "code_interpreter": (code_interpreter, ["kind:shell", "kind:net", "code_execution"]),
+    "image_generation": (
+        lambda: agents.ImageGenerationTool(tool_config={"type": "image_generation"}),
+        ["kind:net", "generate_image"],
+    ),
+    "shell": (hosted_shell, ["run_command", "kind:shell", "kind:net"]),
+    "hosted_mcp": (hosted_mcp, ["kind:net", "github/*", "github/delete_repo", "*/delete_*"]),
+}
+
+
+def offered(*tools: Any) -> list[str]:
+    model = Items("done")
+    asyncio.run(_run(agents.Agent(name="worker", model=model, tools=list(tools))))
+    return model.offered[0]
+
+
+@pytest.fixture(params=HOSTED)
+def hosted(request: Any) -> Any:
+    """A tool's name, the tool, and what else rules may call it."""
+    make, others = HOSTED[request.param]
+    try:
+        return request.param, make(), others
+    except TypeError:
+        pytest.skip("this release has no such tool")
+
+
+def test_a_hosted_tool_that_a_rule_denies_is_not_offered(hosted, instrument, caplog):
+    """The class: a deny of something that runs where no seat is."""
+    name, tool, others = hosted
+    assert offered(tool) == [name]
+    local = agents.function_tool(_look, name_override="look")
+    for text in (name, *others, "*"):
+        for rule in (
+            policy.deny(text),
+            policy.veto(text),
+            policy.ask_user(text, lambda call: True),
+        ):
+            instrument(rule)
+            caplog.clear()
+            assert offered(tool, local) == ["look"], (text, rule.decision)
+            assert f"is not offered to models: rule `{text}`" in caplog.text
+            otelhooks.uninstrument()
+
+
+def _look(x: int) -> str:
+    return "looked"
+
+
+def test_a_hosted_tool_that_no_rule_denies_is_offered(hosted, instrument):
+    name, tool, _ = hosted
+    allows = [policy.allow(name), policy.allow("github/*"), policy.allow("kind:net")]
+    others = [policy.deny("run_commands"), policy.deny("gitlab/*"), policy.deny("look*")]
+    conditional = [policy.deny("*", when=lambda args: False), policy.deny("kind:file_write")]
+    elsewhere = [policy.deny("*", agent="other"), policy.deny("*", mode="monitor")]
+    for rules in ([*others, *conditional, *elsewhere], [*allows, policy.deny_all()]):
+        instrument(*rules)
+        assert offered(tool) == [name]
+        otelhooks.uninstrument()
+
+
+def test_a_condition_on_a_hosted_tool_itself_cannot_be_asked_and_so_counts(instrument):
+    for rule, tool in (("web_search", agents.WebSearchTool), ("github/delete_repo", hosted_mcp)):
+        instrument(policy.deny(rule, when=lambda args: False))
+        assert offered(tool()) == []
+        otelhooks.uninstrument()
+
+
+@pytest.mark.parametrize("listed", [["read_file"], {"tool_names": ["read_file"]}])
+def test_of_a_hosted_server_only_the_tools_count_that_the_application_lists(listed, instrument):
+    tool = hosted_mcp(allowed_tools=listed)
+    for rule, is_offered in (("*/delete_*", True), ("github/read_file", False), ("read_*", False)):
+        instrument(policy.deny(rule))
+        assert (offered(tool) == ["hosted_mcp"]) is is_offered, rule
+        otelhooks.uninstrument()
+
+
 # -- patches by operation ---------------------------------------------------------------------
 
 
