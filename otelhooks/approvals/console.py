@@ -19,6 +19,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from typing import TypeVar
@@ -31,6 +32,10 @@ T = TypeVar("T")
 
 _POLL_S = 0.05
 """Longest time, in seconds, in which a reader notices that its question was withdrawn."""
+
+
+_GRACE_S = 1.0
+"""Seconds between a withdrawn question and the next: its answer may be being typed just then."""
 
 
 class _Withdrawn(Exception):
@@ -86,6 +91,7 @@ class Console:
         while b"\n" not in typed and b"\r" not in typed:
             if self.is_withdrawn:
                 self.say("\n(no answer is needed any more)")
+                time.sleep(_GRACE_S)
                 raise _Withdrawn
             if select.select([terminal], [], [], _POLL_S)[0]:
                 typed += _piece(terminal)

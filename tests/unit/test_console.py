@@ -11,8 +11,10 @@ import os
 import select
 import struct
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -200,9 +202,11 @@ def test_of_parallel_questions_each_is_asked_alone(
     assert person.answers() == answered == {"a": False, "b": True, "c": False}
 
 
+@pytest.mark.parametrize("answer", [True, False])
 def test_a_withdrawn_question_reads_nothing_that_is_typed_for_the_next(
-    sit_at: Callable[[Scenario], Person],
+    sit_at: Callable[[Scenario], Person], monkeypatch: pytest.MonkeyPatch, answer: bool
 ) -> None:
+    """Nor is the next one answered by what was typed for it, or while it went."""
     withdraw: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     async def ask_twice() -> bool:
@@ -212,14 +216,19 @@ def test_a_withdrawn_question_reads_nothing_that_is_typed_for_the_next(
         await asyncio.wait([first])
         return await ask("second")
 
+    late = threading.Event()
+    monkeypatch.setattr(console, "time", SimpleNamespace(sleep=lambda _: late.wait(LONGEST_S)))
     person = sit_at(ask_twice)
     person.asked("first")
     person.type("y")
     withdraw.set_result(None)
+    person.see(lambda: "(no answer is needed any more)" in person.rows)
+    person.type("y\ny\n")
+    person.see(lambda: person.prompt == "" and person.rows.count("y") == 2)
+    late.set()
     person.asked("second")
-    assert "(no answer is needed any more)" in person.rows
-    person.type("yes\n")
-    assert person.answers() is True
+    person.type("yes\n" if answer else "\n")
+    assert person.answers() is answer
 
 
 async def stand_in_line(number: int) -> None:
