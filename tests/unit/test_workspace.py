@@ -407,6 +407,23 @@ class TestListedTools:
         assert not denied(ws, {"cwd": str(ws), "template": "t"}, tool="render", tools=tools)
         assert denied(ws, {"cwd": "/etc", "template": "t"}, tool="render", tools=tools)
 
+    def test_a_text_that_the_server_decodes_and_a_key_are_paths(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The class: what a rule sees as one text, or as a name, and the tool as paths."""
+        monkeypatch.chdir(ws)
+        tools = {"disk/write_all": "where"}
+        rules = policy.PolicySet(policy.workspace_only([ws], tools))
+        for where, decision in (
+            ('["/etc/passwd"]', "deny"),
+            ('{"/etc/passwd": "x"}', "deny"),
+            ({"/etc/passwd": "x"}, "deny"),
+            (f'["{ws}/a.txt", "b.txt"]', "allow"),
+            ({str(ws / "a.txt"): "two\nlines"}, "allow"),
+        ):
+            call = Call("write_all", {"where": where}, server="disk")
+            assert drive(rules.evaluate(call)).decision == decision
+
     def test_a_canonical_tool_keeps_its_other_arguments(self, ws: pathlib.Path) -> None:
         tools = {"view_file": "where"}
         assert denied(ws, {"where": "/etc/passwd"}, tools=tools)

@@ -113,7 +113,7 @@ class Names:
             commands = shell.commands(text)
             for words in commands:
                 look.change(shell.folders(words))
-        except ValueError:  # nobody can read it
+        except ValueError:  # it cannot be read
             return True
         words = (word for command in commands for word in shell.arguments(command))
         if any(
