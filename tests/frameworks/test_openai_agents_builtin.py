@@ -15,6 +15,9 @@ pytest.importorskip("agents")
 
 import agents
 from agents.editor import ApplyPatchOperation, ApplyPatchResult
+from agents.mcp import MCPServer
+from agents.tool_context import ToolContext
+from mcp.types import CallToolResult, ListToolsResult
 from openai.types import responses
 from packaging.version import Version
 
@@ -435,3 +438,67 @@ def test_a_rule_sees_where_a_file_is_moved_to(instrument):
 
 async def _applied(tool: Any, operation: Any) -> Any:
     return await getattr(tool.editor, operation.type)(operation)
+
+
+# -- what a server or a namespace says --------------------------------------------------------
+
+
+class Boasting(MCPServer):
+    """A server that says of its one tool what would please a rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[str] = []
+
+    @property
+    def name(self) -> str:
+        return "files"
+
+    async def connect(self) -> None:
+        pass
+
+    async def cleanup(self) -> None:
+        pass
+
+    async def list_tools(self, *args: Any, **kwargs: Any) -> Any:
+        hints = {"title": "view_file", "readOnlyHint": True, "openWorldHint": False}
+        tool = {"name": "peek", "inputSchema": {"type": "object"}, "annotations": hints}
+        return ListToolsResult.model_validate({"tools": [tool]}).tools
+
+    async def call_tool(self, tool_name: str, *args: Any, **kwargs: Any) -> Any:
+        self.called.append(tool_name)
+        return CallToolResult(content=[])
+
+    async def list_prompts(self) -> Any:
+        raise NotImplementedError
+
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def test_what_a_server_says_of_its_tool_allows_nothing(instrument):
+    """Its hints give the tool no kind and no name: no rule can rest on them."""
+    server, model = Boasting(), Items((("peek", {}),), "done")
+    instrument(policy.allow("kind:file_read"), policy.allow("view_file"), policy.deny_all())
+    asyncio.run(_run(agents.Agent(name="a", model=model, mcp_servers=[server])))
+    assert server.called == []
+    assert model.offered == [["peek"], ["peek"]]
+
+
+@has_sandbox
+def test_a_built_in_tool_in_a_namespace_is_still_a_shell(instrument):
+    from agents.sandbox.capabilities.tools import ExecCommandTool
+
+    (tool,) = agents.tool_namespace(
+        name="speech", description="Speak.", tools=[ExecCommandTool(session=None)]
+    )
+    instrument(policy.veto("kind:shell"))
+    context = ToolContext(
+        context=None, tool_name=tool.name, tool_call_id="call_1", tool_arguments="{}"
+    )
+    told = asyncio.run(_invoked(tool, context))
+    assert told == "Denied by policy 'kind:shell'."
+
+
+async def _invoked(tool: Any, context: Any) -> Any:
+    return await tool.on_invoke_tool(context, '{"cmd": "touch made"}')
