@@ -259,6 +259,15 @@ def hedera_operator() -> tuple[str, str, str] | None:
     return (account, key, network or "testnet") if account and key else None
 
 
+def openai_agents_traces() -> tuple[bool, bool]:
+    """Return whether openai-agents finds a key to send traces of its own with, and has it off.
+
+    Source: agents.tracing.provider and agents.tracing.processors of openai-agents 0.24.
+    """
+    is_off = os.environ.get("OPENAI_AGENTS_DISABLE_TRACING", "").lower() in {"1", "true"}
+    return bool(os.environ.get("OPENAI_API_KEY")), is_off
+
+
 def load(**arguments: object) -> Config:
     """Put arguments, environment and defaults together.
 

@@ -6,13 +6,13 @@ Nothing here imports what it looks for. Telemetry: fails open.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from importlib import metadata
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from otelhooks.config import openai_agents_traces
 from otelhooks.telemetry.quiet import fails_open
 
 __all__ = ["Tracer", "active", "installed", "sends_traces", "tell"]
@@ -131,10 +131,9 @@ def sends_traces() -> bool:
         return False
     provider = _trace_provider()
     provider = getattr(provider, "wrapped", provider)  # Logfire's, which goes on exporting
-    is_off = os.environ.get("OPENAI_AGENTS_DISABLE_TRACING", "").lower() in {"1", "true"}
-    key = os.environ.get("OPENAI_API_KEY")
+    has_key, is_off = openai_agents_traces()
     if provider is None:  # the default one is made at the first trace, with its processor
-        return bool(key) and not is_off
+        return has_key and not is_off
     said = getattr(provider, "_manual_disabled", None)
     if getattr(provider, "_disabled", False) or (is_off and said is None):
         return False
@@ -142,6 +141,6 @@ def sends_traces() -> bool:
     exporters = [getattr(each, "_exporter", None) for each in getattr(group, "_processors", ())]
     return any(
         type(each).__name__ == "BackendSpanExporter"
-        and bool(getattr(each, "_api_key", None) or key)
+        and (has_key or bool(getattr(each, "_api_key", None)))
         for each in exporters
     )

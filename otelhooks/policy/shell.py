@@ -369,7 +369,7 @@ class _Reader:
             return [" "]
         if name in "#?$!-":
             return [UNKNOWN]
-        return self._variables.get(name) or [os.environ.get(name, "")]
+        return self._variables.get(name) or [_variable(name)]
 
     def _expanded(self, text: str) -> list[str]:
         """Return the values of ``${...}``."""
@@ -441,3 +441,10 @@ def _said(words: list[str]) -> str | None:
     form = next((word for word in rest if word != "--"), "")
     said = re.sub("%[sb]", lambda _: next(rest, ""), unescaped(form))
     return None if "%" in said else said + "".join(rest)
+
+
+def _variable(name: str) -> str:
+    """Return a variable as the command will inherit it; empty if it is not set."""
+    text = f"${{{name}}}"
+    value = os.path.expandvars(text)
+    return "" if value == text else value
