@@ -11,9 +11,25 @@ import copy
 from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any
 
+from otelhooks.hooks.context import current_branch
+from otelhooks.instrumentation._frames import current_scope
 from otelhooks.instrumentation._langchain_models import is_streaming
+from otelhooks.instrumentation._runtime import Runtime
 
-__all__ = ["Listeners"]
+__all__ = ["Listeners", "must_wait"]
+
+
+def must_wait(rt: Runtime, agent: str) -> bool:
+    """Return whether a run's answer has to wait for a hook that may change it.
+
+    Args:
+        rt: The active runtime.
+        agent: The run's agent. The run has not been entered: inside it, the agent is already part
+            of the branch.
+    """
+    here = current_branch()
+    hooks, _ = rt.in_force(current_scope(), f"{here}/{agent}" if here else agent)
+    return rt.stream == "buffer" and bool(hooks.at("post_agent").transformers)
 
 
 class Listeners:

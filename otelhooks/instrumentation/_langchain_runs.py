@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from typing import Any
 
 from otelhooks._failures import outline
-from otelhooks.hooks.context import current_branch
-from otelhooks.instrumentation._frames import Turn, current_frame, current_scope
-from otelhooks.instrumentation._langchain_listeners import Listeners
+from otelhooks.instrumentation._frames import Turn, current_frame
+from otelhooks.instrumentation._langchain_listeners import Listeners, must_wait
 from otelhooks.instrumentation._langchain_models import know_tools
 from otelhooks.instrumentation._langchain_state import (
     content_of,
@@ -144,15 +143,8 @@ class GraphRun(RunSeat):
         return run
 
     def holds_back(self, rt: Runtime) -> bool:
-        """Return whether the stream has to wait for a hook that may change the final answer.
-
-        To be asked before the body, from outside the run: inside it, the agent is already part of
-        the branch.
-        """
-        here = current_branch()
-        branch = f"{here}/{self.request.agent}" if here else self.request.agent
-        hooks, _ = rt.in_force(current_scope(), branch)
-        self._is_held = rt.stream == "buffer" and bool(hooks.at("post_agent").transformers)
+        """Return whether the stream has to wait for a hook; to be asked before the body."""
+        self._is_held = must_wait(rt, self.request.agent)
         return self._is_held
 
     # -- what the pipeline asks ---------------------------------------------------------------

@@ -22,6 +22,11 @@ NOT_COVERED = (
         "user code that calls a tool's function itself calls a plain function",
     ),
     NotCovered("provider-side tools", "web search and the like run at the provider"),
+    NotCovered(
+        "what a chain does by itself, such as the requests of `APIChain`",
+        "only its model calls and its tools are calls that a seat sees",
+        distribution="langchain-classic",
+    ),
     NotCovered("completion models", "only chat models have a seat; they ask for no tools"),
     _refusing(
         "an agent behind `RemoteGraph`",
@@ -36,13 +41,5 @@ NOT_COVERED = (
         "langchain-quickjs",
         "langchain_quickjs.middleware",
         "CodeInterpreterMiddleware.__init__",
-    ),
-    _refusing(
-        "a chain, such as `AgentExecutor`",
-        "its runs have no seat yet",
-        "langchain-classic",
-        "langchain_classic.chains.base",
-        "Chain.invoke",
-        "Chain.ainvoke",
     ),
 )

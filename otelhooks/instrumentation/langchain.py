@@ -36,6 +36,7 @@ from otelhooks.instrumentation._compaction import compaction
 from otelhooks.instrumentation._drive import adrive, drive
 from otelhooks.instrumentation._langchain_arguments import note
 from otelhooks.instrumentation._langchain_builtin import TABLE
+from otelhooks.instrumentation._langchain_chains import CHAINS
 from otelhooks.instrumentation._langchain_events import aevents, events
 from otelhooks.instrumentation._langchain_listeners import Listeners
 from otelhooks.instrumentation._langchain_middleware import editor_seats, shell_seats
@@ -404,6 +405,7 @@ ADAPTER = Adapter(
         Package(("langgraph",), SUPPORTED, "langgraph.pregel", _graph_seats),
         Package(("langchain",), SUPPORTED, "langchain", _agent_seats),
         Package(("langchain-anthropic",), SUPPORTED, "langchain_anthropic", editor_seats),
+        CHAINS,
         _built_on(
             "deepagents",
             ">=0.2,<1",

@@ -762,28 +762,6 @@ def test_what_is_not_covered_refuses_under_a_policy(start: Any, module: str, nam
         getattr(found, name)()
 
 
-def test_chains_refuse_under_a_policy(start: Any) -> None:
-    base = pytest.importorskip("langchain_classic.chains.base")
-
-    class Echo(base.Chain):
-        @property
-        def input_keys(self) -> list[str]:
-            return ["q"]
-
-        @property
-        def output_keys(self) -> list[str]:
-            return ["a"]
-
-        def _call(self, inputs: Any, run_manager: Any = None) -> Any:
-            return {"a": inputs["q"]}
-
-    chain = Echo()
-    handle = start(policy.deny("something_else"))
-    with pytest.raises(SeatError, match="not covered"):
-        chain.invoke({"q": "x"})
-    assert any("AgentExecutor" in what for row in handle.coverage for what, _ in row.not_covered)
-
-
 def test_remote_graphs_refuse_under_a_policy(start: Any) -> None:
     remote = pytest.importorskip("langgraph.pregel.remote")
     graph = remote.RemoteGraph("agent", url="http://127.0.0.1:9")
