@@ -15,7 +15,7 @@ from typing import Any
 
 from otelhooks import state
 from otelhooks.hooks.calls import Call
-from otelhooks.hooks.labels import UNKNOWN, Keeper, Labels, Lasting
+from otelhooks.hooks.labels import Keeper, Labels, Lasting
 from otelhooks.hooks.stages import StageParams
 
 __all__ = [
@@ -247,16 +247,21 @@ class SessionContext(HookContext):
         """Say where labels outlive the session; for the pipeline."""
         self._labels.keeper = keeper
 
-    def meet(self, has_history: Callable[[], bool] | None) -> None:
-        """Label a conversation that comes with a history which nobody here knows; once.
+    def meet(self, has_history: Callable[[], bool], *, looks: bool = False) -> None:
+        """Note, once, whether a conversation comes with a history.
+
+        If nobody here knows that history, whoever reads the labels finds ``unknown`` among them.
 
         Args:
-            has_history: Says whether it does; None where nobody cares for labels.
+            has_history: Returns whether it does.
+            looks: Whether rules read labels: from now on the conversation is known here.
         """
         if not self.is_met:
             self.is_met = True
-            if has_history is not None and not self._labels.is_known and has_history():
-                self.add_label(UNKNOWN)
+            if has_history():
+                self._labels.come_with_history()
+            if looks:
+                self._labels.all()
 
 
 class TurnContext(HookContext):

@@ -40,19 +40,24 @@ class Labels:
         keeper: Where a session's labels outlive it; None for nowhere.
     """
 
-    __slots__ = ("_is_known", "_is_read", "_own", "keeper", "session")
+    __slots__ = ("_has_history", "_is_known", "_is_read", "_own", "keeper", "session")
 
     def __init__(self, session: Labels | None = None) -> None:
         self.session: Labels = session or self
         self._own: set[str] = set()  # its methods are atomic; nothing is ever taken out
         self._is_read = False
         self._is_known = False
+        self._has_history = False
         self.keeper: Keeper | None = None
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the conversation was met before; a question that makes it known."""
-        return self.session._read()._is_known
+    def come_with_history(self) -> None:
+        """Note that a session begins with a history; `UNKNOWN` where nobody has kept labels of it.
+
+        Whether anybody has is looked up when labels are read, by whichever rule or hook.
+        """
+        self._has_history = True
+        if self._is_read:
+            self._doubt()
 
     def all(self) -> frozenset[str]:
         """Return the labels in force."""
@@ -87,4 +92,9 @@ class Labels:
                 self._is_known, kept = self.keeper.open()
                 self._own |= kept
             self._is_read = True
+            self._doubt()
         return self
+
+    def _doubt(self) -> None:
+        if self._has_history and not self._is_known:
+            self.add(UNKNOWN)

@@ -244,8 +244,9 @@ async def begin_turn(rt: Runtime, state: Connected, given: Any, source: str = "u
     request = TurnRequest(state, given, source)
     _, judges = rt.in_force(current_scope(), state.agent)
     split = Split(agent_run(rt, _SEAT, request))
-    if state.conversation and any(judge.needs_context for judge in judges):
-        rt.sessions.get(state.conversation).context.meet(lambda: state.has_history)
+    if state.conversation:
+        looks = any(judge.needs_context for judge in judges)
+        rt.sessions.get(state.conversation).context.meet(lambda: state.has_history, looks=looks)
     await split.abegin()
     if not split.proceeds:
         return await split.afinish(None)

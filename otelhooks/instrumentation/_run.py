@@ -111,8 +111,9 @@ class _AgentRun:
         turn.number, links = session.next_turn()
         turn.context.know(turn_number=turn.number)
         started = yield from self.rt.begin_session(session, self.scope)
-        if self.request.is_resumed and any(judge.needs_context for judge in self.judges):
-            session.context.meet(lambda: True)
+        if self.request.is_resumed:
+            looks = any(judge.needs_context for judge in self.judges)
+            session.context.meet(lambda: True, looks=looks)
         self.tracing.open(links)
         if started:
             self.rt.session_event(session, semconv.EVENT_SESSION_START, "session_start", turn.otel)

@@ -486,6 +486,26 @@ class TestUnknownHistory:
             self.ask(list(self.HISTORY))
             assert not tools.sends()
 
+    @pytest.mark.parametrize("way", ["hook", "scope", "later", "code"])
+    def test_it_is_not_trusted_whoever_reads_labels(
+        self, governed: Any, tools: Tools, way: str
+    ) -> None:
+        """The class: it does not matter which rule or hook reads them, or since when."""
+        rule = policy.deny("send", when_labels={"untrusted"})
+
+        @hooks.pre_tool_call_decide
+        def guard(context: hooks.HookContext, call: types.ToolCall) -> types.HookResult:
+            return types.HookResult(allow=not context.labels, message="not trusted")
+
+        given = {"hook": [policy.enforce([rule])], "code": [guard]}
+        handle = governed(hooks=given.get(way, []))
+        with otelhooks.session("c"), otelhooks.turn("go on"):
+            self.ask(list(self.HISTORY))
+            if way == "later":
+                handle.register(rule)
+            with otelhooks.scope(policies=[rule] if way == "scope" else []):
+                assert not tools.sends()
+
     def test_without_rules_on_labels_nobody_looks(self, governed: Any, tools: Tools) -> None:
         governed(policies=[policy.allow("send")])
         with otelhooks.session("c"), otelhooks.turn("go on"):
