@@ -485,7 +485,7 @@ def test_what_a_server_says_of_its_tool_allows_nothing(instrument):
     assert model.offered == [["peek"], ["peek"]]
 
 
-@has_sandbox
+@pytest.mark.skipif(not IS_NEWEST, reason="older releases copy no such tool into a namespace")
 def test_a_built_in_tool_in_a_namespace_is_still_a_shell(instrument):
     from agents.sandbox.capabilities.tools import ExecCommandTool
 
