@@ -5,7 +5,7 @@
 # them, and `e2e` comes after. Then all sessions.
 CHECKS := lint types test minimal wheel demo docs prove coverage beside redis rollout hcs upstream otel-oldest pythons \
   frameworks
-TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz locks
+TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz mutants locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -76,6 +76,7 @@ prove: ## `doctor --prove` with the frameworks of the demo
 bench: ## each budget beside its figure
 bench-collector: ## what a span costs in each collector configuration, beside a bare collector
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
+mutants: ## whether tests notice small changes to the code that decides and records
 locks: ## resolve every file in tests/locks anew
 
 # A session has the name of its target but for these.

@@ -170,6 +170,12 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Small changes to the code that decides and records, each of which a test should notice."""
+    session.run(sys.executable, "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session
 @nox.parametrize("version", [nox.param(version, id=version) for version in PYTHONS])
 def unit(session: nox.Session, version: str) -> None:
     """The fast tests on a Python other than that of `.venv`, where this machine has it."""
