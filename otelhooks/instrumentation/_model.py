@@ -158,8 +158,7 @@ class _ModelCall(Traced):
         """Take definitions out that a rule hides, or denies while no call of them passes here."""
         request, op = self.request, self.op
         hiding: list[Any] = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
-        can_deny = any(getattr(judge, "can_deny", True) for judge in self.judges)
-        hosted = self.seat.hosted if can_deny else None
+        hosted = self.seat.hosted if self.judges else None
         if not (hiding or hosted) or not request.tools:
             return
         shown: list[Any] = []
