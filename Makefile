@@ -65,7 +65,7 @@ redis: ## limits that processes share, with a real Redis server
 rollout: ## real web servers are told to stop by a signal, and nothing is lost
 hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
-otel-oldest: ## the fast tests with OpenTelemetry 1.39 and every other lower bound
+otel-oldest: ## the fast tests with OpenTelemetry 1.38 and every other lower bound
 pythons: ## the fast tests on each other Python of this machine
 wheel: ## the fast tests against the built wheel, in another folder
 minimal: ## the bare package imports and denies

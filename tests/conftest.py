@@ -24,7 +24,7 @@ import opentelemetry.sdk.trace
 import opentelemetry.trace as global_trace
 import pytest
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import IdGenerator, TracerProvider
@@ -33,6 +33,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.util._once import Once
 
 import otelhooks
+from tests.logs import InMemoryLogRecordExporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -219,6 +219,7 @@ def log_row(log: ReadableLogRecord, origin_id: int) -> tuple[Any, ...]:
         origin_id: Id of its resource and scope, see `origin_row`.
     """
     record = log.log_record
+    holder: Any = log if hasattr(log, "dropped_attributes") else record  # 1.38 counts there
     attributes = _plain(record.attributes)
     emitted_at = record.timestamp or None
     severity = record.severity_number
@@ -235,7 +236,7 @@ def log_row(log: ReadableLogRecord, origin_id: int) -> tuple[Any, ...]:
         encode(record.body) if record.body is not None else None,
         encode(attributes),
         int(record.trace_flags or 0),
-        log.dropped_attributes,
+        holder.dropped_attributes,
         origin_id,
     )
 

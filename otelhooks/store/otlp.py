@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from opentelemetry import trace as trace_api
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
-from opentelemetry.sdk._logs import ReadableLogRecord
-from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event as SdkEvent
 from opentelemetry.sdk.trace import ReadableSpan
@@ -25,6 +23,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace.status import Status, StatusCode
 
 from otelhooks.store import codec
+from otelhooks.store.sdk_logs import LogRecordExportResult, ReadableLogRecord, readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -233,17 +232,6 @@ class _Link(trace_api.Link):
         return self._dropped
 
 
-@dataclass(frozen=True)
-class _Log(ReadableLogRecord):
-    """A log record that knows how much the SDK had dropped from the original."""
-
-    dropped: int = 0
-
-    @property
-    def dropped_attributes(self) -> int:
-        return self.dropped
-
-
 def _sdk_span(
     span: Span, origins: dict[int, tuple[Resource, InstrumentationScope | None]]
 ) -> ReadableSpan:
@@ -287,7 +275,7 @@ def _sdk_log(
         event_name=event.name,
     )
     resource, scope = _sdk_origin(event.origin, origins)
-    return _Log(record, resource, scope, dropped=event.dropped_attributes)
+    return readable(record, resource, scope, event.dropped_attributes)
 
 
 def _sdk_origin(

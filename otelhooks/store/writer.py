@@ -6,19 +6,24 @@ cannot take a batch is logged once per cause with what to do, and counted in `dr
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from opentelemetry.sdk._logs import ReadableLogRecord
-from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from otelhooks._failures import outline
 from otelhooks.store import codec, connection, retention, schema
+from otelhooks.store.sdk_logs import (
+    LogRecordExporter,
+    LogRecordExportResult,
+    ReadableLogRecord,
+    resource_of,
+)
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from opentelemetry.sdk.resources import Resource
@@ -36,6 +41,7 @@ Row = tuple[Any, ...]
 class _SqliteExporter(Generic[R]):
     """What both exporters are but for the table they fill, and what `export` returns."""
 
+    _resource_of: ClassVar[Any] = operator.attrgetter("resource")
     _table: ClassVar[str]
     _columns: ClassVar[tuple[str, ...]]
     _started_column: ClassVar[str]
@@ -118,16 +124,18 @@ class _SqliteExporter(Generic[R]):
         """Return the rows, and the origins that they name."""
         rows: list[Row] = []
         origins: dict[int, Row] = {}
+        resource_of: Callable[[Any], Resource] = self._resource_of
         resource: Resource | None = None
         scope: InstrumentationScope | None = None
         origin: Row = ()
         for record in records:
             try:
                 # Neighbours mostly come from the same tracer.
-                if record.resource is not resource or record.instrumentation_scope is not scope:
-                    origin = self._origin(record.resource, record.instrumentation_scope)
+                found = resource_of(record)
+                if found is not resource or record.instrumentation_scope is not scope:
+                    origin = self._origin(found, record.instrumentation_scope)
                     origins[origin[0]] = origin
-                    resource, scope = record.resource, record.instrumentation_scope
+                    resource, scope = found, record.instrumentation_scope
                 row = self._encode(record, origin[0])
             except Exception as error:  # one odd record must not take the batch with it
                 self._lost(1, "encoding", outline(error))
@@ -227,6 +235,7 @@ class SqliteLogExporter(_SqliteExporter[ReadableLogRecord], LogRecordExporter):
         busy_s: How long, in seconds, a batch waits while other processes write.
     """
 
+    _resource_of = staticmethod(resource_of)
     _table = "logs"
     _columns = codec.LOG_COLUMNS
     _started_column = _ended_column = "at"

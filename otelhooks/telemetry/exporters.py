@@ -126,7 +126,9 @@ def _exporter_class(signal: str, kind: str) -> Any:
     known = _CLASSES.get((signal, kind))
     if known is not None:
         module, name = known
-        return getattr(importlib.import_module(module), name)
+        found = importlib.import_module(module)
+        # OpenTelemetry 1.38 has the older name of the one for logs.
+        return getattr(found, name, None) or getattr(found, name.replace("LogRecord", "Log"))
     for entry in entry_points(group=_ENTRY_POINTS[signal], name=kind):
         return entry.load()
     raise ConfigError("no installed package provides it")

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import anyio
 import pytest
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -29,6 +28,7 @@ from tests import conformance
 from tests.examples.documents import EXAMPLES
 from tests.examples.example import Example, Line
 from tests.examples.stage import LAYERS, Actor, Ask, Difference, Host, World
+from tests.logs import InMemoryLogRecordExporter
 
 __all__ = ["Examples", "shape_of"]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otelhooks
 from otelhooks import instrumentation
+from tests.logs import InMemoryLogRecordExporter
 from tests.unit.noting import Tool
 
 pytest.register_assert_rewrite("tests.children")

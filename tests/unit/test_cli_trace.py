@@ -20,7 +20,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -31,6 +31,7 @@ from opentelemetry.trace.span import TraceState
 from otelhooks.cli.trace import trace
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
 from otelhooks.telemetry import semconv
+from tests.logs import InMemoryLogRecordExporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

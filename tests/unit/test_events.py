@@ -6,11 +6,12 @@ import pytest
 from opentelemetry import trace
 from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.events import DEBUG, ERROR, INFO, WARN, EventLog
+from tests.logs import InMemoryLogRecordExporter
 
 NAME = semconv.EVENT_POLICY_DECISION
 ATTRIBUTES = {semconv.POLICY_DECISION: semconv.DECISION_DENY}

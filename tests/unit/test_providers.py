@@ -641,10 +641,11 @@ assert "opentelemetry._logs" not in sys.modules
 
 from opentelemetry._logs import set_logger_provider
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import ConsoleLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs import export
 
+console = getattr(export, "ConsoleLogRecordExporter", None) or export.ConsoleLogExporter
 loggers = LoggerProvider()
-loggers.add_log_record_processor(SimpleLogRecordProcessor(ConsoleLogRecordExporter()))
+loggers.add_log_record_processor(export.SimpleLogRecordProcessor(console()))
 set_logger_provider(loggers)
 try:
     run_command("ls")

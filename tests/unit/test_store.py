@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from opentelemetry import trace as trace_api
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import LogRecordExportResult, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
@@ -32,6 +32,7 @@ from otelhooks.store import codec, connection, retention, schema, verdicts
 from otelhooks.store.reader import AmbiguousTraceError, Store
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter, check
 from otelhooks.telemetry import semconv
+from tests.logs import LogRecordExportResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
