@@ -65,18 +65,18 @@ class ModelRequest:
         stream: bool = False,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model = model
-        self.provider = provider
-        self.messages = list(messages)
-        self.tools = list(tools)
-        self.settings = settings
-        self.operation = operation
-        self.agent = agent
-        self.stream = stream
-        self.attributes = attributes
-        self.is_rewritten = False
-        self.holds_back = False
-        self.first_chunk_ns = 0
+        self.model: str = model
+        self.provider: str = provider
+        self.messages: list[Any] = list(messages)
+        self.tools: list[Any] = list(tools)
+        self.settings: Mapping[str, Any] | None = settings
+        self.operation: str = operation
+        self.agent: str = agent
+        self.stream: bool = stream
+        self.attributes: Mapping[str, Any] | None = attributes
+        self.is_rewritten: bool = False
+        self.holds_back: bool = False
+        self.first_chunk_ns: int = 0
         self.op: Op | None = None
 
     def note_first_chunk(self) -> None:
@@ -108,12 +108,12 @@ class ModelReply:
         response_id: str = "",
         model: str = "",
     ) -> None:
-        self.text = text
-        self.tool_calls = tool_calls
-        self.usage = usage or {}
-        self.finish_reasons = finish_reasons
-        self.response_id = response_id
-        self.model = model
+        self.text: str = text
+        self.tool_calls: Sequence[tuple[str, str, Any]] = tool_calls
+        self.usage: Mapping[str, int] = usage or {}
+        self.finish_reasons: Sequence[str] = finish_reasons
+        self.response_id: str = response_id
+        self.model: str = model
 
     @property
     def asked(self) -> dict[str, str]:
