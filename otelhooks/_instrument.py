@@ -94,7 +94,7 @@ def instrument(
         candidate: A second set of rules, evaluated and never enforced.
         approvals: Who is asked for ``ask`` rules without a handler: a function of the call (and of
             the reason), or a channel of `otelhooks.approvals`.
-        approval_timeout: Seconds after which a question that nobody has answered denies; above 0.
+        approval_timeout: Seconds after which an unanswered question denies; above 0.
         capture_content: ``NO_CONTENT``, ``SPAN_ONLY``, ``EVENT_ONLY`` or ``SPAN_AND_EVENT``.
         redact: Masking of captured content.
         audit: Where every verdict is written before its call goes on.

@@ -84,7 +84,7 @@ class Policies(NamedTuple):
 
     @property
     def written(self) -> tuple[Policy, ...]:
-        """All rules that somebody wrote: not those of the guard of policy files."""
+        """All rules but those of the built-in guard of policy files."""
         of_files = () if self.files is None else self.files.rules
         return (*self.rules, *(rule for rule, _ in of_files))
 

@@ -82,7 +82,7 @@ class Config:
     approvals: tuple[Any, ...] = ()
     """Channels for `ask`, in the order in which they are tried."""
     approval_timeout: float = 300.0
-    """Seconds after which a question that nobody has answered counts as refused."""
+    """Seconds after which an unanswered question counts as refused."""
     capture_content: CaptureMode = CaptureMode.NO_CONTENT
     """Where prompts, arguments and results are recorded."""
     redact: Any = True

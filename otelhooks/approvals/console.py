@@ -165,7 +165,7 @@ def _terminal() -> int | None:
         return None  # a notebook, or a test, reads from elsewhere
     try:
         return sys.stdin.fileno() if sys.stdin.isatty() else None
-    except (AttributeError, OSError, ValueError):  # there is none, or it is no file, or closed
+    except (AttributeError, OSError, ValueError):  # it is missing, closed, or not a file
         return None
 
 
@@ -188,7 +188,7 @@ def _drop_typed_on_windows() -> None:
 
 
 def _forget() -> None:
-    """Start anew in a child process, which has none of its parent's conversations."""
+    """Start afresh in a child process, without the parent's conversations."""
     global _line
     _line = _Line()
 

@@ -102,7 +102,7 @@ def _is_segment(path: Path) -> bool:
     try:
         return read_schema(path) == SCHEMA
     except OSError:
-        return False  # somebody else's file
+        return False  # another program's file
 
 
 def _chains(folder: Path, stem: str | None) -> Chains:

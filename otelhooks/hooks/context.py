@@ -250,7 +250,7 @@ class SessionContext(HookContext):
     def meet(self, has_history: Callable[[], bool], *, looks: bool = False) -> None:
         """Note, once, whether a conversation comes with a history.
 
-        If nobody here knows that history, whoever reads the labels finds ``unknown`` among them.
+        If this process does not know the history, readers of labels find ``unknown`` among them.
 
         Args:
             has_history: Returns whether it does.

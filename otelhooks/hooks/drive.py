@@ -358,7 +358,7 @@ def _result(future: concurrent.futures.Future[Any], limit: float | None) -> Any:
         msg = f"no answer within {limit:g} s"
         raise TimeoutError(msg) from error
     except BaseException:
-        future.cancel()  # whoever waits is being stopped, by Ctrl-C for one
+        future.cancel()  # the waiting thread is being stopped, by Ctrl-C for one
         raise
 
 

@@ -51,7 +51,7 @@ class Labels:
         self.keeper: Keeper | None = None
 
     def come_with_history(self) -> None:
-        """Note that a session begins with a history; `UNKNOWN` where nobody has kept labels of it.
+        """Note that a session begins with a history; `UNKNOWN` if no labels were kept for it.
 
         Whether anybody has is looked up when labels are read, by whichever rule or hook.
         """

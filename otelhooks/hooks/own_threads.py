@@ -45,7 +45,7 @@ def start(fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
     def call() -> None:
         try:
             value = fn(*args)
-        except BaseException as error:  # belongs to whoever waits
+        except BaseException as error:  # belongs to the caller that waits
             slots.release()
             future.set_exception(error)
         else:
@@ -78,7 +78,7 @@ async def awaited(future: concurrent.futures.Future[T]) -> T:
         try:
             token.run_sync_soon(event.set)
         except trio.RunFinishedError:
-            return  # its loop has ended, nobody waits any more
+            return  # its loop has ended, and nothing waits any more
 
     future.add_done_callback(tell)
     await event.wait()
@@ -86,7 +86,7 @@ async def awaited(future: concurrent.futures.Future[T]) -> T:
 
 
 def _forget() -> None:
-    """Start anew in a child process, which has none of its parent's threads."""
+    """Start afresh in a child process, without the parent's threads."""
     global _slots
     _slots = threading.BoundedSemaphore(MAX_WAITING)
 

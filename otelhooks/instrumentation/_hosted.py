@@ -2,7 +2,7 @@
 
 What a rule denies is not offered to the model instead. An ask counts as a deny, since no question
 could be put; so does a condition of a rule that names the very tool, or its server. Conditions of
-broader rules say nothing about calls that nobody sees.
+broader rules say nothing about calls that no seat sees.
 """
 
 from __future__ import annotations

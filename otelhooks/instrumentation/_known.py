@@ -1,9 +1,9 @@
 """Agent frameworks and model clients that are known, and that no adapter guards.
 
-A framework is told by its import. A model client is no agent: guarded frameworks use it too, and so
-do loops whose functions are decorated. Its own requests tell the two apart, so that of those
-clients whose place for requests is known, only requests outside a guarded model call count (see
-`_ungoverned`). Names of modules and distributions: those that the projects publish.
+A framework is recognised by its import. A model client is not an agent: guarded frameworks use it
+too, and so do loops whose functions are decorated. If it is known which functions of a client send
+requests, only requests outside a guarded model call count (see `_ungoverned`). Names of modules and
+distributions: those that the projects publish.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class _ModelCall(Traced):
     def _has_history(self) -> bool:
         try:
             return any(map(_is_past, self.seat.messages(self.request)))
-        except Exception:  # messages that nobody can read may be anything
+        except Exception:  # messages that cannot be read may be anything
             return True
 
     def _hide_tools(self) -> None:

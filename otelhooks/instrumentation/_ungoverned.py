@@ -5,7 +5,7 @@ As soon as anything can deny, each of them is told once a process, on the logger
 - a framework when it is imported, also before `otelhooks.instrument`;
 - a model client whose place for requests is known, at the first request for a model's answer that
   is made outside a guarded model call. What a guarded framework sends, or a function under
-  ``@otelhooks.model_call``, is inside one, whoever imported or made the client;
+  ``@otelhooks.model_call``, is inside one, no matter which module imported or made the client;
 - any other model client when it is imported, unless it comes along with a guarded framework.
 
 Under ``strict=True``, said by the application, an import is refused with an `ImportError`, and such

@@ -261,7 +261,7 @@ class Rule:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it guards policy files, and nobody wrote it."""
+        """Whether it is a built-in rule that guards policy files."""
         return self.policy_id == BUILT_IN
 
     @property

@@ -6,7 +6,7 @@ there are several ways to read a word, each of them is a word. A text that may b
 turn (``sh -c '...'``, a here-document, what is echoed) is read as one. What only running it tells
 is `UNKNOWN`.
 
-More is read than runs: branches not taken, texts in quotes that are no commands. Guards may err
+More is read than runs: branches not taken, quoted texts that are not commands. Guards may err
 only that way.
 """
 

@@ -101,7 +101,7 @@ class Spelling:
 
 
 def _is_made(rule: Rule) -> bool:
-    """Return whether a rule is one of many that otelhooks makes for tools nobody named."""
+    """Return whether a rule is one of many that otelhooks makes for unnamed tools."""
     return rule.is_built_in or isinstance(rule.policy.when, Outside)
 
 

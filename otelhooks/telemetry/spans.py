@@ -172,7 +172,7 @@ def attributes_of(span: Any) -> Mapping[str, Any]:
 
 
 def adopt(span: Span, attributes: Mapping[str, Any]) -> None:
-    """Put our attributes on somebody else's span of a call, and names where it has none."""
+    """Put our attributes on another library's span of a call, and names where it has none."""
     has = attributes_of(span)
     for name, value in attributes.items():
         ours = name.startswith((semconv.OWN_PREFIX, semconv.MCP_PREFIX))
