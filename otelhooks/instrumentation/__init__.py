@@ -46,6 +46,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
         "langgraph_supervisor",
         "langchain_quickjs",
         "langchain_classic",
+        "langchain_anthropic",
     ),
     "openai_agents": ("agents",),
     "hedera_agent_kit": ("hedera_agent_kit",),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 import shutil
 import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,15 @@ from tests.ports import free_ports
 pytestmark = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="there is no redis-server on this machine"
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def dropped_connections() -> Iterator[None]:
+    """Collect clients that a test has dropped: redis-py leaves their sockets to the collector."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Server:
