@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import queue
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +34,10 @@ EQUIVALENT = Path(__file__).with_name("equivalent.json")
 AT_LEAST = 0.95
 LONGEST_S = 600
 """For all tests of one mutant; one that hangs them has been noticed."""
+ENOUGH_S = 60
+"""Of the tests that run a line, the quickest are tried, as many as take this together."""
+FIRST = 30
+"""So many tests are run on their own first: most mutants are noticed by one of them."""
 
 SUBJECTS = (
     "otelhooks/hooks/points.py",
@@ -125,29 +131,57 @@ class Selection:
     """Which tests run a line, the quick ones first.
 
     Args:
-        folder: A copy, of which the tests are run once.
-        paths: Modules of interest.
+        durations: How long each test takes, in seconds, by its id.
+        tests: Ids of tests, by module and line.
     """
 
-    def __init__(self, folder: Path, paths: list[str]) -> None:
-        data, durations = folder / "contexts.db", folder / "durations.json"
+    def __init__(self, durations: dict[str, float], tests: dict[str, dict[int, list[str]]]) -> None:
+        self._durations = durations
+        self._tests = tests
+
+    @classmethod
+    def measure(cls, folder: Path, paths: list[str]) -> Selection:
+        """Run the tests once.
+
+        Args:
+            folder: A copy.
+            paths: Modules of interest.
+        """
+        data, durations, settings = (folder / n for n in ("contexts", "durations", "settings"))
+        included = "\n".join(f"    {folder / path}" for path in paths)
+        settings.write_text(f"[run]\ninclude =\n{included}\n")
         left_out = [f"--ignore=tests/unit/{name}" for name in LEFT_OUT]
         done = run(
             folder,
-            *("-m", "coverage", "run", f"--data-file={data}", f"--include={','.join(paths)}"),
+            *("-m", "coverage", "run", f"--data-file={data}", f"--rcfile={settings}"),
             *("-m", "pytest", "-q", "-p", "tests.mutants.contexts", *left_out),
             *("tests/unit", "tests/test_public_api.py"),
             **{DURATIONS: str(durations)},
         )
         if done.returncode != 0:
             sys.exit(f"the tests are not green without any mutant\n{done.stdout[-4000:]}")
-        self._durations: dict[str, float] = json.loads(durations.read_text())
         measured = coverage.CoverageData(str(data))
         measured.read()
-        self._tests = {path: measured.contexts_by_lineno(str(folder / path)) for path in paths}
+        tests = {path: measured.contexts_by_lineno(str(folder / path)) for path in paths}
+        return cls(json.loads(durations.read_text()), tests)
+
+    @classmethod
+    def load(cls, file: Path) -> Selection:
+        """Read what `save` wrote."""
+        durations, by_path = json.loads(file.read_text(encoding="utf-8"))
+        tests = {
+            path: {int(line): ids for line, ids in lines.items()} for path, lines in by_path.items()
+        }
+        return cls(durations, tests)
+
+    def save(self, file: Path) -> None:
+        """Write all of it, as JSON."""
+        file.write_text(json.dumps([self._durations, self._tests]), encoding="utf-8")
 
     def tests_of(self, path: str, line: int) -> list[str]:
         """Return ids of tests; those of the whole module for what runs at its import.
+
+        As many as take `ENOUGH_S` together: a mutant counts as living sooner than as dead.
 
         Args:
             path: The module.
@@ -158,30 +192,50 @@ class Selection:
             line -= 1
         found = {test for test in lines.get(line, ()) if test}
         found = found or {test for tests in lines.values() for test in tests if test}
-        return sorted(found, key=lambda test: self._durations.get(test, 0.0))
+        quickest = sorted(found, key=lambda test: self._durations.get(test, 0.0))
+        taken = itertools.accumulate(self._durations.get(test, 0.0) for test in quickest)
+        return [test for test, so_far in zip(quickest, taken, strict=True) if so_far < ENOUGH_S]
 
 
-def is_noticed(mutant: Mutant, folder: Path, tests: list[str]) -> bool:
-    """Return whether a test fails with a mutant.
+def failing(folder: Path, tests: list[str]) -> str | None:
+    """Run tests in a copy, up to the first that fails.
+
+    Args:
+        folder: The copy.
+        tests: Their ids.
+
+    Returns:
+        The id of the test that fails, a word for what is wrong where there is none, None if all
+        pass.
+    """
+    listed = folder / "tests.txt"
+    listed.write_text("\n".join(tests))
+    options = ("--exitfirst", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "--timeout", "60")
+    try:
+        done = run(folder, "-m", "pytest", *options, f"@{listed}", PYTHONDONTWRITEBYTECODE="1")
+    except subprocess.TimeoutExpired:
+        return "hangs"
+    if done.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    return found[1] if found else "breaks"
+
+
+def noticed(mutant: Mutant, folder: Path, tests: list[str]) -> str | None:
+    """Return what notices a mutant, as `failing` does.
 
     Args:
         mutant: The mutant.
         folder: A copy that nothing else uses meanwhile.
-        tests: What is run.
+        tests: What is run; to collect them all takes longer than to run the first ones.
     """
     file = folder / mutant.path
     source = file.read_text(encoding="utf-8")
     file.write_text(mutant.change.apply(source), encoding="utf-8")
-    listed = folder / "tests.txt"
-    listed.write_text("\n".join(tests))
-    options = ("--exitfirst", "-q", "-p", "no:cacheprovider", "--timeout", "60")
     try:
-        done = run(folder, "-m", "pytest", *options, f"@{listed}", PYTHONDONTWRITEBYTECODE="1")
-    except subprocess.TimeoutExpired:
-        return True
+        return failing(folder, tests[:FIRST]) or (tests[FIRST:] and failing(folder, tests)) or None
     finally:
         file.write_text(source, encoding="utf-8")
-    return done.returncode != 0
 
 
 def equivalent() -> dict[tuple[str, str, str], str]:
@@ -197,6 +251,8 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=200, help="how many; 0 for every one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    text = "keep here which tests run which line; delete it when code or tests have changed"
+    parser.add_argument("--selection", type=Path, metavar="FILE", help=text)
     asked = parser.parse_args()
     paths = asked.paths or list(SUBJECTS)
     known = equivalent()
@@ -205,25 +261,39 @@ def main() -> int:
     print(f"{len(drawn)} of {len(every)} mutants, seed {asked.seed}", flush=True)
     drawn_of = collections.Counter(mutant.path for mutant in drawn)
     living: list[Mutant] = []
+    by: set[str] = set()
     with tempfile.TemporaryDirectory() as name:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(asked.workers):
             copies.put(copy_to(Path(name, str(number))))
-        selection = Selection(copy_to(Path(name, "measured")), paths)
+        kept: Path | None = asked.selection
+        if kept is not None and kept.exists():
+            selection = Selection.load(kept)
+        else:
+            selection = Selection.measure(copy_to(Path(name, "measured")), list(SUBJECTS))
+            if kept is not None:
+                selection.save(kept)
 
-        def lives(mutant: Mutant) -> bool:
+        def tried_out(mutant: Mutant) -> str | None:
             folder = copies.get()
             try:
                 tests = selection.tests_of(mutant.path, mutant.change.line)
-                return not tests or not is_noticed(mutant, folder, tests)
+                return noticed(mutant, folder, tests) if tests else None
             finally:
                 copies.put(folder)
 
         with concurrent.futures.ThreadPoolExecutor(asked.workers) as pool:
-            for mutant, is_living in zip(drawn, pool.map(lives, drawn), strict=True):
-                if is_living:
+            for mutant, found in zip(drawn, pool.map(tried_out, drawn), strict=True):
+                if found is None:
                     living.append(mutant)
                     print(f"lives: {mutant}", flush=True)
+                else:
+                    print(f"dies: {mutant.path}:{mutant.change.line} by {found}", flush=True)
+                    by |= {found} if "::" in found else set()
+        # A test that fails without any mutant has noticed none.
+        broken = failing(copies.get(), sorted(by)) if by else None
+    if broken is not None:
+        sys.exit(f"`{broken}` fails, now and then or where few tests run, without any mutant")
     print(f"\n{'module':<44} {'drawn':>5} {'lived':>5}")
     lived_of = collections.Counter(mutant.path for mutant in living)
     for path, count in sorted(drawn_of.items()):
