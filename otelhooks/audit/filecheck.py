@@ -190,7 +190,7 @@ def _numbers_of(records: list[Record | int]) -> list[int]:
             numbers[index] = following.parsed.seq - 1
     last = records[-1] if records else None
     if isinstance(last, Record) and not last.parsed.is_intact:
-        numbers[-1] = numbers[-2] + 1 if len(numbers) > 1 else -1
+        numbers[-1] = -1
     return numbers
 
 

@@ -347,12 +347,11 @@ class Execution(Traced):
         if verdict is not None:
             yield from self.post_verdict(verdict)
             if error is not None:
-                data, shown = _failure(data, verdict, text)
+                data, shown = _failure(data, verdict)
                 raw, text = raw if shown == text else seat.failed(call, error, shown), shown
             elif data is not record:
-                value = data.result if isinstance(data, types.ToolResult) else data
                 put = seat.withheld if verdict.withheld else seat.with_result
-                raw = put(call, raw, value)
+                raw = put(call, raw, data.result)
         yield from self._inspect(data, verdict, error is not None, text)
         return raw
 
@@ -424,10 +423,8 @@ class Execution(Traced):
         )
 
 
-def _failure(data: Any, verdict: Verdict, text: str | None) -> tuple[Any, str]:
+def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult, str]:
     """Return the result of a failed tool, and the failure's text, as post hooks left them."""
-    if not isinstance(data, types.ToolResult):
-        return data, text or ""
     if verdict.withheld:
         data = data.model_copy(update={"result": None, "error": verdict.told})
     return data, data.error or ""

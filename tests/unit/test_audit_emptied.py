@@ -125,4 +125,5 @@ def test_a_child_process_misses_the_trail_of_the_process_it_was_forked_from(
     assert verify(child) == []
     first.unlink()
     assert kinds(tmp_path) == {(child, "missing", "warning")}
+    assert [finding.line for finding in verify(tmp_path)] == [1]
     assert exit_code(tmp_path) == 1

@@ -146,6 +146,9 @@ def test_any_value_can_be_recorded(tmp_path):
 
     cycle: list = []
     cycle.append(cycle)
+    nested: object = Path("x")
+    for _ in range(20):
+        nested = [nested]
     odd = {
         "nan": float("nan"),
         "bytes": b"\xff",
@@ -155,6 +158,8 @@ def test_any_value_can_be_recorded(tmp_path):
         "deep_rude": [Rude()],
         "cycle": cycle,
         "lone": "\ud800",
+        "plain_beside_odd": [None, True, 3, "text", {4}],
+        "nested": nested,
         3: "number as name",
     }
     with Audit(tmp_path) as audit:
@@ -164,6 +169,8 @@ def test_any_value_can_be_recorded(tmp_path):
     assert record["path"] == "x"
     assert record["mixed"] == {"1": "a", "b": "{2}"}
     assert record["rude"] == "<unprintable Rude>"
+    assert record["plain_beside_odd"] == [None, True, 3, "text", "{4}"]
+    assert record["nested"] == json.loads("[" * 20 + '"x"' + "]" * 20)
     assert record["3"] == "number as name"
     assert verify(tmp_path) == []
 
@@ -396,7 +403,8 @@ def test_a_trail_closed_on_a_full_disk_says_how_much_is_where(tmp_path, disk, ca
     assert "closed with 3 records not stored: kept in `" in caplog.records[-1].getMessage()
     assert [record.get("number") for record in read(tmp_path, ".spool")] == [1, 2, 3, None]
     # The spool goes on where the segment ends, and is checked with it.
-    assert [(f.kind, f.severity) for f in verify(tmp_path)] == [("spooled", "warning")]
+    (finding,) = verify(tmp_path)
+    assert (finding.kind, finding.severity, finding.line) == ("spooled", "warning", 0)
 
 
 def test_a_full_memory_refuses_counts_and_says_so_in_the_trail(tmp_path, disk, monkeypatch):
@@ -606,7 +614,8 @@ inherited = audit.write({"who": "parent"})
 pid = os.fork()
 if pid == 0:
     assert inherited.wait(5) is False
-    assert (audit.failed, audit.written, audit.segment) == (0, 0, None)
+    assert (audit.failed, audit.spooled, audit.written) == (0, 0, 0)
+    assert (audit.segment, audit.chain, audit.head) == (None, "", "")
     assert audit.append({"who": "child"})
     sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0

@@ -106,6 +106,21 @@ def test_an_edited_number_is_an_edit_and_no_gap(segment):
     assert found(segment.parent) == [(4, "edited")]
 
 
+def test_an_edit_behind_a_gap_is_told_with_the_whole_gap(segment):
+    lines = lines_of(segment)
+    lines[5] = lines[5].replace(b'"seq":5', b'"seq":900')
+    del lines[3:5]
+    segment.write_bytes(b"".join(lines))
+    assert found(segment.parent) == [(4, "edited"), (4, "gap")]
+
+
+def test_the_last_record_with_an_edited_number_is_an_edit_and_no_gap(segment):
+    lines = lines_of(segment)[:6]
+    lines[5] = lines[5].replace(b'"seq":5', b'"seq":900')
+    segment.write_bytes(b"".join(lines))
+    assert found(segment.parent) == [(6, "edited"), (6, "not closed")]
+
+
 @pytest.mark.parametrize("line", range(1, 8))
 def test_a_record_replaced_with_its_hash_is_found_in_its_line(segment, line):
     lines = lines_of(segment)

@@ -294,9 +294,11 @@ class TestRule4Policies:
 
     def test_a_decider_that_allowed_before_a_rewrite_is_asked_again(self) -> None:
         seen: list[tuple[int, bool]] = []
+        contexts: list[hooks.OperationContext] = []
 
         @decide
         def gate(context: hooks.OperationContext, data: types.ToolCall) -> Result:
+            contexts.append(context)
             seen.append((data.args["x"], context.is_recheck))
             return Result(allow=data.args["x"] < 5, message="too much")
 
@@ -304,6 +306,7 @@ class TestRule4Policies:
         assert seen == [(1, False), (9, True)]
         assert not verdict.allowed
         assert verdict.reason == "too much"
+        assert not any(context.is_recheck for context in contexts), "that pass is over"
 
     def test_a_rewrite_in_the_second_pass_denies(self) -> None:
         calls: list[int] = []

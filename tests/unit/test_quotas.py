@@ -758,5 +758,10 @@ class TestWrongValues:
         with pytest.raises(ConfigError, match=message):
             make()
 
+    def test_a_billionth_of_a_dollar_is_the_least(self) -> None:
+        assert policy.Budget(cost_usd=1e-9, prices={})
+        with pytest.raises(ConfigError, match="is no amount"):
+            policy.Budget(cost_usd=0.9e-9, prices={})
+
     def test_their_text_shows_what_they_are(self) -> None:
         assert repr(policy.RateLimit(turns=3)) == "RateLimit('rate_limit_3_turns_per_session')"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 
 import pytest
 
@@ -144,4 +145,24 @@ def test_no_text_takes_longer_than_its_length(text: str) -> None:
 
 def test_escapes() -> None:
     assert shell.unescaped(r"\x41\u0042\U00000043\104\e\q") == "ABCD\x1bq"
+    assert shell.unescaped(r"\U0010FFFF") == "\U0010ffff"
+    assert shell.unescaped(r"\U00110000") == U
     assert shell.unescaped(r"\UFFFFFFFF") == U
+
+
+@pytest.mark.parametrize("around", ["eval {}", "sh -c {}"])
+def test_eight_commands_within_each_other_are_read_and_nine_are_an_error(around: str) -> None:
+    text = "rm x"
+    for _ in range(8):
+        text = around.format(shlex.quote(text))
+    assert ["rm", "x"] in shell.commands(text)
+    with pytest.raises(ValueError, match="nested too deep"):
+        shell.commands(around.format(shlex.quote(text)))
+
+
+def test_a_word_of_up_to_64_choices_is_read_and_one_of_more_is_unknown() -> None:
+    def readings(count: int) -> list[str]:
+        return shell.commands("a{" + ",".join(map(str, range(count))) + "}")[0]
+
+    assert readings(64)[1:] == [f"a{number}" for number in range(64)]
+    assert readings(65) == [f"a{U}"]
