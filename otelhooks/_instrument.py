@@ -135,7 +135,13 @@ def instrument(
         global _handle
         if _handle is not None:
             return _same(_handle, config)
-        handle = _set_up(config)
+        # First, so that a signal during the start finds everything that is open by then.
+        _signals.watch(_at_signal, _at_signal_of_init, config.exit_timeout)
+        try:
+            handle = _set_up(config)
+        except BaseException:
+            _signals.restore()
+            raise
         _handle = handle
     _say(handle)
     return handle
@@ -232,7 +238,6 @@ def _set_up(config: Config) -> Handle:
         handle._start_watching()
     _exits.register(background.flush)  # before what takes what these hooks tell is ended
     _exits.register(_at_exit)
-    _signals.watch(_exits.end, _at_signal_of_init, config.exit_timeout)
     return handle
 
 
@@ -377,6 +382,14 @@ def uninstrument() -> None:
         _signals.restore()
 
 
+def _at_signal() -> None:
+    """End everything, and hold tool calls back meanwhile: the process does not come back."""
+    with _lock:
+        if _handle is not None:
+            _end(_handle, holds_calls=True)
+    _exits.end()
+
+
 def _at_signal_of_init() -> None:
     """Send on what is queued; the process, the first of its container, goes on."""
     background.flush()
@@ -413,12 +426,14 @@ def _before_fork() -> None:
         _handle._process = None
 
 
-def _end(handle: Handle) -> None:
+def _end(handle: Handle, *, holds_calls: bool = False) -> None:
     """End sessions, send on what is queued, close what was opened."""
     if handle._watch is not None:
         handle._watch.stop()
     runtime = handle._runtime
     runtime.close()
+    if holds_calls:
+        runtime.hold_calls()
     runtime.instruments.close()
     if runtime.audit is not None and runtime.audit is not handle.config.audit:
         runtime.audit.close(handle.config.exit_timeout)

@@ -34,6 +34,9 @@ SIGNALS: tuple[signal.Signals, ...] = tuple(
 )
 """Signals that end a process by default and that supervisors send to end one."""
 
+_SOON_S = 0.5
+"""Seconds in which the work is done, unless the main thread or a collector holds it up."""
+
 _set, _get = signal.signal, signal.getsignal
 
 
@@ -41,8 +44,8 @@ class _Ending:
     """One way out of the process, begun by the first signal.
 
     The work is done by a thread: the main thread may have been interrupted while it held a lock
-    that the work needs. If the work is not done in half of the time, the main thread goes on, which
-    releases such a lock; the signal is raised again when the work is done or the time is over.
+    that the work needs. If the work is not done soon, the main thread goes on, which releases such
+    a lock; the signal is raised again when the work is done or the time is over.
     """
 
     def __init__(self, number: int, end: Callable[[], object], timeout_s: float) -> None:
@@ -51,11 +54,11 @@ class _Ending:
         self._number = number
         self._end = end
         self._deadline = time.monotonic() + timeout_s
-        self._half_s = timeout_s / 2
+        self._soon_s = min(timeout_s / 2, _SOON_S)
         self._main_goes_on = False
 
     def begin(self) -> None:
-        """Start the work, and wait for it for half of the time.
+        """Start the work, and wait a little for its end.
 
         Raises:
             RuntimeError: The interpreter is ending already; its exit functions do the work.
@@ -63,7 +66,7 @@ class _Ending:
         work = threading.Thread(target=self._end, name="otelhooks-end", daemon=True)
         work.start()
         threading.Thread(target=self._watch, args=(work,), daemon=True).start()
-        self._main_goes_on = not self.is_over.wait(self._half_s)
+        self._main_goes_on = not self.is_over.wait(self._soon_s)
 
     def _watch(self, work: threading.Thread) -> None:
         work.join(max(0.0, self._deadline - time.monotonic()))
@@ -114,9 +117,10 @@ class _Watch:
 
     def _default(self, number: int) -> None:
         _set(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-        self._ending = None  # we are still here: this is the first process of a container
-        _set(number, self)
+        os.kill(os.getpid(), number)
+        if os.getpid() == 1:
+            self._ending = None
+            _set(number, self)
 
 
 _watching: _Watch | None = None
@@ -141,13 +145,27 @@ def watch(end: Callable[[], object], flush: Callable[[], object], timeout_s: flo
     signal.signal, signal.getsignal = _signal, _getsignal
     try:
         for number in SIGNALS:
-            if _get(number) is signal.SIG_DFL:
+            if _get(number) is signal.SIG_DFL and not _is_caught(number):
                 _set(number, _watching)
     except ValueError:
         _log.info(
             "what is queued is lost if a signal ends the process: `otelhooks.instrument()` was not "
             "called in the main thread"
         )
+
+
+def _is_caught(number: int) -> bool:
+    """Return whether the process has a handler that Python does not know of.
+
+    `faulthandler.register` and servers in C set theirs below Python, which then still says
+    ``SIG_DFL``. Told on Linux only. Source: proc_pid_status(5), ``SigCgt``.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            caught = next(line for line in status if line.startswith("SigCgt:"))
+    except (OSError, StopIteration):
+        return False
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def restore() -> None:

@@ -73,7 +73,7 @@ class Audit:
         self._rotate_bytes = rotate_bytes
         self._group_wait_s = group_wait_s
         self._clock = clock
-        self._is_closed = False
+        self._is_closed = self._is_held = False
         self._reset(None)
         with self._lock:
             _, writer = self._begin()
@@ -160,13 +160,25 @@ class Audit:
         else:
             refused = ""
         with self._lock:
-            if self._is_closed:
-                refused = "the trail is closed"
-            refused = refused or self._put(fields, ticket)
-            if refused:
-                self.drop(refused)
-                ticket.settle(False)
+            is_late = self._is_closed and self._is_held
+            if not is_late:
+                if self._is_closed:
+                    refused = "the trail is closed"
+                refused = refused or self._put(fields, ticket)
+                if refused:
+                    self.drop(refused)
+                    ticket.settle(False)
+        if is_late:
+            threading.Event().wait()
         return ticket
+
+    def hold(self) -> None:
+        """Have records that come after the end of the trail wait for the end of the process.
+
+        For a process that a signal is about to end: a call whose decision cannot be recorded any
+        more must not go on.
+        """
+        self._is_held = True
 
     def drop(self, reason: str) -> None:
         """Count a record that is not stored, and say so in the trail as soon as it goes on.

@@ -19,12 +19,13 @@ from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.hooks import background, results
+from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run, drive
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.runner import EVENT_TYPES
-from otelhooks.hooks.verdict import Judge, Verdict
+from otelhooks.hooks.verdict import Judge, Ruling, Verdict
 from otelhooks.instrumentation._frames import Op, Scope, Session, Sessions
 from otelhooks.instrumentation._watch import RuntimeWatch
 from otelhooks.telemetry import semconv
@@ -75,6 +76,24 @@ class Loaded:
         self.judges: tuple[Judge, ...] = judges
         self.monitor: bool = monitor
         self.can_deny: bool = hooks.can_deny or any(getattr(j, "can_deny", True) for j in judges)
+
+
+class _Held:
+    """Stands before all rules of a process that is about to end: decides nothing any more."""
+
+    needs_context = False
+
+    def evaluate(
+        self, call: Call, context: Any = None, *, asked: bool = False
+    ) -> Generator[Run, Any, Ruling]:
+        threading.Event().wait()
+        raise AssertionError("a call that is held back goes on")
+
+    def settled(self, call: Call) -> Ruling | None:
+        return None
+
+
+_HELD = _Held()
 
 
 class Runtime:
@@ -235,6 +254,16 @@ class Runtime:
         if scope is None or not scope.widens:
             return loaded.hooks, loaded.judges
         return scope.add_to(loaded.hooks, loaded.judges, branch)
+
+    def hold_calls(self) -> None:
+        """Let no tool call begin that is not decided yet: a signal is about to end the process.
+
+        A call that began while everything is closed would run, or be denied, without a record.
+        """
+        loaded = self.loaded
+        self.loaded = Loaded(loaded.hooks, (_HELD, *loaded.judges), loaded.monitor)
+        if self.audit is not None:
+            self.audit.hold()
 
     def warn_once(self, key: str, message: str, *args: Any) -> None:
         """Log a warning the first time its key is seen."""

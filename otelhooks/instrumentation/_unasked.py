@@ -55,10 +55,13 @@ def unasked(rules: PolicySet, runtime: Runtime) -> str:
 
 
 def is_one_of_several() -> bool:
-    """Return whether multiprocessing started this process, or processes for it: they may be asked.
+    """Return whether there are other processes of this program, which may be asked.
 
-    It imports a module ``popen_...`` for the first process that it starts.
+    multiprocessing imports a module ``popen_...`` for the first process that it starts; gunicorn
+    forks each worker from its arbiter.
     """
+    if "gunicorn.arbiter" in sys.modules:
+        return True
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         return True

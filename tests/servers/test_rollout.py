@@ -141,13 +141,18 @@ def _server(command: tuple[str, ...], port: int, folder: Path, sink: Sink) -> It
     with (
         log,
         subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], env=environment, stdout=log, stderr=log
+            [sys.executable, "-m", module, *arguments],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         ) as process,
     ):
         try:
             yield process
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # workers too
 
 
 def _ask(port: int) -> int:

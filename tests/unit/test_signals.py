@@ -1,6 +1,8 @@
 """Signals that end a process: what is queued is handed over, then they do what they did before."""
 
+import collections
 import contextlib
+import faulthandler
 import json
 import os
 import shutil
@@ -14,6 +16,7 @@ import pytest
 
 import otelhooks
 from otelhooks import _signals
+from otelhooks.audit import check
 from otelhooks.errors import ConfigError
 from tests.children import assert_all_told, work_of
 
@@ -91,6 +94,77 @@ def test_a_signal_that_comes_while_the_main_thread_holds_a_lock_of_ours_loses_no
         program.wait(30)
     assert program.returncode == -signal.SIGTERM
     assert_all_told(tmp_path, work_of([answer]))
+
+
+BUSY = """
+import os, sys, threading
+import otelhooks
+from otelhooks import policy
+
+otelhooks.instrument(
+    policies=[policy.deny("drop_table")], audit=os.environ["WORK_FOLDER"] + "/audit", frameworks=[]
+)
+
+@otelhooks.tool
+def count_rows():
+    os.write(1, b"allow ")
+
+@otelhooks.tool
+def drop_table():
+    pass
+
+def loop():
+    while True:
+        count_rows()
+        try:
+            drop_table()
+        except otelhooks.errors.Denied:
+            os.write(1, b"deny ")
+
+for _ in range(4):
+    threading.Thread(target=loop, daemon=True).start()
+loop()
+"""
+
+
+def test_no_call_goes_on_unrecorded_while_a_signal_ends_the_process(tmp_path):
+    with _start(BUSY, tmp_path, OTELHOOKS_STORE=str(tmp_path / "store.db")) as program:
+        begun = os.read(program.stdout.fileno(), 64).decode()
+        program.send_signal(signal.SIGTERM)
+        output, _ = program.communicate(timeout=30)
+    told = collections.Counter((begun + output).split())
+    files = (tmp_path / "audit").glob("*.jsonl")
+    records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    recorded = collections.Counter(record.get("decision") for record in records)
+    assert told["allow"] <= recorded["allow"]
+    assert told["deny"] <= recorded["deny"]
+    assert check(tmp_path / "audit").findings == []
+    assert program.returncode == -signal.SIGTERM
+
+
+STARTING = """
+import os, signal
+from otelhooks.telemetry import providers
+import otelhooks
+
+resolve = providers.resolve
+
+def signalled(config):  # the trail is open by now
+    os.kill(os.getpid(), signal.SIGTERM)
+    return resolve(config)
+
+providers.resolve = signalled
+otelhooks.instrument(audit=os.environ["WORK_FOLDER"] + "/audit", frameworks=[])
+signal.pause()
+"""
+
+
+def test_a_signal_during_the_start_leaves_a_trail_that_verifies(tmp_path):
+    with _start(STARTING, tmp_path, OTELHOOKS_STORE=str(tmp_path / "store.db")) as program:
+        program.wait(30)
+    assert program.returncode == -signal.SIGTERM
+    assert list((tmp_path / "audit").glob("*.jsonl"))
+    assert check(tmp_path / "audit").findings == []
 
 
 HUNG = """
@@ -226,6 +300,18 @@ def test_handlers_of_the_program_stay(before):
     signal.signal(signal.SIGTERM, mine)
     otelhooks.instrument(frameworks=[])
     assert get(signal.SIGTERM) is mine
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="told by Linux only")
+def test_a_handler_that_is_set_below_python_stays(before):
+    _, get = before
+    faulthandler.register(signal.SIGQUIT)
+    try:
+        otelhooks.instrument(frameworks=[])
+        assert get(signal.SIGQUIT) is signal.SIG_DFL
+        assert callable(get(signal.SIGTERM))
+    finally:
+        faulthandler.unregister(signal.SIGQUIT)
 
 
 def test_no_time_leaves_signals_alone(before):

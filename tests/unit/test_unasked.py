@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import ModuleType
 
 import pytest
 
@@ -128,3 +129,8 @@ def test_the_gauge_counts_rules_that_calls_have_met_and_those_that_none_has(gove
 def test_without_rules_the_gauge_is_silent(governed):
     governed()
     assert governed.points("otelhooks.policy.rules") == []
+
+
+def test_a_worker_of_gunicorn_is_one_of_several(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gunicorn.arbiter", ModuleType("gunicorn.arbiter"))
+    assert _unasked.is_one_of_several()
