@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from otelhooks.audit import Audit, Finding, check, verify
+from otelhooks.audit.chain import parse
 from otelhooks.cli.audit import audit as command
 from otelhooks.errors import ConfigError
 
@@ -104,6 +105,13 @@ def test_an_edited_number_is_an_edit_and_no_gap(segment):
     lines[3] = lines[3].replace(b'"seq":3', b'"seq":900')
     segment.write_bytes(b"".join(lines))
     assert found(segment.parent) == [(4, "edited")]
+
+
+def test_a_record_without_a_number_has_the_number_minus_one(segment):
+    line = lines_of(segment)[2]
+    assert parse(line.rstrip(b"\n")).seq == 2
+    for number in (None, "2", True, 2.0):
+        assert parse(rehash(line, seq=number).rstrip(b"\n")).seq == -1
 
 
 def test_an_edit_behind_a_gap_is_told_with_the_whole_gap(segment):

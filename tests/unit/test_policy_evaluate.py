@@ -569,6 +569,16 @@ class TestGreedyNames:
         assert self.ruling(asks, default="deny", **where).decision == "deny"
         assert self.ruling(asks, **where).decision == "ask"
 
+    @pytest.mark.parametrize(
+        "where", [{"server": "github"}, {"claimed_server": True}, {"server_says": "github"}]
+    )
+    def test_a_message_names_a_servers_tool_as_the_server_does(self, where: Any) -> None:
+        found = policy.PolicySet([policy.ask_user("*")], channel=True)
+        ruling = drive(found.evaluate(Call("start_subagent", {}, **where)))
+        assert ruling.message.startswith("User denied tool 'start_subagent'")
+        ruling = drive(found.evaluate(Call("start_subagent", {})))
+        assert ruling.message.startswith("User denied tool 'invoke_subagent'")
+
     @given(st.lists(written, max_size=8), calls)
     def test_a_bare_deny_or_ask_makes_no_verdict_about_a_servers_tool_milder(
         self, drawn: list[tuple[str, str, bool, bool]], call: Call
