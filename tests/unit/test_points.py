@@ -996,6 +996,8 @@ def test_arguments_that_contain_themselves_deny() -> None:
     assert not verdict.allowed
     assert call.args == {}
     assert isinstance(verdict.error, RecursionError)
+    assert verdict.result is not None
+    assert not verdict.result.allow
 
 
 def test_a_result_of_another_class_that_is_equal_stays_the_same_result() -> None:
