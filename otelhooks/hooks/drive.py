@@ -287,7 +287,12 @@ async def arun(effect: Run) -> Any:
 
 async def _arun(effect: Run) -> Any:
     if effect.is_question:
-        value = await own_threads.awaited(own_threads.start(effect.fn, *effect.args))
+        future = own_threads.start(effect.fn, *effect.args)
+        try:
+            value = await own_threads.awaited(future)
+        except BaseException:
+            future.add_done_callback(_close)  # a coroutine that comes too late is not awaited
+            raise
     elif effect.blocking:
         import anyio.to_thread
 
@@ -296,6 +301,11 @@ async def _arun(effect: Run) -> Any:
     else:
         value = effect.fn(*effect.args)
     return await value if inspect.isawaitable(value) else value
+
+
+def _close(future: concurrent.futures.Future[Any]) -> None:
+    if future.exception() is None and inspect.iscoroutine(value := future.result()):
+        value.close()
 
 
 def _await(awaitable: Awaitable[Any], effect: Run) -> Any:

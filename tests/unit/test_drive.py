@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import os
 import sys
 import threading
@@ -318,6 +319,36 @@ class TestLate:
     @pytest.mark.parametrize(("fn", "how"), LATE)
     def test_so_it_does_in_a_plain_function(self, fn: Any, how: Any) -> None:
         value = run(Run(fn, timeout=0.02, **how))
+        assert isinstance(value.error, TimeoutError)
+
+    @pytest.mark.anyio
+    async def test_a_coroutine_that_comes_too_late_is_closed(self) -> None:
+        answered, made = threading.Event(), []
+
+        def question() -> Any:
+            answered.wait(30)
+            made.append(asking())
+            return made[0]
+
+        async def asking() -> str:
+            return "allow"
+
+        value = await arun(Run(question, timeout=0.02, is_question=True))
+        assert isinstance(value.error, TimeoutError)
+        answered.set()
+        while not made or inspect.getcoroutinestate(made[0]) != inspect.CORO_CLOSED:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+    @pytest.mark.anyio
+    async def test_an_error_that_comes_too_late_is_dropped(self) -> None:
+        asked = threading.Event()
+
+        def question() -> None:
+            asked.wait(30)
+            raising(ValueError("late"))
+
+        value = await arun(Run(question, timeout=0.02, is_question=True))
+        asked.set()
         assert isinstance(value.error, TimeoutError)
 
 

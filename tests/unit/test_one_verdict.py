@@ -478,6 +478,7 @@ DRAWN = {
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.timeout(900)  # many examples, and slow under coverage
 @settings(max_examples=EXAMPLES, **SETTINGS)
 @given(**DRAWN)
 def test_every_way_to_put_a_call_to_rules_comes_to_the_same_verdict(
@@ -498,6 +499,7 @@ def test_every_way_to_put_a_call_to_rules_comes_to_the_same_verdict(
             assert found.allowed or (found.rule_id, found.told) == (expected.rule_id, expected.told)
 
 
+@pytest.mark.timeout(900)
 @settings(max_examples=EXAMPLES // 8, **SETTINGS)
 @given(**DRAWN)
 def test_what_waits_for_disks_and_threads_comes_to_the_same_verdict(
