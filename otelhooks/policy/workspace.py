@@ -26,7 +26,7 @@ __all__ = ["PATH_ARGUMENTS", "WORKSPACE_ONLY_POLICY_NAME", "workspace_only"]
 
 WORKSPACE_ONLY_POLICY_NAME = "workspace_only"
 
-_MAY_LEAD_ELSEWHERE = re.compile(r"^\s*(?:[~/\\]|[A-Za-z][A-Za-z0-9+.-]*:)|[$%]|(?:^|[\\/])\s*\.\.")
+_HAS_READINGS = re.compile(r"[~$%:\\]")
 
 
 def workspace_only(
@@ -36,9 +36,10 @@ def workspace_only(
     """Keep file tools inside directories.
 
     The paths of a call are its ``canonical_path``, where the framework knows one, its arguments
-    named in `PATH_ARGUMENTS`, keys of mappings in them, and the files that a patch is about; beside
-    a canonical path, relative ones that do not climb are not looked at. A relative path must lead
-    inside from the working directory of the process and from every directory that the call names.
+    named in `PATH_ARGUMENTS`, keys of mappings in them, and the files that a patch is about. A
+    relative path must lead inside from where the tool works, which is the working directory of the
+    process if the framework does not tell, and from every directory that the call names. One that
+    is the end of the canonical path, and the only path beside it, is that path in another spelling.
     A call without a path is not denied.
 
     Args:
@@ -108,8 +109,8 @@ class Outside:
         if self.published:
             paths += [each.value for each in found if each.role in {Role.PATH, Role.PATCHED}]
         if call.canonical_path is not None:
-            checked = list(filter(_may_lead_elsewhere, checked))
-            paths = [call.canonical_path, *filter(_may_lead_elsewhere, paths)]
+            is_same = len(paths) == 1 and _is_end(paths[0], call.canonical_path)
+            paths = [call.canonical_path] if is_same else [call.canonical_path, *paths]
         if not paths and not checked:
             return False
         try:
@@ -120,6 +121,8 @@ class Outside:
         return not all(any(w.contains(path) for w in self.workspaces) for path in real)
 
 
-def _may_lead_elsewhere(value: Any) -> bool:
-    """Say whether an argument can name something else than the canonical path beside it."""
-    return not isinstance(value, str) or _MAY_LEAD_ELSEWHERE.search(value) is not None
+def _is_end(value: Any, canonical_path: str) -> bool:
+    """Return whether a plain relative path is the end of the canonical path."""
+    if not isinstance(value, str) or ".." in value or _HAS_READINGS.search(value):
+        return False
+    return os.path.normpath(canonical_path).endswith(os.sep + os.path.normpath(value))

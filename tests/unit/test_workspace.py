@@ -370,7 +370,27 @@ class TestCanonicalPath:
         assert not denied(ws, {}, canonical=str(ws / "a.txt"))
 
     def test_a_relative_argument_beside_it_is_its_other_spelling(self, ws: pathlib.Path) -> None:
-        assert not denied(ws, {"path": "sub/x", "source": "user"}, canonical=str(ws / "sub/x"))
+        assert not denied(ws, {"path": "sub/x"}, canonical=str(ws / "sub/x"))
+
+    @pytest.mark.parametrize("name", ["move_to", "destination_path", "new_path", "source"])
+    def test_a_second_path_beside_it_is_looked_at(
+        self, ws: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """The class: the path that the framework reads is one of several that the tool opens."""
+        (ws / "vendor").symlink_to(ws.parent / "elsewhere")
+        from_elsewhere = {"path": "a.txt", name: "b.txt"}
+        assert denied(ws, from_elsewhere, canonical=str(ws / "a.txt"))
+        assert denied(ws, {"path": str(ws / "a.txt"), name: "a.txt"}, canonical=str(ws / "a.txt"))
+        rules = policy.PolicySet(policy.workspace_only([ws]))
+        for here in (ws.parent / "elsewhere", ws):
+            monkeypatch.chdir(here)
+            for second, decision in (("b.txt", "allow"), ("vendor/b.txt", "deny")):
+                args = {"path": "a.txt", name: second}
+                call = Call("edit_file", args, path=str(ws / "a.txt"), work_dir=str(ws))
+                assert drive(rules.evaluate(call)).decision == decision
+        for canonical in ("a.txt", str(ws / "a.txt")):
+            assert not denied(ws, from_elsewhere, canonical=canonical)
+            assert denied(ws, {"path": "a.txt", name: "vendor/b.txt"}, canonical=canonical)
 
     @pytest.mark.parametrize(
         "path",
