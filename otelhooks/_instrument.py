@@ -4,6 +4,7 @@
 # The handle and its making are one subject in two files: what is private to it is ours as well.
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -237,7 +238,7 @@ def _set_up(config: Config) -> Handle:
     if config.reload:
         handle._start_watching()
     _exits.register(background.flush)  # before what takes what these hooks tell is ended
-    _exits.register(_at_exit)
+    atexit.register(_at_exit)
     return handle
 
 
@@ -378,7 +379,7 @@ def uninstrument() -> None:
         instrumentation.uninstall()
         _end(handle)
         _runtime.set_active(None)
-        _exits.unregister(_at_exit)
+        atexit.unregister(_at_exit)
         _signals.restore()
 
 
