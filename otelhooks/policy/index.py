@@ -20,9 +20,10 @@ class Match(NamedTuple):
     Attributes:
         rule: The rule.
         level: On which it is tried for this tool, as `Rule.level`.
-        is_greedy: Whether it is a deny or ask for a bare name or glob, and the tool a server's. It
-            never makes the verdict about that tool milder: such an ask counts only where the call
-            would be allowed.
+        is_greedy: Whether it is a deny or ask for a name that may not be the tool's: a bare name or
+            glob where the tool is a server's, what the server calls itself, one of several
+            canonical names, another split of ``a/b/c``. It never makes the verdict about that tool
+            milder: such an ask counts only where the call would be allowed.
     """
 
     rule: Rule
@@ -106,23 +107,29 @@ class Index:
             # An adapter that says both does not know the application's name: take the safe reading.
             server, says = None, says or server
         is_of_server = server is not None or call.claimed_server or says is not None
+        found: list[Rule] = []
+        doubtful: list[Rule] = []
+        bare: list[Rule] = []
         if server is not None:
-            found = self._named(call, server, says)
+            found, doubtful = self._named(call, server, says)
         elif is_of_server:
-            found = self._unnamed(call)
+            found, doubtful = self._unnamed(call)
         else:
             todays_name = str(types.normalize_builtin_tool_name(call.name))
             if len(call.canonical) > 1:  # it is several things, and no name of one allows them all
                 found = self._bare((call.name, todays_name))
-                found += _strict(self._bare(call.canonical))
+                doubtful = self._bare(call.canonical)
             else:
                 found = self._bare((call.name, todays_name, *call.canonical))
             if "/" in call.name:
                 # A bridge may name a server's tool so: what denies the one denies the other.
-                found += _strict(self._of(*call.name.split("/", 1)))
+                doubtful += self._of(*call.name.split("/", 1))
+                bare = self._bare((call.name.split("/", 1)[1], call.name.rsplit("/", 1)[1]))
             found += self._kinds.get(call.kind or "", ())
-        greedy = _strict(self._bare((call.name,))) if is_of_server else ()
-        unique = {id(rule): Match(rule, _as_pattern(rule.level), True) for rule in greedy}
+        if is_of_server:
+            bare = self._bare((call.name,))
+        unique = {id(r): Match(r, _as_pattern(r.level), True) for r in _strict(bare)}
+        unique |= {id(r): Match(r, r.level, True) for r in _strict(doubtful)}
         unique |= {id(r): Match(r, r.level) for r in (*found, *self._wildcards)}
         return sorted(unique.values(), key=lambda match: (match.level, match.rule.order))
 
@@ -131,31 +138,30 @@ class Index:
         globs = self._local_globs
         return found + [r for r in globs if any(map(r.selector.fits_tool, names))]
 
-    def _named(self, call: Call, server: str, says: str | None) -> list[Rule]:
-        """Return rules for a tool of a server that the application named.
+    def _named(self, call: Call, server: str, says: str | None) -> tuple[list[Rule], list[Rule]]:
+        """Return rules for a tool of a server that the application named, and the doubtful ones.
 
         What the server calls itself, and canonical names, which are names of local tools, match
         deny and ask rules only. So does a reading of ``a/b/c`` as tool ``b/c`` of server ``a``,
         where the server is called ``a/b``: rules are read that way.
         """
-        found = self._of(server, call.name)
         doubtful = self._bare(call.canonical)
         if says is not None:
             doubtful += self._of(says, call.name)
         if "/" in server:
             doubtful += self._of(*f"{server}/{call.name}".split("/", 1))
-        found += _strict(doubtful)
-        found += self._kinds.get(call.kind or "", ())
+        found = [*self._of(server, call.name), *self._kinds.get(call.kind or "", ())]
         names = (server, says)
-        return found + [s.rule for s in self._servers if s.server in names and s.denies(call.name)]
+        lists = [s.rule for s in self._servers if s.server in names and s.denies(call.name)]
+        return found + lists, doubtful
 
-    def _unnamed(self, call: Call) -> list[Rule]:
-        """Return rules for a tool of a server without a name: denies and asks of every server."""
+    def _unnamed(self, call: Call) -> tuple[list[Rule], list[Rule]]:
+        """Return lists that deny a tool of a server without a name, and rules of every server."""
         doubtful = self._bare(call.canonical)
         doubtful += self._of_any_server.get(call.name, ())
         doubtful += [r for r in self._server_globs if r.selector.fits_tool(call.name)]
         doubtful += self._kinds.get(call.kind or "", ())
-        return [*_strict(doubtful), *(s.rule for s in self._servers if s.denies(call.name))]
+        return [s.rule for s in self._servers if s.denies(call.name)], doubtful
 
     def _of(self, server: str, tool: str) -> list[Rule]:
         globs = [r for r in self._server_globs if r.selector.fits(server, tool)]

@@ -58,29 +58,53 @@ def fits(pattern: str, name: str) -> bool:
     return room and name.startswith(head) and name.endswith(tail)
 
 
+def is_unnamed(call: Call) -> bool:
+    """Return whether it is a tool of a server that the application has not named."""
+    return call.claimed_server or (call.server is None and call.server_says is not None)
+
+
 def applies(word: str, tool: str, call: Call) -> bool:
     if tool == "*":
         return True
+    if word == "allow" and is_doubtful(tool, call):
+        return False
     if tool.startswith("kind:"):
-        return call.kind == tool[5:] and not (call.claimed_server and word == "allow")
+        return call.kind == tool[5:]
     if "/" in tool:
         server, own = tool.split("/")
-        if call.claimed_server:
-            return word != "allow" and fits(own, call.name)
-        return call.server is not None and fits(server, call.server) and fits(own, call.name)
-    if call.server is not None or call.claimed_server:
-        names = (call.name, *call.canonical)
-        return word != "allow" and any(fits(tool, name) for name in names)
-    if len(call.canonical) > 1 and word == "allow":  # it is more than each of its names says
-        return fits(tool, call.name)
-    return any(fits(tool, name) for name in (call.name, *call.canonical))
+        if is_unnamed(call):
+            return fits(own, call.name)
+        if call.server is None:
+            return "/" in call.name and all(map(fits, (server, own), call.name.split("/")))
+        servers = (call.server, call.server_says or call.server)
+        return any(fits(server, name) for name in servers) and fits(own, call.name)
+    names = [call.name, *call.canonical]
+    if call.server is None and not is_unnamed(call):
+        names.append(call.name.rpartition("/")[2])
+    return any(fits(tool, name) for name in names)
+
+
+def is_doubtful(tool: str, call: Call) -> bool:
+    """Return whether what it meets the call by may not be the tool's name."""
+    if tool == "*":
+        return False
+    if is_unnamed(call):
+        return True
+    if call.server is not None:
+        server = tool.partition("/")[0]
+        return ":" not in tool and ("/" not in tool or not fits(server, call.server))
+    if "/" in tool:
+        return True
+    names = (call.name, *call.canonical) if len(call.canonical) == 1 else (call.name,)
+    return ":" not in tool and not any(fits(tool, name) for name in names)
 
 
 def is_greedy(tool: str, call: Call) -> bool:
     """Return whether it meets a server's tool by a bare name that is no canonical one of it."""
     is_bare = tool != "*" and ":" not in tool and "/" not in tool
-    is_of_server = call.server is not None or call.claimed_server
-    return is_bare and is_of_server and not any(fits(tool, name) for name in call.canonical)
+    is_of_server = call.server is not None or is_unnamed(call)
+    names = call.canonical if is_of_server else (call.name, *call.canonical)
+    return is_bare and not any(fits(tool, name) for name in names)
 
 
 def level(word: str, tool: str, call: Call) -> int:
@@ -94,7 +118,7 @@ def level(word: str, tool: str, call: Call) -> int:
 def oracle(rules: list[tuple[str, str, bool, bool]], call: Call, asked: bool) -> Any:
     """Return decision, number of the deciding rule, and numbers of the observed ones."""
     matching = [
-        (level(word, tool, call), number, word, monitored, is_greedy(tool, call))
+        (level(word, tool, call), number, word, monitored, is_doubtful(tool, call))
         for number, (word, tool, holds, monitored) in enumerate(rules)
         if holds and applies(word, tool, call)
     ]
@@ -119,17 +143,19 @@ def oracle(rules: list[tuple[str, str, bool, bool]], call: Call, asked: bool) ->
 
 
 calls = st.builds(
-    lambda name, server, claimed, canonical, kind: Call(
+    lambda name, server, claimed, says, canonical, kind: Call(
         name,
         {},
         server=None if claimed else server,
         claimed_server=claimed,
+        server_says=says,
         canonical=tuple(canonical),
         kind=kind,
     ),
-    st.sampled_from(NAMES),
+    st.sampled_from([*NAMES, "s/a"]),
     st.sampled_from(SERVERS),
     st.booleans(),
+    st.sampled_from(SERVERS),
     st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
     st.sampled_from([None, "shell"]),
 )
@@ -580,15 +606,41 @@ class TestGreedyNames:
         assert ruling.message.startswith("User denied tool 'invoke_subagent'")
 
     @given(st.lists(written, max_size=8), calls)
-    def test_a_bare_deny_or_ask_makes_no_verdict_about_a_servers_tool_milder(
+    def test_no_rule_that_may_mean_another_tool_makes_a_verdict_milder(
         self, drawn: list[tuple[str, str, bool, bool]], call: Call
     ) -> None:
         def strictness(rules: list[tuple[str, str, bool, bool]]) -> int:
             decision = drive(policy.PolicySet(built(rules), channel=True).evaluate(call)).decision
             return ["allow", "ask", "deny"].index(decision)
 
-        without = [r for r in drawn if r[0] == "allow" or not is_greedy(r[1], call)]
+        without = [r for r in drawn if r[0] == "allow" or not is_doubtful(r[1], call)]
         assert strictness(drawn) >= strictness(without)
+
+    @pytest.mark.parametrize(
+        ("asked", "call"),
+        [
+            ("mcp_github__push", {"server": "github", "canonical": ("mcp_github__push",)}),
+            ("trusted/push", {"server": "github", "server_says": "trusted"}),
+            ("trusted/push", {"claimed_server": True, "server_says": "trusted"}),
+            ("a/b/push", {"server": "a/b"}),
+            ("edit_file", {"canonical": ("edit_file", "create_file")}),
+        ],
+    )
+    def test_an_ask_by_a_doubtful_name_lifts_no_deny(self, asked: str, call: Any) -> None:
+        """The class: a name that a bridge or a server chose turns a deny into a question."""
+        rules = [policy.ask_user(asked)]
+        assert self.ruling(rules, **call).decision == "ask"
+        assert self.ruling(rules, default="deny", **call).decision == "deny"
+        for deny in ("push", "pu*", "*") if "server" in call else ("p*", "*"):
+            assert self.ruling([*rules, policy.deny(deny)], **call).decision == "deny"
+
+    @pytest.mark.parametrize("deny", ["delete_repo", "delete_*", "github/delete_repo"])
+    def test_a_bare_deny_meets_a_local_tool_that_is_named_as_a_servers(self, deny: str) -> None:
+        rules = policy.PolicySet([policy.deny(deny), policy.allow("delete_repo")])
+        for name in ("github/delete_repo", "org/github/delete_repo"):
+            if name.startswith(deny.partition("/")[0]) or "/" not in deny:
+                assert drive(rules.evaluate(Call(name, {}))).decision == "deny"
+        assert drive(rules.evaluate(Call("x/search", {}))).decision == "allow"
 
     def test_each_bare_ask_counts_for_itself(self) -> None:
         rules = [policy.ask_user("push", mode="monitor"), policy.ask_user("pu*", id="second")]
