@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AllOf", "Test", "check_numbers", "read"]
 
-_CONTAINERS = (dict, list, tuple, set)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 # Names that a dict of arguments goes by; understood even where they cannot be resolved, since they
 # are often imported for the type checker only.
 _DICT_NAMES = frozenset(("dict", "Dict", "Mapping", "MutableMapping", "Any", "object", "JSON"))
@@ -31,12 +31,17 @@ _DICT_NAMES = frozenset(("dict", "Dict", "Mapping", "MutableMapping", "Any", "ob
 def check_numbers(value: Any) -> None:
     """Raise if arguments hold NaN: every comparison with it is false, so no limit would hold.
 
+    Args:
+        value: A container, or a model that was parsed from the arguments.
+
     Raises:
         ValueError: They do, at any depth.
     """
-    items = cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)
+    held: Any = value if isinstance(value, _CONTAINERS) else vars(value)
+    items = cast("Iterable[Any]", held.values() if isinstance(held, dict) else held)
     for item in items:
-        if isinstance(item, _CONTAINERS):
+        kind: type[Any] = type(item)
+        if isinstance(item, _CONTAINERS) or hasattr(kind, "__pydantic_validator__"):
             check_numbers(item)
         elif isinstance(item, float) and math.isnan(item):
             msg = "an argument is NaN, which no condition can compare"
@@ -128,7 +133,12 @@ def _of_nothing(when: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def _of_model(when: Callable[..., Any], model: type[pydantic.BaseModel]) -> Callable[[Any], Any]:
-    return lambda args: when(model.model_validate(args))
+    def test(args: Any) -> Any:
+        parsed = model.model_validate(args)
+        check_numbers(parsed)  # a text may be read as NaN
+        return when(parsed)
+
+    return test
 
 
 def _of_call(test: Test) -> Callable[[types.ToolCall], Any]:

@@ -196,7 +196,32 @@ class Amount(pydantic.BaseModel):
     amount: float
 
 
+class Transfer(pydantic.BaseModel):
+    parts: list[Amount]
+
+
 class TestPredicates:
+    @pytest.mark.parametrize("text", ["NaN", "nan"])
+    def test_a_text_that_a_model_reads_as_nan_denies(self, text: str) -> None:
+        """The class: NaN that comes of parsing passes a limit as one that was sent would."""
+
+        def too_much(given: Amount) -> bool:
+            return given.amount > 100
+
+        def one_too_much(given: Transfer) -> bool:
+            return any(part.amount > 100 for part in given.parts)
+
+        for when, args in (
+            (too_much, {"amount": text}),
+            (one_too_much, {"parts": [{"amount": text}]}),
+        ):
+            ruling = drive(
+                policy.PolicySet([policy.deny("a", when=when)]).evaluate(Call("a", args))
+            )
+            assert (ruling.decision, "is NaN" in ruling.message) == ("deny", True)
+        rules = policy.PolicySet([policy.deny("a", when=too_much)])
+        assert drive(rules.evaluate(Call("a", {"amount": "5"}))).decision == "allow"
+
     def test_an_async_predicate_is_awaited(self) -> None:
         async def when(args: dict[str, Any]) -> bool:
             await asyncio.sleep(0)
