@@ -209,7 +209,12 @@ def _is_fine(row: Coverage) -> bool:
 
 def _built_in(adapter: Adapter) -> list[BuiltIn]:
     """Return the tools that a framework brings along and that rules know by more than a name."""
-    return sorted({tool for tool in adapter.built_in.values() if tool.canonical or tool.kind})
+    return sorted({t._replace(path="") for t in adapter.built_in.values() if t.canonical or t.kind})
+
+
+def _shown(tool: BuiltIn) -> dict[str, Any]:
+    """Return what users are shown of a built-in tool: not the parameter that adapters read."""
+    return {key: value for key, value in tool._asdict().items() if key != "path"}
 
 
 def _report(
@@ -220,7 +225,7 @@ def _report(
         "frameworks": [row.to_dict() for row in rows],
         "failed_imports": failures,
         "built_in_tools": {
-            name: [tool._asdict() for tool in listed] for name, listed in tools.items()
+            name: [_shown(tool) for tool in listed] for name, listed in tools.items()
         },
     }
 

@@ -23,12 +23,14 @@ class BuiltIn(NamedTuple):
             has no other: a tool that both creates and edits files is not allowed by ``edit_file``.
         kind: ``shell``, ``file_read``, ``file_write`` or ``net``; None for anything else.
         is_hosted: Whether it runs at the model's provider, where no seat can judge a call.
+        path: Parameter that takes its file or folder, if its adapter resolves that.
     """
 
     name: str
     canonical: tuple[str, ...] = ()
     kind: str | None = None
     is_hosted: bool = False
+    path: str = ""
 
 
 Table = Mapping[str, BuiltIn]

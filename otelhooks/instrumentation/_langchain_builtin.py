@@ -40,12 +40,12 @@ NOTHING = Reading()
 # -- the tools --------------------------------------------------------------------------------
 
 SHELL = BuiltIn("shell", ("run_command",), "shell")
-_LIST = BuiltIn("ls", ("list_directory",), "file_read")
-_FIND = BuiltIn("glob", ("find_file",), "file_read")
-_GREP = BuiltIn("grep", ("search_directory",), "file_read")
-_VIEW = BuiltIn("read_file", ("view_file",), "file_read")
-_CREATE = BuiltIn("write_file", ("create_file",), "file_write")
-_EDIT = BuiltIn("edit_file", ("edit_file",), "file_write")
+_LIST = BuiltIn("ls", ("list_directory",), "file_read", path="path")
+_FIND = BuiltIn("glob", ("find_file",), "file_read", path="path")
+_GREP = BuiltIn("grep", ("search_directory",), "file_read", path="path")
+_VIEW = BuiltIn("read_file", ("view_file",), "file_read", path="file_path")
+_CREATE = BuiltIn("write_file", ("create_file",), "file_write", path="file_path")
+_EDIT = BuiltIn("edit_file", ("edit_file",), "file_write", path="file_path")
 _TODOS = BuiltIn("write_todos")
 _TASK = BuiltIn("task", ("invoke_subagent",))
 _COMPACT = BuiltIn("compact_conversation")
@@ -55,7 +55,10 @@ _TRANSFER = BuiltIn("transfer_to_agent")
 _FORWARD = BuiltIn("forward_message")
 _INVALID = BuiltIn("invalid_tool")
 EDITOR = BuiltIn(
-    "str_replace_based_edit_tool", ("create_file", "edit_file", "view_file"), "file_write"
+    "str_replace_based_edit_tool",
+    ("create_file", "edit_file", "view_file"),
+    "file_write",
+    path="path",
 )
 _COMMANDS = {
     "view": _VIEW,
@@ -105,11 +108,11 @@ def _community() -> Iterator[tuple[str, BuiltIn]]:
     """Yield those of langchain-community's tools that run commands, touch files or search."""
     yield f"{_COMMUNITY}shell.tool:ShellTool", SHELL
     for place, what in {
-        "copy:CopyFileTool": _CREATE,
+        "copy:CopyFileTool": _CREATE._replace(path="source_path"),
         "delete:DeleteFileTool": _EDIT,
-        "file_search:FileSearchTool": _FIND,
-        "list_dir:ListDirectoryTool": _LIST,
-        "move:MoveFileTool": _EDIT,
+        "file_search:FileSearchTool": _FIND._replace(path="dir_path"),
+        "list_dir:ListDirectoryTool": _LIST._replace(path="dir_path"),
+        "move:MoveFileTool": _EDIT._replace(path="source_path"),
         "read:ReadFileTool": _VIEW,
         "write:WriteFileTool": _CREATE,
     }.items():
@@ -184,12 +187,15 @@ def read(found: BuiltIn, tool: Any, args: Mapping[str, Any]) -> Reading:
 
 def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
     """Return what a call is, by the object that has the tool's settings: middleware or backend."""
+    given = args.get(found.path)
+    given = given if isinstance(given, str) else ""
     if found is EDITOR:
         command = args.get("command")
         found = _COMMANDS.get(command, found) if isinstance(command, str) else found
     canonical, kind = found.canonical, found.kind
-    given = next((args[name] for name in _PATHS if isinstance(args.get(name), str)), "")
     owner = getattr(owner, "backend", None) or owner
+    if given and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
+        given = _rooted(given)
     owner, given = _routed(owner, given)
     for name in _ROOTS:
         root = getattr(owner, name, None)
@@ -205,9 +211,14 @@ def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
     return Reading(canonical, kind, path, root)
 
 
-_PATHS = ("file_path", "path", "old_path", "dir_path", "source_path")
 _ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
 """Settings of middleware, backends and tools that are the directory in which they work."""
+
+
+def _rooted(path: str) -> str:
+    """Return a path as deepagents' tools hand it to their backend (``validate_path``)."""
+    path = os.path.normpath(path).replace("\\", "/")
+    return path if path.startswith("/") else f"/{path}"
 
 
 def _routed(backend: Any, path: str) -> tuple[Any, str]:
@@ -215,12 +226,11 @@ def _routed(backend: Any, path: str) -> tuple[Any, str]:
     routes = getattr(backend, "routes", None)
     if not isinstance(routes, Mapping):
         return backend, path
-    whole = path if path.startswith("/") else f"/{path}"
     for prefix in sorted(routes, key=len, reverse=True):
         folder = f"{prefix.rstrip('/')}/"
-        if f"{whole}/".startswith(folder):
-            return routes[prefix], f"/{whole[len(folder) :]}"
-    return getattr(backend, "default", None), path
+        if f"{path}/".startswith(folder):
+            return _routed(routes[prefix], f"/{path[len(folder) :]}")
+    return _routed(getattr(backend, "default", None), path)
 
 
 def _owner(tool: Any) -> Any:

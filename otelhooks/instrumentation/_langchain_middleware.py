@@ -76,7 +76,10 @@ def run_editor(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
     if rt is None:
         return wrapped(*args, **kwargs)
     given, *further, call_id = args
-    seat = _MiddlewareRun(instance.tool_name, given, call_id, at(EDITOR, instance, given))
+    what = given
+    if given.get("command") == "rename":  # the only step whose own path has another name
+        what = {**given, "path": given.get("old_path")}
+    seat = _MiddlewareRun(instance.tool_name, given, call_id, at(EDITOR, instance, what))
     return drive(
         tool(rt, seat, seat.call, ""),
         lambda approved: wrapped(seat.write(approved), *further, call_id, **kwargs),

@@ -27,7 +27,8 @@ from langchain_core.tools import StructuredTool, tool
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.instrumentation._langchain_builtin import TABLE
+from otelhooks.instrumentation._builtin import find
+from otelhooks.instrumentation._langchain_builtin import EDITOR, TABLE, at, read
 from otelhooks.instrumentation._versions import at_least
 from tests.frameworks.agents_langchain import ScriptedModel, begin, said
 from tests.frameworks.builtin_tools import check
@@ -276,6 +277,39 @@ def test_an_editor_that_takes_a_folder_for_the_root_leaves_policy_files_alone(
     assert "Policy files cannot be changed from here." in world.told
     assert (loaded / "p.yaml").read_text() == before
     assert (home / "a.txt").exists()
+
+
+@pytest.mark.parametrize("extra", ["file_path", "dir_path", "source_path"])
+def test_a_made_up_argument_is_not_the_path_that_an_editor_is_judged_by(
+    home: Path, extra: str
+) -> None:
+    """The class: the model adds a parameter that the tool does not take."""
+    middleware = FilesystemClaudeTextEditorMiddleware(root_path=str(home))
+    args = {"command": "view", "path": "policies/p.yaml", extra: "a.txt"}
+    assert at(EDITOR, middleware, args).path == str(home / "policies" / "p.yaml")
+
+
+@NEEDS_COMMUNITY
+@pytest.mark.filterwarnings("ignore:`langchain-community` is being sunset:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("read:ReadFileTool", "file_path"),
+        ("copy:CopyFileTool", "source_path"),
+        ("move:MoveFileTool", "source_path"),
+        ("list_dir:ListDirectoryTool", "dir_path"),
+    ],
+)
+def test_a_made_up_argument_is_not_the_path_that_a_file_tool_is_judged_by(
+    home: Path, name: str, own: str
+) -> None:
+    module, kind = name.split(":")
+    found = importlib.import_module(f"langchain_community.tools.file_management.{module}")
+    made = getattr(found, kind)(root_dir=str(home))
+    others = dict.fromkeys(("path", "file_path", "source_path", "dir_path"), "a.txt")
+    what = find(TABLE, made)
+    assert what is not None
+    assert read(what, made, {**others, own: "policies"}).path == str(home / "policies")
 
 
 @NEEDS_COMMUNITY

@@ -118,6 +118,39 @@ def test_a_backend_with_a_root_of_its_own_leaves_policy_files_alone(
     assert (home / "policies" / "p.yaml").read_text() == before
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "./mem/policies/p.yaml",
+        "mem//policies/p.yaml",
+        ".//mem/./policies/p.yaml",
+        "mem\\policies/p.yaml",
+    ],
+)
+def test_a_path_is_routed_as_deepagents_spells_it(start: Any, home: Path, path: str) -> None:
+    """The class: another spelling of a path is routed to another backend than the one judged."""
+    outside = FilesystemBackend(root_dir=str(home.parent / "elsewhere"), virtual_mode=True)
+    inside = FilesystemBackend(root_dir=str(home), virtual_mode=True)
+    backend = CompositeBackend(outside, {"/mem/": CompositeBackend(inside, {"/x/": outside})})
+    before = (home / "policies" / "p.yaml").read_text()
+    start(str(home / "policies"))
+    edit = {"file_path": path, "old_string": "deny", "new_string": "allow"}
+    assert GUARDED in run(Ask("edit_file", edit), backend=backend).told
+    write = {"file_path": path.replace("p.yaml", "new.yaml"), "content": "policies: []"}
+    assert GUARDED in run(Ask("write_file", write), backend=backend).told
+    assert (home / "policies" / "p.yaml").read_text() == before
+    assert [path.name for path in (home / "policies").iterdir()] == ["p.yaml"]
+
+
+def test_a_relative_path_is_absolute_where_a_backend_has_no_root(start: Any, home: Path) -> None:
+    backend = FilesystemBackend(root_dir=str(home.parent / "elsewhere"), virtual_mode=False)
+    start(str(home / "policies"))
+    path = str(home / "policies" / "new.yaml").lstrip("/")
+    write = Ask("write_file", {"file_path": path, "content": "policies: []"})
+    assert GUARDED in run(write, backend=backend).told
+    assert not (home / "policies" / "new.yaml").exists()
+
+
 def test_a_shell_of_deepagents_leaves_policy_files_where_it_works_alone(
     start: Any, home: Path
 ) -> None:
