@@ -56,17 +56,20 @@ class SeatError(OtelHooksError, RuntimeError):
         framework: Name of the adapter, as in ``frameworks=``.
         distribution: Installed package that does not fit.
         version: Its version, empty when it could not be read.
-        supported: Version range that the adapter knows.
+        supported: Version range that the adapter knows; `none` if no adapter guards it.
         problem: Why the table of seats could not be patched.
     """
 
     def __init__(
         self, framework: str, distribution: str, version: str, supported: str, problem: str
     ) -> None:
+        first = "install a supported version"
+        if supported == "none":
+            first = "decorate its calls and tools (see docs/hand-written-loops.md)"
         super().__init__(
             f"{framework} is not guarded: {distribution} {version or '(unknown version)'}: "
             f"{problem} (supported: {supported})\n"
-            f"hint: install a supported version, or lift the refusal with "
+            f"hint: {first}, or lift the refusal with "
             f'frameworks={{"{framework}": "off"}} or strict=False'
         )
         self.framework = framework

@@ -8,6 +8,7 @@ compares it with what the installed release has (`tests/frameworks/builtin_tools
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -55,12 +56,26 @@ def find(table: Table, *things: Any) -> BuiltIn | None:
         while thing is not None and id(thing) not in seen:
             seen.add(id(thing))
             owner: object = getattr(thing, "__self__", thing)
-            found = table.get(key_of(thing)) or of_class(table, owner.__class__)
+            key = key_of(thing)
+            found = (
+                table.get(key)
+                or of_class(table, owner.__class__)
+                or table.get(key.rpartition(".")[0] if inspect.isfunction(thing) else "")
+                or (of_class(table, thing.args[0].__class__) if _is_method(thing) else None)
+            )
             if found is not None:
                 return found
             is_partial = isinstance(thing, functools.partial)
             thing = getattr(thing, "func" if is_partial else "__wrapped__", None)
     return None
+
+
+def _is_method(thing: Any) -> bool:
+    """Return whether a partial calls a method of its first argument's class."""
+    if not isinstance(thing, functools.partial) or not thing.args:
+        return False
+    name = getattr(thing.func, "__name__", "")
+    return getattr(thing.args[0].__class__, name, None) is thing.func
 
 
 def of_class(table: Table, cls: type[Any]) -> BuiltIn | None:

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AMBIGUOUS", "KNOWN", "Known", "Requests", "named"]
 
-_MODEL_PATHS = ("/chat/completions", "/responses", "/v1/messages", "/runs")
+_MODEL_PATHS = (
+    "/completions",
+    "/responses",
+    "/responses/compact",
+    "/v1/messages",
+    "/runs",
+    "/submit_tool_outputs",
+)
 _GENERATE = (":generateContent", ":streamGenerateContent")
 
 
@@ -59,7 +66,7 @@ class Known(NamedTuple):
 def _posts(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
     """Read ``request(cast_to, options, ...)`` of the clients that Stainless generates."""
     options = kwargs["options"] if "options" in kwargs else args[1]
-    path = str(getattr(options, "url", "")).partition("?")[0]
+    path = str(getattr(options, "url", "")).partition("#")[0].partition("?")[0].rstrip("/")
     return str(getattr(options, "method", "")).lower() == "post" and path.endswith(_MODEL_PATHS)
 
 

@@ -205,8 +205,8 @@ _IMPORTED = (
     ' frameworks={"%s": "off"} says that you know'
 )
 _CALLED = (
-    "otelhooks: `%s` calls a model outside any guarded agent: no rule is asked about this call, nor"
-    " about tools that are run for it\n"
+    "otelhooks: `%s` calls a model outside any guarded agent: no rule is asked about this call,"
+    " and tools without @otelhooks.tool are not asked about\n"
     "hint: decorate the loop with @otelhooks.model_call and @otelhooks.tool"
     ' (see docs/hand-written-loops.md); frameworks={"%s": "off"} says that you know'
 )

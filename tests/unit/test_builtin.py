@@ -48,6 +48,19 @@ def test_a_method_taken_out_of_a_built_in_tool_is_that_tool() -> None:
     assert find(TABLE, Plain(), functools.partial(Shell().run)) is SHELL
 
 
+def test_a_method_taken_from_the_class_of_a_built_in_tool_is_that_tool() -> None:
+    """The class: the method is not bound, its object is an argument like any other."""
+
+    class Renamed(Shell):
+        def run(self) -> str:
+            return "ran"
+
+    assert find(TABLE, Plain(), functools.partial(Shell.run, Shell())) is SHELL
+    assert find(TABLE, Plain(), functools.partial(Renamed.run, Renamed())) is SHELL
+    assert find(TABLE, Plain(), Shell.run) is SHELL
+    assert find(TABLE, Plain(), functools.partial(print, Shell())) is None
+
+
 def test_a_name_alone_says_nothing() -> None:
     def shell() -> str:
         return "rings"

@@ -243,7 +243,19 @@ class TestClients:
         client()
         assert said() == []
 
-    @pytest.mark.parametrize("url", ["/chat/completions", "/responses", "/v1/messages?beta=true"])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "/chat/completions",
+            "/chat/completions/",
+            "/chat/completions#x?y",
+            "/completions",
+            "/responses",
+            "/responses/compact",
+            "/threads/t/runs/r/submit_tool_outputs",
+            "/v1/messages?beta=true",
+        ],
+    )
     @pytest.mark.parametrize("first", ["import", "instrument"])
     def test_a_request_outside_any_guarded_model_call_is_told_once(self, client, said, url, first):
         openai = client() if first == "import" else None
@@ -256,6 +268,7 @@ class TestClients:
             assert asyncio.run(request) == "answered"
         [warning] = said()
         assert "`openai` calls a model outside any guarded agent" in warning
+        assert "tools without @otelhooks.tool are not asked about" in warning
 
     def test_under_strict_it_is_refused(self, client):
         otelhooks.instrument(policies=DENY, strict=True)
