@@ -37,11 +37,10 @@ def check_numbers(value: Any) -> None:
     Raises:
         ValueError: They do, at any depth.
     """
-    held: Any = value if isinstance(value, _CONTAINERS) else vars(value)
+    held = cast("Any", value if isinstance(value, _CONTAINERS) else vars(value))
     items = cast("Iterable[Any]", held.values() if isinstance(held, dict) else held)
     for item in items:
-        kind: type[Any] = type(item)
-        if isinstance(item, _CONTAINERS) or hasattr(kind, "__pydantic_validator__"):
+        if isinstance(item, _CONTAINERS) or hasattr(item.__class__, "__pydantic_validator__"):
             check_numbers(item)
         elif isinstance(item, float) and math.isnan(item):
             msg = "an argument is NaN, which no condition can compare"
