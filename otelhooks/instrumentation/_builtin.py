@@ -61,7 +61,7 @@ def find(table: Table, *things: Any) -> BuiltIn | None:
                 table.get(key)
                 or of_class(table, owner.__class__)
                 or table.get(key.rpartition(".")[0] if inspect.isfunction(thing) else "")
-                or (of_class(table, thing.args[0].__class__) if _is_method(thing) else None)
+                or of_class(table, _class_of_first(thing))
             )
             if found is not None:
                 return found
@@ -70,12 +70,12 @@ def find(table: Table, *things: Any) -> BuiltIn | None:
     return None
 
 
-def _is_method(thing: Any) -> bool:
-    """Return whether a partial calls a method of its first argument's class."""
+def _class_of_first(thing: Any) -> type[Any]:
+    """Return the class of a partial's first argument if it is a method of that class."""
     if not isinstance(thing, functools.partial) or not thing.args:
-        return False
-    name = getattr(thing.func, "__name__", "")
-    return getattr(thing.args[0].__class__, name, None) is thing.func
+        return object
+    cls = type(thing.args[0])
+    return cls if getattr(cls, getattr(thing.func, "__name__", ""), None) is thing.func else object
 
 
 def of_class(table: Table, cls: type[Any]) -> BuiltIn | None:

@@ -37,14 +37,23 @@ def check_numbers(value: Any) -> None:
     Raises:
         ValueError: They do, at any depth.
     """
-    held = cast("Any", value if isinstance(value, _CONTAINERS) else vars(value))
-    items = cast("Iterable[Any]", held.values() if isinstance(held, dict) else held)
-    for item in items:
+    for item in _items(value):
         if isinstance(item, _CONTAINERS) or hasattr(item.__class__, "__pydantic_validator__"):
             check_numbers(item)
         elif isinstance(item, float) and math.isnan(item):
             msg = "an argument is NaN, which no condition can compare"
             raise ValueError(msg)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """Return what a container, or a model or dataclass of pydantic, holds."""
+    if isinstance(value, _CONTAINERS):
+        mapping = cast("dict[str, Any]", value)
+        return mapping.values() if isinstance(value, dict) else cast("Iterable[Any]", value)
+    held = getattr(value, "__dict__", None)
+    if held is None:  # it has slots
+        return [getattr(value, name) for name in value.__dataclass_fields__]
+    return held.values()
 
 
 class AllOf:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unittest import mock
 
 import pydantic
+import pydantic.dataclasses
 import pytest
 
 from otelhooks import policy, types
@@ -207,6 +208,24 @@ class TestErrors:
     def test_something_that_is_not_callable(self) -> None:
         with pytest.raises(ConfigError, match="`when` is not callable"):
             read("x", "a")  # type: ignore[arg-type]
+
+
+class TestNumbersOfModels:
+    @pytest.mark.parametrize(("amount", "expected"), [("1", "allow"), ("NaN", "deny")])
+    def test_a_dataclass_with_slots_is_read_too(self, amount: str, expected: str) -> None:
+        def when(args: Transfer) -> bool:
+            return args.part.amount > 100
+
+        assert decide(when, {"part": {"amount": amount}}) == expected
+
+
+@pydantic.dataclasses.dataclass(slots=True)
+class Part:
+    amount: float
+
+
+class Transfer(pydantic.BaseModel):
+    part: Part
 
 
 class TestAllOf:
