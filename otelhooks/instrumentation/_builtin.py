@@ -72,9 +72,10 @@ def find(table: Table, *things: Any) -> BuiltIn | None:
 
 def _class_of_first(thing: Any) -> type[Any]:
     """Return the class of a partial's first argument if it is a method of that class."""
-    if not isinstance(thing, functools.partial) or not thing.args:
+    given: tuple[Any, ...] = getattr(thing, "args", ())
+    if not isinstance(thing, functools.partial) or not given:
         return object
-    cls = type(thing.args[0])
+    cls: type[Any] = given[0].__class__
     return cls if getattr(cls, getattr(thing.func, "__name__", ""), None) is thing.func else object
 
 
