@@ -125,10 +125,14 @@ class _ChainRun(RunSeat):
         return is_control_flow(error)
 
     def is_paused(self, request: RunRequest, raw: Any) -> bool:
+        """Return that it is not; a run that has ended has no gaps."""
+        self._forget_calls()
+        return False
+
+    def _forget_calls(self) -> None:
         """Forget the calls that models asked for: executors hand tools no ids."""
         if self._turn is not None:
             self._turn.asked.clear()
-        return False
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -150,6 +154,7 @@ class _ChainRun(RunSeat):
             if heard is not None:
                 heard.on_chain_end({self._output: self.response(self.request, told)})
         finally:
+            self._forget_calls()
             items.close()
 
     async def adeliver(self, items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
@@ -165,6 +170,7 @@ class _ChainRun(RunSeat):
             if heard is not None:
                 await heard.on_chain_end({self._output: self.response(self.request, told)})
         finally:
+            self._forget_calls()
             await items.aclose()
 
     def tell(self, raw: Any) -> None:
