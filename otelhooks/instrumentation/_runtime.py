@@ -147,7 +147,7 @@ class Runtime:
         labels: LabelBook | None = None,
         candidate: Candidate | None = None,
     ) -> None:
-        self.loaded = loaded
+        self.loaded: Loaded = loaded
         self.spans = spans
         self.instruments = instruments
         self.events = events

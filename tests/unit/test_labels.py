@@ -506,6 +506,26 @@ class TestUnknownHistory:
             with otelhooks.scope(policies=[rule] if way == "scope" else []):
                 assert not tools.sends()
 
+    def test_who_has_read_them_before_it_came_reads_of_it_later(
+        self, governed: Any, tools: Tools
+    ) -> None:
+        seen: list[Any] = []
+
+        @hooks.pre_model_call
+        def look(context: hooks.HookContext, call: types.ModelCall) -> Result:
+            seen.append(sorted(context.labels))
+            return Result()
+
+        @hooks.pre_turn
+        def look_first(context: hooks.HookContext, prompt: Any) -> Result:
+            seen.append(sorted(context.labels))
+            return Result()
+
+        governed(hooks=[look_first, look])
+        with otelhooks.session("c"), otelhooks.turn("go on"):
+            self.ask(list(self.HISTORY))
+        assert seen == [[], ["unknown"]]
+
     def test_without_rules_on_labels_nobody_looks(self, governed: Any, tools: Tools) -> None:
         governed(policies=[policy.allow("send")])
         with otelhooks.session("c"), otelhooks.turn("go on"):
