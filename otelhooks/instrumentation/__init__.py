@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from otelhooks.errors import ConfigError
-from otelhooks.instrumentation._known import named
+from otelhooks.instrumentation._known import KNOWN, named
 
 if TYPE_CHECKING:
     from otelhooks.instrumentation._patch import Adapter, Coverage
@@ -265,7 +265,7 @@ def _unknown(name: str, known: Iterable[str]) -> ConfigError:
     from difflib import get_close_matches
 
     names = sorted(set(known))
-    near = get_close_matches(name, names, n=1, cutoff=0.7)
+    near = get_close_matches(name, [*names, *(each.name for each in KNOWN)], n=1, cutoff=0.7)
     listed = ", ".join(f"`{one}`" for one in names)
     hint = f"did you mean `{near[0]}`?" if near else f"use one of {listed}"
     return ConfigError(f"unknown framework `{name}`", hint=hint)

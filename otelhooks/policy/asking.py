@@ -29,8 +29,13 @@ def bind_handler(handler: Callable[..., Any]) -> BoundHandler:
         handler: Sync or async.
 
     Raises:
-        ConfigError: It cannot be called with a call.
+        ConfigError: It cannot be called, or not with a call.
     """
+    if not callable(handler):
+        raise ConfigError(
+            f"{handler!r} is no handler: it cannot be called",
+            hint="give a function of the call, or a channel of `otelhooks.approvals`",
+        )
     try:
         signature = inspect.signature(handler)
     except (ValueError, TypeError):

@@ -6,8 +6,10 @@ pydantic model parsed from the arguments or the `ToolCall`. It is sync or async.
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
+import itertools
 import math
 import types as python_types
 import typing
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["AllOf", "Test", "check_numbers", "read"]
 
 _CONTAINERS = (dict, list, tuple, set, frozenset)
+_RETURNS = ("RETURN_VALUE", "RETURN_CONST")  # of CPython's byte code; the second in 3.12 and 3.13
 # Names that a dict of arguments goes by; understood even where they cannot be resolved, since they
 # are often imported for the type checker only.
 _DICT_NAMES = frozenset(("dict", "Dict", "Mapping", "MutableMapping", "Any", "object", "JSON"))
@@ -99,7 +102,8 @@ def read(when: Callable[..., Any], label: str) -> Test:
         label: The rule's, for errors.
 
     Raises:
-        ConfigError: It is not callable, or cannot be called with what rules have to give.
+        ConfigError: It is not callable, cannot be called with what rules have to give, or never
+            returns a value.
     """
     if isinstance(when, AllOf):
         return Test(_all([_of_call(read(each, label)) for each in when.predicates]), True)
@@ -107,6 +111,11 @@ def read(when: Callable[..., Any], label: str) -> Test:
         raise ConfigError(
             f"rule `{label}`: `when` is not callable: {when!r}",
             hint="give a function of the arguments that returns a bool",
+        )
+    if not _answers(when):
+        raise ConfigError(
+            f"rule `{label}`: `when` never returns a value, so that it would never hold",
+            hint="let it `return` whether the rule holds",
         )
     try:
         signature = inspect.signature(when)
@@ -128,6 +137,37 @@ def read(when: Callable[..., Any], label: str) -> Test:
     if issubclass(annotation, types.ToolCall):
         return Test(when, True)
     return Test(_of_model(when, annotation), False)
+
+
+def _answers(when: Callable[..., Any]) -> bool:
+    """Return whether a function can end with another value than None, as far as its code says."""
+    code = getattr(_function(when), "__code__", None)
+    return code is None or _returns_values(code)
+
+
+@functools.lru_cache(maxsize=256)
+def _returns_values(code: python_types.CodeType) -> bool:
+    steps = list(dis.get_instructions(code))
+    ends = [(a, b) for a, b in itertools.pairwise(steps) if b.opname in _RETURNS]
+    return not ends or any(not _is_none(a, b) for a, b in ends)
+
+
+def _is_none(before: dis.Instruction, end: dis.Instruction) -> bool:
+    """Return whether a return, after the step before it, is one of None."""
+    is_constant = end.opname == "RETURN_CONST" or (
+        before.opname == "LOAD_CONST" and not end.is_jump_target
+    )
+    return is_constant and (end if end.opname == "RETURN_CONST" else before).argval is None
+
+
+def _function(when: Callable[..., Any]) -> Any:
+    """Return the function that runs."""
+    function: Any = when
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    return getattr(function, "__func__", function)
 
 
 def _is_model(annotation: type[Any]) -> bool:
@@ -214,12 +254,7 @@ def _classes(annotation: Any, resolve: Callable[[str], Any]) -> set[type[Any]]:
 def _resolve(when: Callable[..., Any], label: str, text: str) -> Any:
     """Evaluate an annotation that is a text, in the names its function can see."""
     name = text.split("[", 1)[0].rsplit(".", 1)[-1].strip("\"' ")
-    function: Any = inspect.unwrap(when)
-    while isinstance(function, functools.partial):
-        function = function.func
-    if not inspect.isroutine(function):
-        function = type(function).__call__
-    function = getattr(function, "__func__", function)
+    function = _function(inspect.unwrap(when))
     try:
         # The text is the rule's own code, not input.
         return eval(text, getattr(function, "__globals__", {}), _captured(function))

@@ -48,7 +48,7 @@ def fail(*_: Any, **__: Any) -> Any:
 
 
 async def fail_later(*_: Any, **__: Any) -> Any:
-    fail()
+    return fail()
 
 
 class Broken(Storage):

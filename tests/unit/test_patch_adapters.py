@@ -53,6 +53,10 @@ class TestWanted:
         with pytest.raises(ConfigError, match=r"unknown framework `three`\nhint: use one of `one`"):
             instrumentation.wanted(frameworks)
 
+    def test_a_package_that_no_adapter_guards_may_be_meant(self):
+        with pytest.raises(ConfigError, match=r"did you mean `pydantic_ai`\?"):
+            instrumentation.wanted({"pydantic-ai": "off"})
+
     def test_an_unknown_setting_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown setting for framework `one`: `maybe`"):
             instrumentation.wanted({"one": "maybe"})

@@ -40,6 +40,12 @@ def test_a_handler_that_cannot_be_called_is_an_error_at_load(handler: Any) -> No
         policy.enforce([policy.ask_user("a", handler)])
 
 
+@pytest.mark.parametrize("handler", [False, True, "yes", 3])
+def test_what_is_no_function_is_an_error_at_load(handler: Any) -> None:
+    with pytest.raises(ConfigError, match="is no handler"):
+        bind_handler(handler)
+
+
 def test_a_callable_object_is_named_by_its_class() -> None:
     class Useless:
         def __call__(self) -> bool:

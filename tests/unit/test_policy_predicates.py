@@ -176,6 +176,37 @@ def test_a_captured_name_that_is_not_assigned_yet() -> None:
     assert drive(rules.evaluate(Call("a", {"n": top}))).decision == "deny"
 
 
+def forgets(args: Any) -> None:
+    if args["n"]:
+        args["n"] == 1  # noqa: B015
+
+
+async def forgets_later(args: Any) -> None:
+    args.get("n")
+
+
+class Forgets:
+    def __call__(self, args: Any) -> None:
+        bool(args)
+
+
+def generates(args: Any) -> Any:
+    yield True
+
+
+def sometimes(args: Any) -> Any:
+    if args:
+        return True
+
+
+async def later(args: Any) -> Any:
+    return True
+
+
+def raises(args: Any) -> Any:
+    raise ValueError
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         "when",
@@ -204,6 +235,30 @@ class TestErrors:
             return bool(args)
 
         assert decide(when, {"n": 1}) == "deny"
+
+    @pytest.mark.parametrize(
+        "when", [forgets, forgets_later, Forgets(), functools.partial(forgets), generates]
+    )
+    def test_a_predicate_that_never_returns_a_value(self, when: Any) -> None:
+        with pytest.raises(ConfigError, match="never returns a value"):
+            policy.enforce([policy.deny("a", when=when)])
+
+    @pytest.mark.parametrize(
+        ("when", "expected"),
+        [
+            (lambda args: args.get("n"), "allow"),
+            (lambda args: args.get("n") or None, "allow"),
+            (lambda args: None if args else True, "allow"),
+            (sometimes, "deny"),
+            (later, "deny"),
+            (raises, "deny"),
+            (all, "allow"),
+        ],
+    )
+    def test_one_that_returns_none_at_times_does_not_hold_then(
+        self, when: Any, expected: str
+    ) -> None:
+        assert decide(when, {"": 0}) == expected
 
     def test_something_that_is_not_callable(self) -> None:
         with pytest.raises(ConfigError, match="`when` is not callable"):
