@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import traceback
 
-__all__ = ["FAILED", "error_type", "outline"]
+__all__ = ["FAILED", "WrongAnswer", "error_type", "outline"]
 
 FAILED = "tool_error"
 """What stands for a tool's failure that is a text and no exception."""
@@ -19,9 +19,13 @@ _FRAMES = 30
 """Innermost frames of a traceback that an outline keeps."""
 
 
+class WrongAnswer(TypeError):
+    """A hook answered what its point cannot use. The text is otelhooks's own, and no content."""
+
+
 def error_type(error: BaseException) -> str:
     """Return the name of an exception's class: qualified, but for builtins."""
-    cls = type(error)
+    cls = TypeError if type(error) is WrongAnswer else type(error)
     if cls.__module__ == "builtins":
         return cls.__qualname__
     return f"{cls.__module__}.{cls.__qualname__}"
@@ -38,6 +42,8 @@ def outline(error: BaseException) -> str:
     said = error_type(error)
     if isinstance(error, OSError) and isinstance(error.errno, int):
         said = f"{said} ({os.strerror(error.errno).lower()})"  # the system's words for a number
+    if type(error) is WrongAnswer:
+        said = f"{said}: {error}"
     lines = [
         f'  File "{code.co_filename}", line {number}, in {code.co_name}' for code, number in frames
     ]

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
 
 from otelhooks import types
-from otelhooks._failures import error_type
+from otelhooks._failures import WrongAnswer, error_type
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
@@ -95,7 +95,8 @@ class Chain:
         if type(value) is Raised:
             verdict = self.crash(registration, value.error)
         elif not isinstance(value, types.HookResult):
-            error = TypeError(f"returned {type(value).__name__}, not a HookResult")
+            it = "None" if value is None else type(value).__name__
+            error = WrongAnswer(f"it returned {it}, not a HookResult")
             self.watch.hook_failed(registration, error)
             verdict = self.crash(registration, error)
         elif value.allow:

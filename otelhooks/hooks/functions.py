@@ -46,7 +46,8 @@ def _adapt(function: Callable[..., Any], takes_data: bool) -> Callable[[HookCont
         )
     except TypeError as error:
         name = getattr(function, "__name__", repr(function))
-        msg = f"Invalid signature for hook '{name}': {error}"
+        hint = "" if context is not None else "; only `context` gets the context"
+        msg = f"Invalid signature for hook '{name}': {error}{hint}"
         raise TypeError(msg) from error
     if comes_first:
         return function if takes_data else lambda ctx, _: function(ctx)

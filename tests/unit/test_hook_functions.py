@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+import otelhooks
 from otelhooks import hooks, types
+from otelhooks.errors import Denied
 from otelhooks.hooks import HookContext, base
 
 CALL = types.ToolCall(name="t", args={"x": 1})
@@ -100,6 +102,10 @@ class TestSignatures:
         with pytest.raises(TypeError, match="Invalid signature for hook '<lambda>': "):
             hooks.pre_tool_call_decide(function)
 
+    def test_a_context_by_another_name_is_told_its_name(self) -> None:
+        with pytest.raises(TypeError, match="only `context` gets the context"):
+            hooks.pre_tool_call_decide(lambda ctx, call: None)
+
     def test_a_session_hook_that_wants_data_is_a_type_error(self) -> None:
         with pytest.raises(TypeError, match="Invalid signature for hook 'f': "):
 
@@ -147,3 +153,21 @@ class TestDecorated:
             "r",
         )
         assert hooks.on_event(inspect.getdoc).priority == 100
+
+
+def test_a_forgotten_return_is_told_to_whoever_reads_the_log(
+    governed: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @hooks.pre_tool_call_decide
+    def forgets(call: Any) -> None:
+        """Decide nothing."""
+
+    @otelhooks.tool
+    def act() -> str:
+        return "done"
+
+    governed(hooks=[forgets])
+    with pytest.raises(Denied):
+        act()
+    said = "forgets` failed at pre_tool_call: TypeError: it returned None, not a HookResult"
+    assert said in caplog.text
