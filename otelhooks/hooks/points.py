@@ -20,7 +20,7 @@ from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.registry import PointHooks, Registration
 from otelhooks.hooks.results import HOOK, run_hook
 from otelhooks.hooks.tool_chain import ToolChain
-from otelhooks.hooks.verdict import ALLOW, DENY, Judge, Ruling, Verdict
+from otelhooks.hooks.verdict import ALLOW, DENY, Approval, Judge, Ruling, Verdict
 from otelhooks.hooks.watch import Watch
 
 __all__ = ["pre_agent", "pre_model_call", "pre_tool_call", "pre_turn", "settled"]
@@ -57,6 +57,7 @@ def pre_tool_call(
     watch: Watch,
     judges: Sequence[Judge] = (),
     monitor: bool = False,
+    approval: Approval | None = None,
 ) -> Generator[Run, Any, Verdict]:
     """Decide about a tool call: deciders in order, rules last on the final arguments, then people.
 
@@ -68,6 +69,7 @@ def pre_tool_call(
         judges: Sets of rules, each of which must allow: those of ``policies=``, then those of the
             scopes that the call is made in.
         monitor: Denies and asks are recorded, not enforced.
+        approval: What people have said of the call at a seat before this one.
     """
     try:
         call.args = copy_json(call.args)
@@ -80,7 +82,7 @@ def pre_tool_call(
         is_plain = first.decision == ALLOW and not first.observed
         if is_plain and len(judges) == 1 and not hooks.gates:
             return first.verdict or rule_verdict("pre_tool_call", first)
-    chain = ToolChain(call, watch, context, monitor)
+    chain = ToolChain(call, watch, context, monitor, approval)
     denied = yield from chain.first_pass(hooks.deciders)
     if denied is None and call.version:
         denied = yield from chain.recheck()

@@ -30,9 +30,12 @@ from otelhooks.hooks.verdict import (
 )
 from otelhooks.hooks.watch import Watch
 
-__all__ = ["ToolChain"]
+__all__ = ["MAX_ROUNDS", "NEVER_SETTLED", "ToolChain"]
 
 UNSTABLE = "arguments not stable"
+NEVER_SETTLED: str = f"{UNSTABLE}: approvers changed them again and again"
+MAX_ROUNDS: int = 10
+"""How often people are asked about one call; each edit may make another rule ask."""
 
 
 class ToolChain(Chain):
@@ -40,9 +43,17 @@ class ToolChain(Chain):
 
     evaluations: int  # said again for type checkers: `take` adds to it
 
-    def __init__(self, call: Call, watch: Watch, context: Any, monitor: bool) -> None:
+    def __init__(
+        self,
+        call: Call,
+        watch: Watch,
+        context: Any,
+        monitor: bool,
+        approval: Approval | None = None,
+    ) -> None:
         super().__init__("pre_tool_call", watch, context, monitor)
         self.call: Call = call
+        self.approval: Approval | None = approval  # the last; it stands for those before it, too
         self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
         self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
         self.rewrites: bool = False
@@ -71,16 +82,7 @@ class ToolChain(Chain):
             if denied is not None:
                 return denied
             if self.call.version != version:
-                return Verdict(
-                    self.point,
-                    DENY,
-                    allowed=False,
-                    result=types.HookResult(allow=False, message=UNSTABLE),
-                    policy_id=registration.policy_id,
-                    policy_version=registration.policy_version,
-                    rule_id=registration.rule_id,
-                    reason=UNSTABLE,
-                )
+                return self._unstable(registration, registration.rule_id, UNSTABLE)
         self.last = last
         return None
 
@@ -118,12 +120,24 @@ class ToolChain(Chain):
         if self.call.rewrite({**args, **copy_json(result.modified_args or {})}):
             self.modified(registration, result)
 
-    def rules(self, judge: Judge, asked: bool = False) -> Generator[Run, Any, Verdict | None]:
-        """Put the call to a set of rules."""
-        ruling = yield from judge.evaluate(self.call, self.context, asked=asked)
-        return self.take(judge, ruling, asked)
+    def _unstable(self, by: Registration | RuleLike, rule_id: str, reason: str) -> Verdict:
+        return Verdict(
+            self.point,
+            DENY,
+            allowed=False,
+            result=types.HookResult(allow=False, message=reason),
+            policy_id=by.policy_id,
+            policy_version=by.policy_version,
+            rule_id=rule_id,
+            reason=reason,
+        )
 
-    def take(self, judge: Judge, ruling: Ruling, asked: bool = False) -> Verdict | None:
+    def rules(self, judge: Judge) -> Generator[Run, Any, Verdict | None]:
+        """Put the call to a set of rules."""
+        ruling = yield from judge.evaluate(self.call, self.context)
+        return self.take(judge, ruling)
+
+    def take(self, judge: Judge, ruling: Ruling) -> Verdict | None:
         """Return the deny that a ruling stands for, or None if the chain goes on."""
         self.evaluations += ruling.evaluations
         seen = [observed(decision, rule) for decision, rule in ruling.observed]
@@ -139,8 +153,10 @@ class ToolChain(Chain):
             verdict.observed, verdict.evaluations = (), 0
             return verdict
         if rule is not None and ruling.decision == ASK:
-            self.asks[id(judge)] = rule
-        if rule is not None and self.verdict.decision == ALLOW and not asked:
+            approval = self.approval
+            if approval is None or not approval.covers(rule, self.call.args):
+                self.asks[id(judge)] = rule
+        if rule is not None and self.verdict.decision == ALLOW:
             self.verdict.policy_id = rule.policy_id
             self.verdict.policy_version = rule.policy_version
             self.verdict.rule_id = rule.id
@@ -148,18 +164,41 @@ class ToolChain(Chain):
         return None
 
     def ask(self, policies: Sequence[Judge]) -> Generator[Run, Any, Verdict | None]:
-        """Ask people once, for all rules together; then see whether anything denies by now."""
+        """Ask people, for all rules together; then see whether anything denies or asks by now.
+
+        An answer counts for the rules that were put to somebody, and for the arguments that it is
+        about: after an edit the call is judged like a new one.
+        """
+        for _ in range(MAX_ROUNDS):
+            denied = yield from self._ask_once()
+            if denied is not None:
+                return denied
+            judges = [r.judge for r, _ in self.allowed if r.judge is not None]
+            for judge in (*judges, *policies):
+                denied = yield from self.rules(judge)
+                if denied is not None:
+                    denied.approval = self.approval
+                    return denied
+            if not self.asks:
+                return None
+        deciding = next(iter(self.asks.values()))
+        denied = self._unstable(deciding, deciding.id, NEVER_SETTLED)
+        denied.approval = self.approval
+        return denied
+
+    def _ask_once(self) -> Generator[Run, Any, Verdict | None]:
+        """Put what asks to people, and their edit to the deciders; return what holds it up."""
         rules, call, verdict = list(self.asks.values()), self.call, self.verdict
         deciding = rules[0]
         verdict.decision = ASK
         verdict.policy_id, verdict.rule_id = deciding.policy_id, deciding.id
         verdict.policy_version, verdict.severity = deciding.policy_version, deciding.severity
         verdict.reason = deciding.reason or f"Asked by policy '{deciding.label}'."
-        approved = copy_json(call.args)
-        approval = yield from self.watch.approve(rules, call, self.context)
+        shown = copy_json(call.args)
+        approval = yield from self.watch.approve(rules, call, self.context, verdict.decision_id)
         verdict.approval = approval
         verdict.decision_id = approval.decision_id
-        call.args = approved  # whoever was asked had the other copy in hands
+        call.args = shown  # whoever was asked had the other copy in hands
         if not approval.approved:
             verdict.allowed = False
             verdict.told = verdict.reason = self._refusal(approval, deciding)
@@ -170,18 +209,16 @@ class ToolChain(Chain):
                 allow=False, message=verdict.told, rule_id=verdict.rule_id
             )
             return verdict
-        denied: Verdict | None = None
+        approval.join(self.approval)
+        self.approval = approval
         if approval.edit is not None:
             self.rewrites = True
             if call.rewrite({**call.args, **approval.edit}):
                 denied = yield from self.recheck()
-        judges = [r.judge for r, _ in self.allowed if r.judge is not None]
-        for judge in (*judges, *policies):
-            if denied is None:
-                denied = yield from self.rules(judge, asked=True)
-        if denied is not None:
-            denied.approval = approval
-        return denied
+                if denied is not None:
+                    denied.approval = approval
+                return denied
+        return None
 
     def _refusal(self, approval: Approval, deciding: RuleLike) -> str:
         rule = approval.rejected_by or deciding

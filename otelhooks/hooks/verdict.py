@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from otelhooks import types
 from otelhooks.errors import ApprovalTimeout, Denied
-from otelhooks.hooks.calls import Call
+from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.drive import Run
 
 __all__ = [
@@ -115,15 +115,12 @@ class Judge(Protocol):
     needs_context: bool
     """Whether rules read the operation's context."""
 
-    def evaluate(
-        self, call: Call, context: Any = None, *, asked: bool = False
-    ) -> Generator[Run, Any, Ruling]:
+    def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         """Decide about a call.
 
         Args:
             call: With its final arguments.
             context: The operation's context.
-            asked: A human has approved: ask rules that match allow, denies still deny.
         """
         ...
 
@@ -144,15 +141,19 @@ class Approval:
         error: Why the question could not be put or answered.
         rejected_by: The rule whose handler said no, where several were asked.
         decision_id: Joins question, answer and call; set by telemetry.
+        rules: Those that were put to people; set by whoever asked, like `args`.
+        args: The arguments that the answer is for, an edit merged into them.
     """
 
     __slots__ = (
         "approver_id",
         "approver_type",
+        "args",
         "decision_id",
         "edit",
         "error",
         "rejected_by",
+        "rules",
         "status",
         "wait_s",
     )
@@ -176,11 +177,33 @@ class Approval:
         self.error: BaseException | None = error
         self.rejected_by: RuleLike | None = rejected_by
         self.decision_id: str = ""
+        self.rules: tuple[RuleLike, ...] = ()
+        self.args: dict[str, Any] = {}
 
     @property
     def approved(self) -> bool:
         """Whether the call may go on."""
         return self.status == "approved"
+
+    def join(self, before: Approval | None) -> None:
+        """Stand for an approval before this one, too, if it is for the same arguments."""
+        if before is not None and same_json(before.args, self.args):
+            self.rules = (*before.rules, *self.rules)
+
+    def covers(self, rule: RuleLike, args: dict[str, Any]) -> bool:
+        """Return whether people approved a call on behalf of this rule, with these arguments.
+
+        Rules that differ only in whom they ask have the same id.
+        """
+        return (
+            self.approved
+            and any(_key(rule) == _key(asked) for asked in self.rules)
+            and same_json(args, self.args)
+        )
+
+
+def _key(rule: RuleLike) -> tuple[str, str, int]:
+    return rule.policy_id, rule.id, id(rule.handler)
 
 
 class Observed:

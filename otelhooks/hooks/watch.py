@@ -15,7 +15,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks._failures import outline
 from otelhooks.hooks.answers import read_answer
-from otelhooks.hooks.calls import Call, copy_json
+from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
@@ -46,7 +46,7 @@ class Watch:
         log.warning("hook `%s` was dropped: too many are waiting", registration.source)
 
     def approve(
-        self, rules: Sequence[RuleLike], call: Call, context: Any
+        self, rules: Sequence[RuleLike], call: Call, context: Any, decision_id: str = ""
     ) -> Generator[Run, Any, Approval]:
         """Ask whoever is to be asked about one call.
 
@@ -54,6 +54,7 @@ class Watch:
             rules: Rules that said ask, in order.
             call: With its final arguments.
             context: The operation's context.
+            decision_id: Of the question before, where one decision takes several.
         """
         return ask_handlers(rules, call)
 
@@ -87,7 +88,8 @@ def ask_handlers(
 ) -> Generator[Run, Any, Approval]:
     """Put a call to the handlers of the rules that want it asked; each handler once.
 
-    Fails closed: see `read_answer`.
+    Fails closed: see `read_answer`. An edit ends the round: the others were not shown it, and what
+    it makes of the call is a new one.
 
     Args:
         rules: Rules that said ask.
@@ -98,7 +100,7 @@ def ask_handlers(
     started = time.perf_counter()
     asked: list[Any] = []
     args = copy_json(call.args)
-    approval, edit = Approval("approved"), dict[str, Any]()
+    approval = Approval("approved")
     for rule in rules:
         handler, ask = rule.handler or channel, rule.ask or channel
         if handler is None or ask is None:
@@ -117,11 +119,11 @@ def ask_handlers(
             asking.set(previous)
         approval = read_answer(answer, rule, args)
         approval.wait_s = time.perf_counter() - started
+        approval.args = {**args, **(approval.edit or {})}
         if not approval.approved:
             return approval
-        edit.update(approval.edit or {})
-    if edit and len(asked) > 1:
-        error = ValueError("one approver changed arguments that another was not shown")
-        return Approval("error", error=error, rejected_by=rules[0], wait_s=approval.wait_s)
-    approval.edit = edit or None
+        if not same_json(approval.args, args):
+            approval.rules = tuple(r for r in rules if (r.handler or channel) is handler)
+            return approval
+    approval.rules = tuple(rules)
     return approval

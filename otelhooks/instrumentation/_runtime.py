@@ -83,9 +83,7 @@ class _Held:
 
     needs_context = False
 
-    def evaluate(
-        self, call: Call, context: Any = None, *, asked: bool = False
-    ) -> Generator[Run, Any, Ruling]:
+    def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         threading.Event().wait()
         raise AssertionError("a call that is held back goes on")
 

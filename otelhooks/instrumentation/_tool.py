@@ -19,7 +19,7 @@ from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import PointHooks
-from otelhooks.hooks.verdict import ALLOW, Judge, Ruling, Verdict
+from otelhooks.hooks.verdict import ALLOW, Judge, Verdict
 from otelhooks.instrumentation._drive import Body, Closed, Operation
 from otelhooks.instrumentation._execution import Execution, decide
 from otelhooks.instrumentation._frames import Op, Session, Turn, around
@@ -168,7 +168,7 @@ def _judge_again(
 ) -> Generator[Run, Any, _Refusal | None]:
     """Ask the rules again, now that more of the server is known; on the same span.
 
-    What people approved before is approved.
+    What people approved before is approved, for the rules on whose behalf they were asked.
     """
     call.op = op
     call.place = lambda: {**rt.place(op), "span_id": ""}  # as when it was approved: none was open
@@ -177,11 +177,9 @@ def _judge_again(
     if call.server:
         put_on(op.span, {semconv.TOOL_SERVER: call.server})
     approval = op.verdict.approval if op.verdict is not None else None
-    if approval is not None and approval.approved:
-        judges = tuple(_Approved(judge) for judge in judges)
     call.is_counted = True
     verdict = yield from points.pre_tool_call(
-        gates, op.context, call, rt.watch, judges, rt.loaded.monitor
+        gates, op.context, call, rt.watch, judges, rt.loaded.monitor, approval
     )
     if verdict.is_plain() or (op.verdict is not None and _is_told(verdict, op.verdict)):
         return None
@@ -210,21 +208,3 @@ def _is_told(verdict: Verdict, before: Verdict) -> bool:
     return verdict.decision == ALLOW and known.issuperset(
         (seen.decision, seen.policy_id, seen.rule_id) for seen in verdict.observed
     )
-
-
-class _Approved:
-    """Rules, as they judge a call that people have approved."""
-
-    __slots__ = ("_judge", "needs_context")
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.needs_context: bool = judge.needs_context
-
-    def evaluate(
-        self, call: Call, context: Any = None, *, asked: bool = True
-    ) -> Generator[Run, Any, Ruling]:
-        return self._judge.evaluate(call, context, asked=True)
-
-    def settled(self, call: Call) -> Ruling | None:
-        return None

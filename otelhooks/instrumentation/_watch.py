@@ -77,12 +77,12 @@ class RuntimeWatch(Watch):
         }
 
     def approve(
-        self, rules: Sequence[RuleLike], call: Call, context: Any
+        self, rules: Sequence[RuleLike], call: Call, context: Any, decision_id: str = ""
     ) -> Generator[Run, Any, Approval]:
         """Ask people, and show that they are being asked: a request span, an event, a wait span."""
         runtime, op = self._runtime, call.op
         earlier = op.resumed.approval if isinstance(op, Op) and op.resumed is not None else None
-        if earlier is not None and earlier.approved:
+        if earlier is not None and all(earlier.covers(rule, call.args) for rule in rules):
             return earlier  # answered before the pause, for exactly this call
         deciding = rules[0]
         verdict = Verdict(
@@ -94,6 +94,7 @@ class RuntimeWatch(Watch):
             severity=deciding.severity,
             reason=deciding.reason or f"Asked by policy '{deciding.label}'.",
         )
+        verdict.decision_id = decision_id
         decision_id = runtime.verdicts.decision_id(verdict)
         wait = _ask_spans(runtime, op, call, verdict)
         runtime.wait_for(1)

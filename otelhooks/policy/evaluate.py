@@ -58,10 +58,9 @@ class _Plan:
             each with whether it is a greedy ask, which only holds back what would be allowed.
         name: The tool's, as messages have it.
         settled: The ruling, where it depends on nothing but the tool; None else.
-        approved: The same after a human has approved.
     """
 
-    __slots__ = ("approved", "name", "rules", "settled")
+    __slots__ = ("name", "rules", "settled")
 
     def __init__(self, matches: Iterable[Match], name: str) -> None:
         self.name = name
@@ -73,27 +72,24 @@ class _Plan:
                 break
         self.rules = tuple(tried)
         self.settled: Ruling | None = None
-        self.approved: Ruling | None = None
         if not any(rule.is_conditional for rule, _ in tried):
-            self.settled = self._settle(asked=False)
-            self.approved = self._settle(asked=True)
+            self.settled = self._settle()
 
-    def _settle(self, asked: bool) -> Ruling:
+    def _settle(self) -> Ruling:
         observed: Observations = ()
         held: tuple[Rule, ...] = ()
         for rule, only_holds_back in self.rules:
             if only_holds_back:
                 held += (rule,)
             elif not rule.monitored or rule.decision == ALLOW:
-                return self.ruling(rule, asked, observed, 0, held)
+                return self.ruling(rule, observed, 0, held)
             else:
                 observed += ((rule.decision, rule),)
-        return self.ruling(None, asked, observed, 0, held)
+        return self.ruling(None, observed, 0, held)
 
     def ruling(
         self,
         rule: Rule | None,
-        asked: bool,
         observed: Observations,
         evaluations: int,
         held: tuple[Rule, ...],
@@ -102,7 +98,6 @@ class _Plan:
 
         Args:
             rule: None where no rule matches.
-            asked: A human has approved.
             observed: What was only recorded on the way there.
             evaluations: How many predicates ran.
             held: Greedy asks that match; they count if the call would be allowed.
@@ -118,7 +113,7 @@ class _Plan:
         if rule.decision == DENY:
             message = rule.reason or f"Denied by policy '{rule.label}'."
             return Ruling(DENY, rule, message, None, observed, evaluations)
-        if rule.decision == ASK and not asked:
+        if rule.decision == ASK:
             message = rule.reason or f"User denied tool '{self.name}' (policy '{rule.label}')."
             return Ruling(ASK, rule, message, None, observed, evaluations)
         return Ruling(ALLOW, rule, "", None, observed, evaluations)
@@ -291,9 +286,7 @@ class PolicySet:
         plan = self._plans.get(key)
         return plan.settled if plan is not None else None
 
-    def evaluate(
-        self, call: Call, context: Any = None, *, asked: bool = False
-    ) -> Generator[Run, Any, Ruling]:
+    def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         """Decide about a call.
 
         Yields only for predicates that are asynchronous. `KeyboardInterrupt`, `SystemExit` and
@@ -302,7 +295,6 @@ class PolicySet:
         Args:
             call: With its final arguments; predicates see a copy of them.
             context: The operation's; rules read its labels. Without one they are unknown.
-            asked: A human has approved: ask rules that match allow, denies still deny.
 
         Returns:
             The ruling; not to be changed, since it may be shared.
@@ -316,9 +308,8 @@ class PolicySet:
             call.kind,
         )
         plan = self._plans.get(key) or self._plan(key)
-        settled = plan.approved if asked else plan.settled
-        if settled is not None:
-            return settled
+        if plan.settled is not None:
+            return plan.settled
         observed: Observations = ()
         evaluations = 0
         view: Any = None
@@ -362,12 +353,12 @@ class PolicySet:
             if only_holds_back:
                 held += (rule,)
             elif not rule.monitored or rule.decision == ALLOW:
-                return plan.ruling(rule, asked, observed, evaluations, held)
+                return plan.ruling(rule, observed, evaluations, held)
             else:
                 observed += ((rule.decision, rule),)
         if not held and not observed and evaluations < len(_UNMATCHED):
             return _UNMATCHED[evaluations]
-        return plan.ruling(None, asked, observed, evaluations, held)
+        return plan.ruling(None, observed, evaluations, held)
 
     @property
     def asked(self) -> set[Rule]:

@@ -8,10 +8,11 @@ from typing import Any
 from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import PreToolCallDecideHook
-from otelhooks.hooks.calls import Call
+from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, adrive, arun
-from otelhooks.hooks.verdict import ASK, DENY, Ruling
+from otelhooks.hooks.tool_chain import MAX_ROUNDS, NEVER_SETTLED
+from otelhooks.hooks.verdict import ASK, DENY, Approval, Ruling
 from otelhooks.policy.evaluate import PolicySet, failure
 from otelhooks.policy.rules import Policy, flatten_policies
 
@@ -40,19 +41,25 @@ class PolicyHook(PreToolCallDecideHook):
             context: Not needed.
             data: Handed to predicates that take a `ToolCall`, and to handlers, as it is.
         """
-        ruling = await adrive(self.judge.evaluate(Call.of(data), context))
-        if ruling.decision == ASK:
+        approval: Approval | None = None
+        for _ in range(MAX_ROUNDS):
+            call = Call.of(data)
+            ruling = await adrive(self.judge.evaluate(call, context))
+            if ruling.decision == DENY:
+                return _denied(ruling, ruling.message)
             rule: Any = ruling.rule
+            if ruling.decision != ASK or (approval and approval.covers(rule, call.args)):
+                return types.HookResult()
             answer = await arun(Run(rule.ask, data, rule.reason))
             if type(answer) is Raised:
                 return _denied(ruling, failure(rule, answer.error))
             if answer is not True:
                 return _denied(ruling, ruling.message)
             # Time has passed, and the handler had the call in its hands.
-            ruling = await adrive(self.judge.evaluate(Call.of(data), context, asked=True))
-        if ruling.decision == DENY:
-            return _denied(ruling, ruling.message)
-        return types.HookResult()
+            before, approval = approval, Approval("approved")
+            approval.rules, approval.args = (rule,), copy_json(Call.of(data).args)
+            approval.join(before)
+        return types.HookResult(allow=False, message=NEVER_SETTLED)
 
 
 def _denied(ruling: Ruling, message: str) -> types.HookResult:

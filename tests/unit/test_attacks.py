@@ -333,6 +333,28 @@ class TestPauses:
         _, second = self.pause(rt, *calls)
         assert isinstance(second, errors.Denied)
 
+    def test_it_is_no_answer_to_a_rule_that_asks_only_after_the_pause(self, on):
+        late: list[bool] = []
+        rt = on(
+            policy.ask_user("deploy", when=lambda args: not late, handler=lambda call: True),
+            policy.ask_user("*", handler=lambda call: False, name="late"),
+        )
+        call = Call("deploy", {}, id="1")
+        drive(tool(rt, Pausing(), call), lambda _: late.append(True) or "come back")
+        with pytest.raises(errors.Denied, match=r"policy 'late'"):
+            drive(tool(rt, Pausing(), Call("deploy", {}, id="1")), lambda _: "done")
+
+    def test_what_a_hook_rewrites_after_the_pause_is_asked_anew(self, on):
+        @hooks.pre_tool_call_decide
+        def rewrite(data: types.ToolCall) -> types.HookResult:
+            return types.HookResult(modified_args={"to": "prod"} if asked else None)
+
+        rt, asked = self.approve_once(on, hooks=[rewrite])
+        calls = [Call("deploy", {"to": "test"}, id="1") for _ in range(2)]
+        _, second = self.pause(rt, *calls)
+        assert isinstance(second, errors.Denied)
+        assert len(asked) == 2
+
     def test_a_deny_after_the_pause_is_recorded(self, on, tmp_path):
         late: list[bool] = []
         rt, _ = self.approve_once(

@@ -95,7 +95,7 @@ def test_case(suite: dict[str, Any], case: dict[str, Any], written: str) -> None
     fields["canonical"] = tuple(fields.get("canonical", ()))
     call = Call(fields.pop("tool"), fields.pop("args", {}), **fields)
 
-    ruling = drive(rules.evaluate(call, asked=case.get("asked", False)))
+    ruling = drive(rules.evaluate(call))
 
     assert ruling.decision == case["verdict"]
     assert (ruling.rule.id if ruling.rule else None) == case.get("rule")

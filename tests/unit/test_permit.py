@@ -140,6 +140,25 @@ def test_what_a_person_approved_is_not_asked_again_once_the_server_is_known(
     assert asked == ["fetch"]
 
 
+def test_a_rule_that_only_a_deeper_seat_can_match_asks_there(tracer_provider, exporter):
+    """An approval is for the rules that were put to somebody, not for those that match later."""
+    asked: list[str] = []
+
+    def approve(name: str, answer: bool) -> Any:
+        return lambda call: asked.append(name) or answer
+
+    for answer, found in ((True, "ok"), (False, "refused: User denied tool 'fetch' (policy 'g').")):
+        asked.clear()
+        rules = [
+            policy.ask_user("github/fetch", handler=approve("github", answer), name="g"),
+            policy.ask_user("fetch", handler=approve("fetch", True)),
+        ]
+        instrument(rules, tracer_provider, mcp_servers=[])
+        assert nested(fetch(), fetch(server="github"), None, "ok") == [found]
+        assert asked == ["fetch", "github"]
+        otelhooks.uninstrument()
+
+
 def test_a_call_that_follows_up_has_a_permit_of_its_own_and_rules_are_asked_again(
     tracer_provider, exporter
 ):

@@ -663,6 +663,20 @@ class TestApprovals:
         assert body.t(3) == 7
         assert governed.attributes("execute_tool t")[semconv.APPROVAL_APPROVER_ID] == "ann"
 
+    def test_questions_about_an_edit_belong_to_one_decision(
+        self, governed: Any, body: Tool
+    ) -> None:
+        def channel(call: types.ToolCall) -> Any:
+            return Approval("approved", edit={"x": 700})
+
+        large = policy.ask_user("t", when=lambda args: args["x"] > 100, id="large")
+        governed(policies=[large, policy.ask_user("t", id="small")], approvals=channel)
+        assert body.t(3) == 700
+        names = {"otelhooks.approval.request t", "execute_tool t"}
+        spans = [dict(span.attributes or {}) for span in governed.spans if span.name in names]
+        assert [span[semconv.POLICY_RULE_ID] for span in spans] == ["small", "large", "large"]
+        assert len({span[semconv.DECISION_ID] for span in spans}) == 1
+
     def test_an_edit_of_a_wrong_form_denies_and_is_recorded_and_the_run_goes_on(
         self, governed: Any, body: Tool, tmp_path: Path
     ) -> None:

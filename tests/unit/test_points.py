@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Generator
 from functools import partial
@@ -427,6 +428,98 @@ class TestRule4Policies:
         rule = policy.ask_user("t", handler=lambda call: Approval("approved", edit={"x": 1}))
         tool_call(gate, rules=[[rule]])
         assert seen == [1]
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    @pytest.mark.parametrize("is_hook", [False, True])
+    @pytest.mark.parametrize("says", [True, False])
+    def test_an_edit_that_another_rule_asks_about_is_put_to_a_person(
+        self, says: bool, is_hook: bool, is_async: bool
+    ) -> None:
+        """The class: what a person did not see, on whose behalf nobody was asked, does not run."""
+        shown: list[Any] = []
+
+        def team(call: types.ToolCall) -> Approval:
+            return Approval("approved", edit={"x": 5_000}, approver_id="team")
+
+        async def team_later(call: types.ToolCall) -> Approval:
+            await asyncio.sleep(0)
+            return team(call)
+
+        def boss(call: types.ToolCall) -> Any:
+            shown.append(dict(call.args))
+            return Approval("approved" if says else "rejected", approver_id="boss")
+
+        rules = [
+            policy.ask_user("t", when=lambda args: args["x"] >= 100, handler=boss, id="large"),
+            policy.ask_user("t", handler=team_later if is_async else team, id="small"),
+        ]
+        given, sets = ([policy.enforce(rules)], []) if is_hook else ([], [rules])
+        verdict, call = tool_call(*given, rules=sets)
+        assert shown == [{"x": 5_000}]
+        assert (verdict.allowed, verdict.decision, verdict.rule_id) == (says, "ask", "large")
+        assert call.args == {"x": 5_000}
+        assert verdict.approval is not None
+        assert verdict.approval.approver_id == "boss"
+
+    def test_the_same_approver_is_asked_for_the_other_rule_too(self) -> None:
+        reasons: list[str] = []
+
+        def channel(call: types.ToolCall, reason: str) -> Approval:
+            reasons.append(reason)
+            return Approval("approved", edit={"x": 5_000})
+
+        rules = [
+            policy.ask_user("t", channel, when=lambda args: args["x"] >= 100, reason="large"),
+            policy.ask_user("t", channel, reason="small"),
+        ]
+        assert tool_call(rules=[rules])[0].allowed
+        assert reasons == ["small", "large"]
+
+    def test_an_edit_is_shown_to_whoever_approved_before_it(self) -> None:
+        shown: list[Any] = []
+
+        def first(call: types.ToolCall) -> bool:
+            shown.append(dict(call.args))
+            return True
+
+        def second(call: types.ToolCall) -> Approval:
+            return Approval("approved", edit={"x": 2})
+
+        rules = [[policy.ask_user("t", handler=first)], [policy.ask_user("t", handler=second)]]
+        verdict, call = tool_call(rules=rules)
+        assert verdict.allowed
+        assert shown == [{"x": 1}, call.args] == [{"x": 1}, {"x": 2}]
+
+    def test_what_a_rule_asks_only_now_is_put_to_a_person(self) -> None:
+        """Time has passed: a yes is no answer to a rule that did not match then."""
+        moved: list[int] = []
+        asked: list[int] = []
+        rules = [
+            policy.ask_user(
+                "t", when=lambda args: not moved, handler=lambda call: moved.append(1) or True
+            ),
+            policy.ask_user("*", handler=lambda call: asked.append(1) or False, name="late"),
+        ]
+        verdict, _ = tool_call(rules=[rules])
+        assert asked == [1]
+        assert verdict.told == "User denied tool 't' (policy 'late')."
+
+    def test_approvers_who_edit_again_and_again_end_in_a_deny(self) -> None:
+        asked: list[int] = []
+
+        def more(call: types.ToolCall) -> Approval:
+            asked.append(call.args["x"])
+            return Approval("approved", edit={"x": call.args["x"] + 1})
+
+        def also_more(call: types.ToolCall) -> Approval:
+            return more(call)
+
+        rules = [[policy.ask_user("t", handler=more)], [policy.ask_user("t", handler=also_more)]]
+        verdict, _ = tool_call(rules=rules)
+        assert (verdict.allowed, verdict.decision) == (False, "deny")
+        assert verdict.told == "arguments not stable: approvers changed them again and again"
+        assert verdict.approval is not None
+        assert asked == list(range(1, 11))
 
     @pytest.mark.parametrize("answer", WRONG_ANSWERS)
     def test_an_answer_of_a_wrong_form_denies_and_says_why(self, answer: Any) -> None:
@@ -939,9 +1032,7 @@ class TestVerdict:
         assert ruling.verdict is made
 
         class Shared:
-            def evaluate(
-                self, call: Call, context: Any = None, *, asked: bool = False
-            ) -> Generator[Run, Any, Ruling]:
+            def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
                 yield Run(lambda: None)
                 return ruling
 
@@ -1027,9 +1118,7 @@ class TestOddities:
 
     def test_a_ruling_without_a_rule_in_monitor_mode_observes_nothing(self) -> None:
         class Odd:
-            def evaluate(
-                self, call: Call, context: Any = None, *, asked: bool = False
-            ) -> Generator[Run, Any, Ruling]:
+            def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
                 yield Run(lambda: None)
                 return Ruling("deny")
 
@@ -1060,11 +1149,20 @@ class TestOddities:
         assert not verdict.allowed
         assert "Mute" in verdict.reason
 
-    def test_an_edit_that_another_approver_was_not_shown_denies(self) -> None:
-        rules = [
-            [policy.ask_user("t", handler=lambda call: Approval("approved", edit={"x": 2}))],
-            [policy.ask_user("t", handler=lambda call: True)],
-        ]
-        verdict, call = tool_call(rules=rules)
-        assert not verdict.allowed
-        assert call.args == {"x": 1}
+    def test_an_edit_is_what_another_approver_is_shown(self) -> None:
+        def edit(call: types.ToolCall) -> Approval:
+            return Approval("approved", edit={"x": 2})
+
+        shown: list[Any] = []
+
+        def check(allowed: int, call: types.ToolCall) -> bool:
+            shown.append(dict(call.args))
+            return call.args["x"] == allowed
+
+        for allowed in (1, 2):
+            shown.clear()
+            both = (edit, partial(check, allowed))
+            rules = [[policy.ask_user("t", handler=each)] for each in both]
+            verdict, call = tool_call(rules=rules)
+            assert verdict.allowed is (allowed == 2)
+            assert shown == [call.args] == [{"x": 2}]

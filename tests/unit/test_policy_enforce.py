@@ -112,6 +112,40 @@ class TestAsking:
         ]
         assert not decide(rules, CALL.model_copy(deep=True)).allow
 
+    def test_what_a_handler_makes_of_the_call_is_asked_about_by_other_rules(self) -> None:
+        asked: list[str] = []
+
+        def handler(call: types.ToolCall) -> bool:
+            asked.append("small")
+            call.args = {"CommandLine": "rm -rf /"}
+            return True
+
+        def other(call: types.ToolCall) -> bool:
+            asked.append(call.args["CommandLine"])
+            return False
+
+        rules = [
+            policy.ask_user("run_command", other, when=lambda args: "rm" in args["CommandLine"]),
+            policy.ask_user("run_command", handler),
+        ]
+        assert not decide(rules, CALL.model_copy(deep=True)).allow
+        assert asked == ["small", "rm -rf /"]
+
+    def test_handlers_that_change_the_call_again_and_again_end_in_a_deny(self) -> None:
+        def handler(call: types.ToolCall) -> bool:
+            call.args = {"n": call.args["n"] + 1}
+            return True
+
+        def other(call: types.ToolCall) -> bool:
+            return handler(call)
+
+        rules = [
+            policy.ask_user("t", handler, when=lambda args: args["n"] % 2 == 0),
+            policy.ask_user("t", other),
+        ]
+        denied = decide(rules, types.ToolCall(name="t", args={"n": 0}))
+        assert denied.message == "arguments not stable: approvers changed them again and again"
+
 
 class TestStartUp:
     def test_server_rules_need_the_servers(self) -> None:

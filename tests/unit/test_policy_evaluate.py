@@ -27,8 +27,8 @@ NAN = math.nan
 SERVER = types.McpStdioServer(name="s", command="x", disabled_tools=["off"])
 
 
-def judge(rules: Any, call: Call, *, asked: bool = False, **settings: Any) -> Ruling:
-    return drive(policy.PolicySet(rules, channel=True, **settings).evaluate(call, asked=asked))
+def judge(rules: Any, call: Call, **settings: Any) -> Ruling:
+    return drive(policy.PolicySet(rules, channel=True, **settings).evaluate(call))
 
 
 def returning(value: Any) -> Callable[[], Any]:
@@ -115,7 +115,7 @@ def level(word: str, tool: str, call: Call) -> int:
     return 3 * rank + ["deny", "ask", "allow"].index(word)
 
 
-def oracle(rules: list[tuple[str, str, bool, bool]], call: Call, asked: bool) -> Any:
+def oracle(rules: list[tuple[str, str, bool, bool]], call: Call) -> Any:
     """Return decision, number of the deciding rule, and numbers of the observed ones."""
     matching = [
         (level(word, tool, call), number, word, monitored, is_doubtful(tool, call))
@@ -130,14 +130,14 @@ def oracle(rules: list[tuple[str, str, bool, bool]], call: Call, asked: bool) ->
         elif monitored and word in {"deny", "ask"}:
             observed.append(number)
         else:
-            decision = {"veto": "deny", "ask": "allow" if asked else "ask"}.get(word, word)
+            decision = {"veto": "deny"}.get(word, word)
             decided = decision, number
             if word != "allow":
                 return decision, number, observed
             break
     for number, monitored in held:  # what would be allowed is asked
         if not monitored:
-            return "allow" if asked else "ask", number, observed
+            return "ask", number, observed
         observed.append(number)
     return *decided, observed
 
@@ -176,14 +176,14 @@ def built(drawn: list[tuple[str, str, bool, bool]]) -> list[policy.Policy]:
     return rules
 
 
-@given(st.lists(written, max_size=8), st.lists(calls, min_size=1, max_size=4), st.booleans())
+@given(st.lists(written, max_size=8), st.lists(calls, min_size=1, max_size=4))
 def test_the_index_says_what_a_scan_of_all_rules_says(
-    given_rules: list[tuple[str, str, bool, bool]], some: list[Call], asked: bool
+    given_rules: list[tuple[str, str, bool, bool]], some: list[Call]
 ) -> None:
     compiled = policy.PolicySet(built(given_rules), channel=True)
     for call in (*some, *some):  # the second time from what the set remembers
-        decision, number, observed = oracle(given_rules, call, asked)
-        ruling = drive(compiled.evaluate(call, asked=asked))
+        decision, number, observed = oracle(given_rules, call)
+        ruling = drive(compiled.evaluate(call))
         assert ruling.decision == decision
         assert (ruling.rule and ruling.rule.id) == (None if number is None else str(number))
         assert [int(rule.id) for _, rule in ruling.observed] == observed

@@ -242,7 +242,6 @@ def test_an_allow_for_the_tool_does_not_lift_it(home: pathlib.Path) -> None:
     for tool, kind in (("write_it", "file_write"), ("create_file", None)):
         call = Call(tool, {"path": "policies/base.yaml"}, kind=kind)
         assert drive(rules.evaluate(call)).decision == "deny"
-        assert drive(rules.evaluate(call, asked=True)).decision == "deny"
 
 
 def test_in_monitor_mode_it_is_observed(home: pathlib.Path) -> None:

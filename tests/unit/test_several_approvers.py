@@ -37,7 +37,13 @@ def test_all_of_them_approve_and_the_call_runs(transfer):
     assert transfer(lambda call: True, lambda call: True) == [10]
 
 
-def test_an_edit_that_the_other_was_not_shown_is_refused(transfer):
-    """What runs is what was approved: nobody has approved both amounts."""
+def test_an_edit_is_shown_to_the_other(transfer):
+    """What runs is what was approved: both have to approve the amount that runs."""
+
+    def edit(call):
+        return Approval("approved", edit={"amount": 1_000_000})
+
+    assert transfer(edit, lambda call: call.args["amount"] == 1_000_000) == [1_000_000]
+    otelhooks.uninstrument()
     with pytest.raises(otelhooks.errors.Denied):
-        transfer(lambda call: Approval("approved", edit={"amount": 1_000_000}), lambda call: True)
+        transfer(edit, lambda call: call.args["amount"] == 10)

@@ -132,9 +132,11 @@ class _DryWatch(Watch):
         """The verdict tells."""
 
     def approve(
-        self, rules: Sequence[RuleLike], call: Call, context: Any
+        self, rules: Sequence[RuleLike], call: Call, context: Any, decision_id: str = ""
     ) -> Generator[Run, Any, Approval]:
-        return Approval(self._status)
+        approval = Approval(self._status)
+        approval.rules, approval.args = tuple(rules), copy_json(call.args)
+        return approval
         yield  # a generator that asks nothing
 
 
