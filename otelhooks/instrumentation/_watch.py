@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from otelhooks import types
+from otelhooks._failures import outline
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
@@ -16,7 +17,7 @@ from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch, ask_handlers, log
 from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._recording import record_withdrawn
-from otelhooks.plain_text import one_line
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, span_id_of
@@ -46,10 +47,14 @@ class RuntimeWatch(Watch):
     def hook_failed(self, registration: Registration, error: BaseException) -> None:
         """Log and count a hook that failed."""
         super().hook_failed(registration, error)
+        self._quote(f"hook `{registration.source}`", error)
+        self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
+
+    def _quote(self, who: str, error: BaseException) -> None:
+        """Log what a failure says, if content is captured."""
         said = self._runtime.content.error_text(error)
         if said:
-            log.error("hook `%s` says: %s", registration.source, one_line(said, _SAID))
-        self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
+            log.error("%s says: %s", who, one_line(said, _SAID))
 
     def hook_dropped(self, registration: Registration) -> None:
         """Count a background hook that was dropped."""
@@ -113,6 +118,8 @@ class RuntimeWatch(Watch):
             runtime.wait_for(-1)
         approval.decision_id = decision_id
         _end_wait(wait, approval)
+        if approval.status == "error" and approval.error is not None:
+            self._approver_failed(approval.rejected_by or deciding, approval.error)
         runtime.instruments.record(
             semconv.METRIC_APPROVAL_WAIT_DURATION,
             approval.wait_s,
@@ -120,6 +127,12 @@ class RuntimeWatch(Watch):
             exemplar(wait),
         )
         return approval
+
+    @fails_open
+    def _approver_failed(self, rule: RuleLike, error: BaseException) -> None:
+        who = f"the approver of rule `{one_line(rule.label, LOGGED)}`"
+        log.error("%s could not be asked, and the call is denied: %s", who, outline(error))
+        self._quote(who, error)
 
 
 def hook_attributes(registration: Registration) -> dict[str, str]:

@@ -115,3 +115,19 @@ class TestFirstOf:
         governed(policies=[policy.ask_user("t")], approvals=[self.unavailable, self.rejects])
         with pytest.raises(Denied, match="User denied"):
             t()
+
+    @pytest.mark.parametrize("captures", [False, True])
+    def test_whoever_reads_the_log_learns_of_an_approver_that_failed(
+        self, governed: Any, caplog: pytest.LogCaptureFixture, captures: bool
+    ) -> None:
+        def ask(call: types.ToolCall) -> bool:
+            raise OSError("the chat is down")
+
+        @otelhooks.tool
+        def t() -> None: ...
+
+        governed(policies=[policy.ask_user("t")], approvals=ask, capture_content=captures)
+        with pytest.raises(Denied):
+            t()
+        assert "approver of rule `t` could not be asked" in caplog.text
+        assert ("the chat is down" in caplog.text) is captures
