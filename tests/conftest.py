@@ -1,10 +1,10 @@
 """Fixtures for every test: nothing leaves the machine, nothing outlives its test.
 
-The autouse fixtures block sockets but loopback, point all data at `tmp_path`, and put the global
-state of otelhooks and OpenTelemetry back. The others are for tests that look at telemetry: pass
-`tracer_provider`, `meter_provider` or `logger_provider` on, or `providers`, which are all three;
-read `exporter`, `metrics_reader` or `log_exporter`. These providers have no threads and need no
-shutdown.
+The autouse fixtures block sockets but loopback, point all data at `tmp_path`, give candidate sets
+time, and put the global state of otelhooks and OpenTelemetry back. The others are for tests that
+look at telemetry: pass `tracer_provider`, `meter_provider` or `logger_provider` on, or `providers`,
+which are all three; read `exporter`, `metrics_reader` or `log_exporter`. These providers have no
+threads and need no shutdown.
 """
 
 from __future__ import annotations
@@ -147,6 +147,12 @@ def own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for kind in ("DATA", "STATE", "CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / f"xdg-{kind.lower()}"))
     monkeypatch.setenv("OTELHOOKS_STORE", str(tmp_path / "store.db"))
+
+
+@pytest.fixture(autouse=True)
+def time_for_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let candidate sets answer however late a busy machine comes to their threads."""
+    monkeypatch.setattr("otelhooks.policy.candidate.TIME_LIMIT_S", 60)
 
 
 @pytest.fixture(autouse=True)
