@@ -4,7 +4,8 @@ The span of a call may be current when it is decided about, may be opened by oth
 runs, or may never be opened, as that of a denied call which others are not told of. So a verdict
 goes on the current span if that names the call; else on the first one that starts inside the call
 and names it; else on the current one, whatever that stands for. There it is an event too, so that
-the verdicts of further calls on the same span do not replace it.
+the verdicts of further calls on the same span do not replace it. So it is on a span that names the
+call and carries the verdict of another one already.
 
 Telemetry: fails open. Without a span that records, counts, events and audit carry the verdict.
 """
@@ -34,6 +35,19 @@ _KEPT_ELSEWHERE = {"langchain": "openinference.instrumentation.langchain"}
 """Modules, by framework, that keep the current span out of the context; each tells it."""
 
 
+_TITLES = ("{name}", "{operation} {name}", "{name}.tool", "tools/call {name}")
+"""How others call the span of a call."""
+
+_ALSO_NAMED_BY = {
+    semconv.GEN_AI_TOOL_NAME: ("tool.name", "traceloop.entity.name"),
+    semconv.GEN_AI_REQUEST_MODEL: ("llm.model_name",),
+}
+"""What OpenInference and Traceloop write where the conventions have an attribute of their own."""
+
+_NAMED_IN = {"Function: {name}": ("name",)}
+"""Further attributes, by the span's name: Logfire fills the name in where it shows the span."""
+
+
 class Annotation:
     """What one call puts on a span of others.
 
@@ -44,7 +58,7 @@ class Annotation:
         failure: ``error.type`` and reason of a call that does not run and counts as failed.
     """
 
-    __slots__ = ("_attributes", "_failure", "_named_by", "_op", "_outer", "is_placed")
+    __slots__ = ("_attributes", "_failure", "_is_shared", "_named_by", "_op", "_outer", "is_placed")
 
     def __init__(
         self,
@@ -58,6 +72,7 @@ class Annotation:
         self._attributes = attributes
         self._failure = failure
         self._outer: Span | None = None
+        self._is_shared = False
         self.is_placed: bool = False
 
     def begin(self, context: Context, framework: str) -> Context:
@@ -94,22 +109,28 @@ class Annotation:
         if not self.is_placed:
             self._attributes = {**self._attributes, **attributes}
         elif self._op.span is not None and self._op.span.is_recording():
-            put_on(self._op.span, attributes)
+            (share if self._is_shared else put_on)(self._op.span, attributes)
         elif self._outer is not None:
             share(self._outer, attributes)
 
     def _is_of_the_call(self, span: Any) -> bool:
         """Return whether a span that others opened names what this call runs."""
-        operation, _, name = self._named_by
+        operation, key, name = self._named_by
         attributes = attributes_of(span)
-        if attributes.get(semconv.GEN_AI_OPERATION_NAME, operation) != operation:
+        if not name or attributes.get(semconv.GEN_AI_OPERATION_NAME, operation) != operation:
             return False
         title: str = getattr(span, "name", "")
-        is_titled = title == name or title.endswith(f" {name}") or title.startswith(f"{name}.")
-        return bool(name) and (is_titled or name in attributes.values())
+        if title in {each.format(operation=operation, name=name) for each in _TITLES}:
+            return True
+        keys = (key, *_ALSO_NAMED_BY[key], *_NAMED_IN.get(title, ()))
+        return any(attributes.get(each) == name for each in keys)
 
     def _place(self, span: Span) -> None:
         self.is_placed = True
+        self._is_shared = semconv.POLICY_DECISION in attributes_of(span)
+        if self._is_shared:
+            share(span, self._attributes)
+            return
         adopt(span, self._attributes)
         if self._failure is not None:
             fail(span, *self._failure)
@@ -134,16 +155,24 @@ def share(span: Span, attributes: Mapping[str, Any]) -> None:
     """
     if semconv.POLICY_DECISION not in attributes:
         return
-    told = {
+    told = _about_call(attributes)
+    has = attributes_of(span)
+    before = has.get(semconv.POLICY_DECISION)
+    events: Any = getattr(span, "events", ())
+    if before is not None and semconv.EVENT_POLICY_DECISION not in {one.name for one in events}:
+        span.add_event(semconv.EVENT_POLICY_DECISION, _about_call(has))  # one call's own until now
+    span.add_event(semconv.EVENT_POLICY_DECISION, told)
+    now = Verdict("", attributes[semconv.POLICY_DECISION])
+    if before is None or now.is_stricter_than(Verdict("", before)):
+        span.set_attributes({name: told[name] for name in told if name not in _ABOUT})
+
+
+def _about_call(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         name: value
         for name, value in attributes.items()
         if name.startswith(semconv.OWN_PREFIX) or name in _ABOUT
     }
-    span.add_event(semconv.EVENT_POLICY_DECISION, told)
-    before = attributes_of(span).get(semconv.POLICY_DECISION)
-    now = Verdict("", attributes[semconv.POLICY_DECISION])
-    if before is None or now.is_stricter_than(Verdict("", before)):
-        span.set_attributes({name: told[name] for name in told if name not in _ABOUT})
 
 
 _ABOUT = frozenset(

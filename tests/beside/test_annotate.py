@@ -100,6 +100,19 @@ class TestAnnotate:
             "deny": 1,
         }
 
+    @every
+    def test_who_records_what_the_docs_say(self, play, asked):
+        """Some record no ``gen_ai.*`` metrics; ``spans="off"`` records ours beside their spans."""
+
+        def recorded(mode):
+            points = play(*asked, spans=mode)["metrics"]
+            return {one["name"] for one in points if one["name"].startswith("gen_ai.")}
+
+        none = {("openai_agents", peer) for peer in ("logfire", "openinference", "traceloop")}
+        assert bool(recorded("annotate")) is (asked not in {*none, ("langchain", "openinference")})
+        ours = {"gen_ai.execute_tool.duration", "gen_ai.client.operation.duration"}
+        assert ours <= recorded("off")
+
     def test_one_framework_can_be_annotated_by_itself(self, play):
         peer = "otel_v2" if OLDER else "otel"
         frameworks = {"openai_agents": {"spans": "annotate"}}

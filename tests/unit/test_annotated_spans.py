@@ -97,6 +97,10 @@ class TestWhereAVerdictGoes:
             ("delete", {}),
             ("delete.tool", {}),
             ("Function: {name}", {"name": "delete"}),
+            ("FunctionTool.call", {"tool.name": "delete"}),
+            ("delete.task", {"traceloop.entity.name": "delete"}),
+            ("running a tool", {semconv.GEN_AI_TOOL_NAME: "delete"}),
+            ("tools/call delete", {}),
         ],
     )
     def test_the_current_span_that_names_the_call_carries_it_and_failed(
@@ -142,6 +146,59 @@ class TestWhereAVerdictGoes:
         assert around.attributes[semconv.POLICY_RULE_ID] == NO_DELETES.id
         events = [event.attributes[semconv.GEN_AI_TOOL_NAME] for event in around.events]
         assert events == ["delete", "search"]
+
+    @pytest.mark.parametrize(
+        ("name", "attributes"),
+        [
+            ("GET /chat", {"http.query": "delete"}),
+            ("Agent run: {name!r}", {"name": "delete"}),
+            ("response", {"llm.output_messages.0.message.tool_calls.0.name": "delete"}),
+            ("DROP delete", {}),
+            ("delete.rows", {}),
+            ("workflow", {"tool.name": "search"}),
+        ],
+    )
+    def test_a_span_that_only_mentions_the_tools_name_does_not_fail(
+        self, on, tools, theirs, exporter, name, attributes
+    ):
+        """The class: whatever else has the value of the tool's name, text of a user among it."""
+        on()
+        with theirs.start_as_current_span(name, attributes=attributes):
+            refused(tools.delete, "x")
+        span = named(exporter, name)
+        assert span.status.status_code is StatusCode.UNSET
+        assert [event.name for event in span.events] == [semconv.EVENT_POLICY_DECISION]
+
+    @pytest.mark.parametrize("last", ["bad", "good"])
+    def test_a_span_that_names_several_calls_carries_the_strictest_verdict(
+        self, on, tools, theirs, exporter, last
+    ):
+        """The class: a later allow does not make a deny disappear, nor the other way round."""
+        on(policy.deny("search", when=lambda args: args["query"] == "bad", id="no_bad"))
+        with theirs.start_as_current_span("search"):
+            for query in ["good", "bad"] if last == "bad" else ["bad", "good"]:
+                with contextlib.suppress(errors.Denied):
+                    tools.search(query)
+        span = named(exporter, "search")
+        assert span.attributes[semconv.POLICY_DECISION] == "deny"
+        assert span.attributes[semconv.POLICY_RULE_ID] == "no_bad"
+        found = [event.attributes[semconv.POLICY_DECISION] for event in span.events]
+        assert found == (["allow", "deny"] if last == "bad" else ["deny", "allow"])
+
+    def test_a_result_kept_back_does_not_replace_the_verdict_of_another_call(
+        self, on, tools, theirs, exporter
+    ):
+        @hooks.post_tool_call_transform
+        def keep_back(result: types.ToolResult) -> types.HookResult:
+            return types.HookResult(allow=False, message="kept back")
+
+        bad = policy.deny("search", when=lambda args: args["query"] == "bad", id="no_bad")
+        on(bad, hooks=[keep_back])
+        with theirs.start_as_current_span("search"):
+            refused(tools.search, "bad")
+            with contextlib.suppress(errors.Denied):
+                tools.search("good")
+        assert named(exporter, "search").attributes[semconv.POLICY_RULE_ID] == "no_bad"
 
     def test_an_agent_named_like_the_tool_is_not_its_span(self, on, tools, theirs, exporter):
         on()
