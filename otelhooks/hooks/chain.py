@@ -46,7 +46,6 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         )
     if ruling.observed:
         verdict.observed = tuple(observed(decision, rule) for decision, rule in ruling.observed)
-    ruling.verdict = verdict if verdict.is_plain() else None
     return verdict
 
 

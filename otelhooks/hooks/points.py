@@ -41,12 +41,14 @@ def settled(call: Call, judges: Sequence[Judge]) -> Verdict | None:
     if len(judges) != 1:
         return None
     ruling = judges[0].settled(call)
-    if ruling is None or ruling.verdict is None:
+    if ruling is None or ruling.decision != ALLOW or ruling.observed:
         return None
     try:
         call.args = copy_json(call.args)
     except RecursionError:
         return None
+    if ruling.verdict is None:
+        ruling.verdict = rule_verdict("pre_tool_call", ruling)
     return ruling.verdict
 
 
@@ -81,7 +83,7 @@ def pre_tool_call(
         first = yield from judges[0].evaluate(call, context)
         is_plain = first.decision == ALLOW and not first.observed
         if is_plain and len(judges) == 1 and not hooks.gates:
-            return first.verdict or rule_verdict("pre_tool_call", first)
+            return rule_verdict("pre_tool_call", first)  # of this call alone: it may get an id
     chain = ToolChain(call, watch, context, monitor, approval)
     denied = yield from chain.first_pass(hooks.deciders)
     if denied is None and call.version:

@@ -6,7 +6,6 @@ The audit record is on disk before the body runs; post hooks run before the resu
 from __future__ import annotations
 
 import asyncio
-import copy
 import functools
 import time
 from collections.abc import Generator
@@ -71,8 +70,6 @@ def _decide(
         deciders, context, call, rt.watch, judges, rt.loaded.monitor
     )
     rt.count_evaluations(verdict.evaluations or 1, time.perf_counter() - started, "pre_tool_call")
-    if verdict.is_plain() and (rt.tells_allows or op.recorders or op.resumed is not None):
-        verdict = copy.copy(verdict)  # rules share theirs, and a decision that is told has an id
     return verdict
 
 

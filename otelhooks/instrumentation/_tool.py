@@ -181,7 +181,7 @@ def _judge_again(
     verdict = yield from points.pre_tool_call(
         gates, op.context, call, rt.watch, judges, rt.loaded.monitor, approval
     )
-    if verdict.is_plain() or (op.verdict is not None and _is_told(verdict, op.verdict)):
+    if _is_told(verdict, op.verdict):
         return None
     op.verdict = verdict
     put_on(op.span, rt.verdicts.attributes(verdict))
@@ -202,9 +202,10 @@ def _tell(call: Call, judged: Call) -> None:
     call.canonical = (*call.canonical, *judged.canonical)
 
 
-def _is_told(verdict: Verdict, before: Verdict) -> bool:
+def _is_told(verdict: Verdict, before: Verdict | None) -> bool:
     """Return whether a verdict is an allow that only observes what the one before it observed."""
-    known = {(seen.decision, seen.policy_id, seen.rule_id) for seen in before.observed}
+    observed = before.observed if before is not None else ()
+    known = {(seen.decision, seen.policy_id, seen.rule_id) for seen in observed}
     return verdict.decision == ALLOW and known.issuperset(
         (seen.decision, seen.policy_id, seen.rule_id) for seen in verdict.observed
     )

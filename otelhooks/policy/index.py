@@ -103,10 +103,10 @@ class Index:
             call: Its arguments and agent do not matter.
         """
         server, says = call.server or None, call.server_says or None
-        if call.claimed_server and server is not None:
-            # An adapter that says both does not know the application's name: take the safe reading.
-            server, says = None, says or server
         is_of_server = server is not None or call.claimed_server or says is not None
+        if call.claimed_server:
+            # An adapter that says both does not know the application's name: take the safe reading.
+            server = None
         found: list[Rule] = []
         doubtful: list[Rule] = []
         bare: list[Rule] = []

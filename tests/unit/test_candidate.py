@@ -122,6 +122,19 @@ class TestFlips:
         found = [flips(dict(span.attributes)) for span in governed.spans]
         assert [entry.get("decision") for entry in found] == [None, None, "deny"]
 
+    def test_it_alone_may_read_labels_of_a_history_that_nobody_saw(
+        self, governed: Any, tool: Tool
+    ) -> None:
+        @otelhooks.model_call(model="m")
+        def ask(messages: Any) -> str:
+            return "ok"
+
+        governed(candidate=[policy.deny("t", when_labels={"untrusted"})])
+        with otelhooks.session("c"), otelhooks.turn("go on"):
+            ask([{"role": role, "content": "x"} for role in ("user", "assistant", "user")])
+            assert tool.runs()
+        assert flips(governed.attributes("execute_tool t"))["decision"] == "deny"
+
     def test_a_policy_file_can_be_tried_out(
         self, governed: Any, tool: Tool, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:

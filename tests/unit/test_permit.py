@@ -115,6 +115,9 @@ def test_what_a_server_calls_itself_is_judged_once_a_deeper_seat_hears_it(
     call = fetch(claimed_server=True, server_says="evil")
     assert nested(fetch(server="github"), call, "github", "ok") == ["refused: not there"]
     assert spans(exporter) == [("execute_tool fetch", "deny")]
+    [span] = exporter.get_finished_spans()
+    assert span.attributes[semconv.ERROR_TYPE] == semconv.ERROR_POLICY_DENIED
+    assert span.status.description == "not there"
 
 
 def test_a_span_tells_the_server_that_only_a_deeper_seat_knows(tracer_provider, exporter):
@@ -123,6 +126,14 @@ def test_a_span_tells_the_server_that_only_a_deeper_seat_knows(tracer_provider, 
     assert nested(fetch(claimed_server=True), fetch(server="github"), None, "ok") == ["ok"]
     [span] = exporter.get_finished_spans()
     assert span.attributes["otelhooks.tool.server"] == "github"
+
+
+def test_a_call_about_which_nobody_decides_gets_no_verdict_at_a_deeper_seat(
+    tracer_provider, exporter
+):
+    instrument([], tracer_provider, mcp_servers=[])
+    assert nested(fetch(claimed_server=True), fetch(server="github"), None, "ok") == ["ok"]
+    assert spans(exporter) == [("execute_tool fetch", None)]
 
 
 def test_what_a_person_approved_is_not_asked_again_once_the_server_is_known(

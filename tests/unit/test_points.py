@@ -1026,20 +1026,28 @@ class TestAsking:
 
 
 class TestVerdict:
-    def test_a_plain_allow_is_made_once_for_a_shared_ruling(self) -> None:
-        ruling = Ruling("allow")
-        made = rule_verdict("pre_tool_call", ruling)
-        assert ruling.verdict is made
-
-        class Shared:
-            def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
-                yield Run(lambda: None)
-                return ruling
-
-        verdict = drive(
-            points.pre_tool_call(at("pre_tool_call"), None, Call("t", {}), Watch(), [Shared()])
+    def test_an_allow_is_shared_by_calls_that_only_their_name_decides(self) -> None:
+        rules = PolicySet([policy.allow("t", id="r")])
+        decided = drive(
+            points.pre_tool_call(at("pre_tool_call"), None, Call("t", {}), Watch(), [rules])
         )
-        assert verdict is made
+        shared = points.settled(Call("t", {}), [rules])
+        assert shared is not None
+        assert shared is points.settled(Call("t", {}), [rules])
+        assert (shared.decision, shared.rule_id) == ("allow", "r")
+        assert decided is not shared  # what is told of one call is not told of others
+
+    @pytest.mark.parametrize(
+        "rule", [policy.deny("t"), policy.deny("t", mode="monitor"), policy.deny("other")]
+    )
+    def test_nothing_but_a_plain_allow_is_settled_by_the_name(self, rule: Any) -> None:
+        rules = PolicySet([rule])
+        assert points.settled(Call("t", {}), [rules]) is None  # not seen before
+        verdict = drive(
+            points.pre_tool_call(at("pre_tool_call"), None, Call("t", {}), Watch(), [rules])
+        )
+        is_settled = points.settled(Call("t", {}), [rules]) is not None
+        assert is_settled == verdict.is_plain() == (rule.tool == "other")
 
     def test_observed_rules_of_a_ruling_are_in_the_verdict(self) -> None:
         [rule] = PolicySet([policy.deny("t", reason="why")]).rules

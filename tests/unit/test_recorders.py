@@ -12,7 +12,12 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
+from otelhooks.hooks.calls import Call
 from otelhooks.hooks.recorders import Recorder
+from otelhooks.instrumentation import _runtime
+from otelhooks.instrumentation._drive import Split, Unrun
+from otelhooks.instrumentation._tool import tool
+from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 
@@ -132,6 +137,24 @@ def test_how_a_call_ended_is_recorded_where_it_is_wanted(instrument):
     send("ann")
     assert memory.told("outcome") == [(None,), ("ok",)]
     assert memory.records[1]["duration_s"] >= 0
+
+
+def test_calls_that_one_rule_allows_have_decision_ids_of_their_own(instrument):
+    memory = Memory()
+    instrument(policies=[policy.allow("send", id="mail")], hooks=[memory])
+    for _ in range(3):
+        send("ann")
+    assert len(set(memory.told("rule_id", "decision_id"))) == 3
+
+
+def test_an_approved_call_that_the_framework_did_not_run_has_no_end(instrument):
+    memory = Memory(ends=True)
+    instrument(hooks=[memory])
+    rt = _runtime.active()
+    assert rt is not None
+    split = Split(tool(rt, ToolSeat(), Call("t", {}))).begin()
+    split.finish(Unrun("it changed its mind", is_refused=False))
+    assert memory.told("decision", "outcome") == [("allow", None)]
 
 
 def test_a_result_that_is_withheld_is_a_verdict_of_its_own(instrument):
