@@ -47,7 +47,7 @@ def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] =
     if where.is_dir():
         _check_others(report, where)
     for (stem, chain), files in chains.items():
-        forked_from = _check_chain(report, chain, files, missing, is_single=is_single)
+        forked_from = _check_chain(report, stem, chain, files, missing, is_single=is_single)
         if forked_from is not None and not is_single and (stem, forked_from[1]) not in chains:
             message = f"nothing is here of chain {forked_from[1]}, whose process began this one"
             report.add(forked_from[0], 1, "missing", message, "warning")
@@ -131,6 +131,7 @@ def _read_name(path: Path) -> FileName:
 
 def _check_chain(
     report: Report,
+    stem: str,
     chain: str,
     files: list[tuple[FileName, Path]],
     missing: set[str],
@@ -141,9 +142,10 @@ def _check_chain(
     state = State()
     number = 0
     is_live = False
-    for index, (name, path) in enumerate(files):
+    last = max(name.number for name, _ in files)
+    for name, path in files:
         is_spool = name.number == 0
-        is_last = index == len(files) - 1 or files[index + 1][0].number == 0
+        is_last = name.number == last
         if not is_spool:
             if name.number != number + 1:
                 if not is_single:
@@ -174,7 +176,6 @@ def _check_chain(
         message = "no closing record and no live writer: the process was killed, or lines were cut"
         report.add(path, record.line, "not closed", message, "warning")
     elif state.following:
-        stem = files[-1][0].stem
         if not (path.parent / segment_name(stem, chain, state.following)).exists():
             message = (
                 f"segment {state.following} should follow: it was deleted, or the process was "

@@ -146,8 +146,7 @@ def _check_order(
         if not record.parsed.is_intact:
             report.add(path, record.line, "edited", "the content does not fit its hash")
             # Its number may be what was edited: the record after it tells where it belongs.
-            if number < 0 or (expected is not None and number < expected):
-                number = expected or 0
+            number = max(number, expected or 0)
         if expected is None:
             expected = number
         is_replacing = number - expected == len(unreadable)

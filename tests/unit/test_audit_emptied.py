@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from otelhooks.audit import Audit, verify
-from otelhooks.audit.chain import Chain, segment_name
+from otelhooks.audit.chain import Chain, segment_name, spool_name
 from otelhooks.audit.segment import Segment
 from otelhooks.cli.audit import audit as command
 
@@ -80,6 +80,16 @@ def test_a_segment_that_is_just_being_made_is_no_finding(tmp_path: Path) -> None
     assert {kind for _, kind, _ in kinds(tmp_path)} == {"emptied"}
 
 
+def test_a_crash_with_a_spool_is_no_cut_in_the_middle(tmp_path: Path) -> None:
+    """The spool lies behind the last segment, which a killed process leaves without an end."""
+    chain = Chain(1_780_000_000_000_000_000, 4711, 10_000)
+    lines = [chain.open(1), *chain.add([], 2), *chain.add([], 3)]
+    segment = tmp_path / segment_name("audit", chain.id, 1)
+    segment.write_bytes(b"".join(line.data for line in lines[:2]))
+    segment.with_name(spool_name("audit", chain.id)).write_bytes(lines[2].data)
+    assert {kind for _, kind, _ in kinds(tmp_path)} == {"spooled", "not closed"}
+
+
 def test_a_segment_put_away_under_another_name_is_found(rotated: list[Path]) -> None:
     folder = rotated[0].parent
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
@@ -108,6 +118,7 @@ def test_what_has_a_segments_name_and_is_no_file_is_found_and_not_waited_for(
     path = tmp_path / segment_name("audit", CHAIN, 1)
     function(path)
     assert (path, "foreign", "error") in kinds(tmp_path)
+    assert [finding.line for finding in verify(tmp_path) if finding.file == path] == [0]
 
 
 def test_a_child_process_misses_the_trail_of_the_process_it_was_forked_from(

@@ -175,6 +175,20 @@ def test_any_value_can_be_recorded(tmp_path):
     assert verify(tmp_path) == []
 
 
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"k": value}])
+def test_what_json_does_not_know_is_spelled_out_to_a_depth_of_32(tmp_path, wrap):
+    value, written = float("nan"), "nan"
+    for _ in range(32):
+        value, written = wrap(value), wrap(written)
+    with Audit(tmp_path) as audit:
+        assert audit.append({"value": value, "none": [None, float("nan")]})
+        assert audit.append({"value": wrap(value)})
+    first, second = callers(tmp_path)
+    assert first["value"] == written
+    assert first["none"] == [None, "nan"]
+    assert second["value"] != wrap(written), "deeper than that it is a text"
+
+
 def test_a_mapping_that_cannot_be_read_is_refused_counted_and_said(tmp_path, caplog):
     class Broken(dict):
         def items(self):
@@ -305,6 +319,28 @@ def test_a_record_larger_than_a_segment_is_stored(tmp_path):
     assert verify(tmp_path) == []
 
 
+def test_no_segment_is_closed_before_it_has_a_record(tmp_path):
+    with Audit(tmp_path, rotate_bytes=1) as audit:
+        for number in range(3):
+            assert audit.append({"number": number})
+    segments = [path.read_text().splitlines() for path in sorted(tmp_path.iterdir())]
+    assert [len(lines) for lines in segments] == [3, 3, 3]
+
+
+def test_a_segment_has_64_mebibytes_unless_told_otherwise(tmp_path, monkeypatch):
+    sizes = []
+
+    class Noted(trail_module.Chain):
+        def __init__(self, start_ns, pid, rotate_bytes, parent=None):
+            sizes.append(rotate_bytes)
+            super().__init__(start_ns, pid, rotate_bytes, parent)
+
+    monkeypatch.setattr(trail_module, "Chain", Noted)
+    with Audit(tmp_path):
+        pass
+    assert sizes == [67_108_864]
+
+
 def test_a_new_writer_begins_a_new_chain(tmp_path):
     for number in range(2):
         with Audit(tmp_path) as audit:
@@ -405,6 +441,16 @@ def test_a_trail_closed_on_a_full_disk_says_how_much_is_where(tmp_path, disk, ca
     # The spool goes on where the segment ends, and is checked with it.
     (finding,) = verify(tmp_path)
     assert (finding.kind, finding.severity, finding.line) == ("spooled", "warning", 0)
+
+
+def test_closing_again_does_not_wait_for_what_the_first_time_did_not_store(tmp_path, disk):
+    audit = Audit(tmp_path)
+    disk.full = (".jsonl",)
+    audit.write({"number": 1})
+    assert audit.close() is False
+    began = time.monotonic()
+    assert audit.close() is False
+    assert time.monotonic() - began < 0.8
 
 
 def test_a_full_memory_refuses_counts_and_says_so_in_the_trail(tmp_path, disk, monkeypatch):

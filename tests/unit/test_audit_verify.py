@@ -330,6 +330,14 @@ def test_each_of_several_tampered_places_is_found(segment):
     assert found(segment.parent) == [(2, "edited"), (4, "gap"), (6, "foreign")]
 
 
+def test_a_replaced_record_is_found_behind_an_edited_one(segment):
+    lines = lines_of(segment)
+    lines[1] = lines[1].replace(b"allow", b"aLLow")
+    lines[4] = rehash(lines[4], decision="ask")
+    segment.write_bytes(b"".join(lines))
+    assert found(segment.parent) == [(2, "edited"), (5, "replaced")]
+
+
 def test_findings_of_two_chains_do_not_mix(tmp_path):
     for _ in range(2):
         with Audit(tmp_path) as audit:
