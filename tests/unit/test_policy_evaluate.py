@@ -492,6 +492,11 @@ class TestSet:
         ruling = drive(rules.evaluate(Call("off", {}, server="s")))
         assert [rule.id for _, rule in ruling.observed] == ["s/disabled_tools", "default"]
 
+    def test_nobody_is_asked_about_a_tool_that_its_server_disables(self) -> None:
+        for rule in (policy.ask_user("s/off"), policy.allow("s/off")):
+            ruling = judge([rule], Call("off", {}, server="s"), mcp_servers=[SERVER])
+            assert (ruling.decision, ruling.rule.id) == ("deny", "s/disabled_tools")
+
     def test_settings_change_the_version(self) -> None:
         rules = [policy.deny("a")]
         settings: list[dict[str, Any]] = [

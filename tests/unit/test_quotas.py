@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive as drive_operation
 from otelhooks.instrumentation._tool import tool as run_tool
 from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.policy import counters
 from otelhooks.policy.counters import MemoryStorage
 from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool
@@ -716,6 +718,28 @@ class TestGates:
     def test_a_runner_knows_no_point_by_the_name_of_a_gate(self) -> None:
         with pytest.raises(ValueError, match="none of `pre_turn_hooks`"):
             hooks.HookRunner(pre_turn_hooks=[policy.RateLimit(turns=1)])
+
+    @pytest.mark.parametrize(("per", "days"), [("session", 366), ("turn", 7)])
+    def test_the_count_of_a_conversation_or_turn_is_kept_for_days(
+        self, monkeypatch: pytest.MonkeyPatch, per: Any, days: int
+    ) -> None:
+        now = 1_000.0
+        monkeypatch.setattr(counters, "time", SimpleNamespace(monotonic=lambda: now))
+        point = HookSet(registrations(policy.RateLimit(tool_calls=1, per=per))).at("pre_tool_call")
+
+        def is_allowed() -> bool:
+            return drive(points.pre_tool_call(point, None, Call("t", {}), Watch())).allowed
+
+        assert is_allowed()
+        now += days * 86_400 - 1
+        assert not is_allowed()
+        now += 2
+        assert is_allowed()
+
+    @pytest.mark.parametrize("name", ["", "mail"])
+    def test_a_limit_is_called_by_its_name_or_by_what_it_limits(self, name: str) -> None:
+        limit = policy.RateLimit(tool_calls=2, per="turn", name=name)
+        assert limit.label == (name or "rate limit 2 tool calls per turn")
 
     def test_a_limit_without_a_context_is_one_for_all(self) -> None:
         watch = Watch()

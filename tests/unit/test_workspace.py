@@ -210,6 +210,13 @@ class TestOutside:
         monkeypatch.setenv("OTELHOOKS_TEST_SECRET", "/etc/passwd")
         assert denied(ws, {"path": path.replace("{ws}", str(ws))})
 
+    @pytest.mark.parametrize("times", range(6))
+    def test_percent_signs_are_decoded_up_to_four_times(self, ws: pathlib.Path, times: int) -> None:
+        path = "../secret"
+        for _ in range(times):
+            path = path.replace("%", "%25").replace(".", "%2e")
+        assert denied(ws, {"AbsolutePath": f"{ws}/{path}"}) is (times <= 4)
+
     def test_case_counts_where_the_file_system_counts_it(self, ws: pathlib.Path) -> None:
         if os.path.exists(str(ws).swapcase()):
             pytest.skip("this file system folds case")
