@@ -8,11 +8,11 @@ compares it with what the installed release has (`tests/frameworks/builtin_tools
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Mapping
+import types
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["BuiltIn", "Table", "find", "key_of", "of_class"]
+__all__ = ["BuiltIn", "Table", "find", "key_of", "look_up", "of_class", "parts_of"]
 
 
 class BuiltIn(NamedTuple):
@@ -44,39 +44,42 @@ A tool that moved between releases has a line for each place.
 def find(table: Table, *things: Any) -> BuiltIn | None:
     """Return what is known of a tool by the classes and functions that it is made of.
 
-    Subclasses are what their base is; so are bound methods, partials and functions that say what
-    they wrap (``__wrapped__``).
-
     Args:
         table: The adapter's.
         things: The tool, and the functions that it runs; the first that is known counts.
     """
-    for thing in things:
-        seen: set[int] = set()
-        while thing is not None and id(thing) not in seen:
-            seen.add(id(thing))
-            owner: object = getattr(thing, "__self__", thing)
-            key = key_of(thing)
-            found = (
-                table.get(key)
-                or of_class(table, owner.__class__)
-                or table.get(key.rpartition(".")[0] if inspect.isfunction(thing) else "")
-                or of_class(table, _class_of_first(thing))
-            )
-            if found is not None:
-                return found
-            is_partial = isinstance(thing, functools.partial)
-            thing = getattr(thing, "func" if is_partial else "__wrapped__", None)
-    return None
+    parts = (part for thing in things for part in parts_of(thing))
+    return next(filter(None, (look_up(table, *part) for part in parts)), None)
 
 
-def _class_of_first(thing: Any) -> type[Any]:
-    """Return the class of a partial's first argument if it is a method of that class."""
-    given: tuple[Any, ...] = getattr(thing, "args", ())
-    if not isinstance(thing, functools.partial) or not given:
-        return object
-    cls: type[Any] = given[0].__class__
-    return cls if getattr(cls, getattr(thing.func, "__name__", ""), None) is thing.func else object
+def parts_of(thing: Any) -> Iterator[tuple[type[Any], str]]:
+    """Yield class and key of each thing that a tool or function is made of, outermost first.
+
+    A bound method is of its object's class, a partial of that of whatever it gives a method of it;
+    below them, as below functions that say what they wrap (``__wrapped__``), is the function.
+    """
+    seen: set[int] = set()
+    given: list[Any] = []
+    while thing is not None and id(thing) not in seen:
+        seen.add(id(thing))
+        owner: object = getattr(thing, "__self__", thing)
+        yield owner.__class__, key_of(thing)
+        for one in given:
+            if getattr(one.__class__, getattr(thing, "__name__", ""), None) is thing:
+                yield one.__class__, ""
+        if issubclass(type(thing), functools.partial):
+            given += (*thing.args, *thing.keywords.values())
+            thing = thing.func
+        else:
+            thing = getattr(thing, "__func__", None) or getattr(thing, "__wrapped__", None)
+
+
+def look_up(table: Table, cls: type[Any], key: str) -> BuiltIn | None:
+    """Return what is known of a part that `parts_of` yields; a subclass is what its base is."""
+    found = table.get(key) or of_class(table, cls)
+    if found is None and cls is types.FunctionType:  # taken from its class, not from an object
+        found = table.get(key.rpartition(".")[0])
+    return found
 
 
 def of_class(table: Table, cls: type[Any]) -> BuiltIn | None:

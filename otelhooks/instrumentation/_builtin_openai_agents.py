@@ -7,7 +7,7 @@ import functools
 from typing import Any
 
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation._builtin import BuiltIn, key_of, of_class
+from otelhooks.instrumentation._builtin import BuiltIn, look_up, parts_of
 from otelhooks.instrumentation._hosted import Hosted
 
 __all__ = ["TABLE", "hosted", "known", "patch_names"]
@@ -61,16 +61,14 @@ def known(tool: Any, function: Any) -> BuiltIn | None:
         tool: The SDK's.
         function: What it runs.
     """
-    inner = getattr(function, "_invoke_tool_impl", function)
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    owner = getattr(inner, "__self__", inner)  # a method taken out of another tool
-    return _known(type(tool), type(owner), key_of(inner))
+    found = _known(type(tool), "")
+    parts = parts_of(getattr(function, "_invoke_tool_impl", function)) if found is None else ()
+    return next(filter(None, (_known(*part) for part in parts)), found)
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(cls: type, owner: type, key: str) -> BuiltIn | None:
-    return TABLE.get(key) or of_class(TABLE, cls) or of_class(TABLE, owner)
+def _known(cls: type, key: str) -> BuiltIn | None:
+    return look_up(TABLE, cls, key)
 
 
 def hosted(tool: Any) -> Hosted | None:
@@ -79,7 +77,7 @@ def hosted(tool: Any) -> Hosted | None:
     It is reached over the network, whatever else it is. The tools of a hosted MCP server go by the
     label that the application gave the server.
     """
-    built_in = _known(type(tool), type(None), "")
+    built_in = _known(type(tool), "")
     if built_in is None or not (built_in.is_hosted or getattr(tool, "executor", tool) is None):
         return None
     names, kinds = built_in.canonical, {built_in.kind, built_in.kind and "net"}

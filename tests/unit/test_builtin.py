@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 
 from otelhooks.instrumentation._builtin import BuiltIn, find
 
@@ -55,8 +56,14 @@ def test_a_method_taken_from_the_class_of_a_built_in_tool_is_that_tool() -> None
         def run(self) -> str:
             return "ran"
 
+    class Noted(functools.partial[str]):
+        """One that another partial does not dissolve."""
+
     assert find(TABLE, Plain(), functools.partial(Shell.run, Shell())) is SHELL
     assert find(TABLE, Plain(), functools.partial(Renamed.run, Renamed())) is SHELL
+    assert find(TABLE, Plain(), functools.partial(Renamed.run, self=Renamed())) is SHELL
+    assert find(TABLE, Plain(), functools.partial(Noted(Renamed.run), Renamed())) is SHELL
+    assert find(TABLE, Plain(), types.MethodType(Shell.run, Plain())) is SHELL
     assert find(TABLE, Plain(), Shell.run) is SHELL
     assert find(TABLE, Plain(), functools.partial(print, Shell())) is None
 
