@@ -158,10 +158,9 @@ def _check_chain(
         before = len(report.findings)
         check_file(report, path, name, state, missing, may_grow=is_live or is_spool)
         if not is_spool and not state.is_closed and not is_last:
-            line = state.last[1].line if state.last and state.last[0] == path else 0
-            message = "the segment ends here without its closing record, yet the chain goes on"
-            if len(report.findings) == before:
-                report.add(path, line, "cut", message)
+            if state.last is not None and len(report.findings) == before:
+                message = "the segment ends here without its closing record, yet the chain goes on"
+                report.add(path, state.last[1].line, "cut", message)
             state.expected = None
     if state.last is None:
         return state.forked_from

@@ -148,9 +148,8 @@ def pre_turn(
     denied = yield from chain.pass_gates(hooks.gates, current)
     if denied is not None:
         return chain.deny(denied), current
-    return chain.allow(_with(chain.last, modified_prompt=current, changed=current is not prompt)), (
-        current
-    )
+    result = _with(chain.last, current is not prompt, modified_prompt=current)
+    return chain.allow(result), current
 
 
 def pre_agent(
@@ -164,7 +163,8 @@ def pre_agent(
         if denied is not None:
             return chain.deny(denied)
         _answer(chain, registration, value)
-    return chain.allow(_with(chain.last, response=chain.verdict.answer))
+    verdict = chain.verdict
+    return chain.allow(_with(chain.last, verdict.answered, response=verdict.answer))
 
 
 def pre_model_call(
@@ -226,13 +226,9 @@ def _answer(chain: Chain, registration: Registration, value: Any) -> None:
         chain.verdict.answered = True
 
 
-def _with(
-    result: types.HookResult | None, *, changed: bool | None = None, **fields: Any
-) -> types.HookResult:
+def _with(result: types.HookResult | None, changed: bool, **fields: Any) -> types.HookResult:
     """Return the last answer with what the chain accumulated, if it accumulated anything."""
     result = result or types.HookResult()
-    if changed is None:
-        changed = any(value is not None for value in fields.values())
     if not changed:
         return result
     return result.model_copy(update={**fields, "action": types.HookAction.MODIFY})

@@ -453,6 +453,17 @@ def test_closing_again_does_not_wait_for_what_the_first_time_did_not_store(tmp_p
     assert time.monotonic() - began < 0.8
 
 
+def test_32_mebibytes_may_wait_in_memory_and_no_more(tmp_path):
+    with Audit(tmp_path) as audit:
+        assert audit.flush()
+        writer = audit._started[1]
+        for extra, is_taken in ((0, True), (1, False)):
+            writer.queued_bytes += 33_554_432 + extra
+            ticket = audit.write({})
+            writer.queued_bytes -= 33_554_432 + extra
+            assert ticket.wait() is is_taken
+
+
 def test_a_full_memory_refuses_counts_and_says_so_in_the_trail(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(trail_module, "MAX_QUEUED_BYTES", 1000)
     with Audit(tmp_path) as audit:

@@ -273,6 +273,14 @@ def test_a_cut_segment_within_a_chain_is_an_error(rotated):
     )
 
 
+def test_a_segment_that_was_edited_before_it_was_cut_is_one_finding(rotated):
+    lines = lines_of(rotated[1])
+    lines[2] = lines[2].replace(b'"number":', b'"numbeR":')
+    rotated[1].write_bytes(b"".join(lines[:-2]))
+    (finding,) = verify(rotated[0].parent)
+    assert (finding.file, finding.line, finding.kind) == (rotated[1], 3, "edited")
+
+
 def test_an_emptied_segment_within_a_chain_is_an_error(rotated):
     rotated[1].write_bytes(b"")
     (finding,) = verify(rotated[0].parent)
@@ -296,8 +304,8 @@ def test_a_deleted_last_segment_is_missing_or_was_never_made(rotated):
 def test_a_segment_under_another_name_is_found(rotated):
     rotated[1].rename(rotated[1].parent / "spare")
     shutil.copy(rotated[3], rotated[1])
-    kinds = {(f.file, f.kind) for f in verify(rotated[0].parent)}
-    assert (rotated[1], "renamed") in kinds
+    kinds = {(f.file, f.line, f.kind) for f in verify(rotated[0].parent)}
+    assert (rotated[1], 1, "renamed") in kinds
 
 
 def test_one_segment_can_be_checked_alone(rotated):

@@ -126,6 +126,20 @@ class TestMemory:
             assert moving.take(str(number))
         assert storage.reset() <= 20
 
+    def test_it_is_looked_through_only_when_there_are_twice_as_many(
+        self, clock: Time, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(counters, "_MIN_KEYS_TO_PRUNE", 10)
+        storage = MemoryStorage()
+        fixed, moving = Counter(1, 60, storage), Counter(1, 60, storage, is_moving=True)
+        for number in range(11):
+            assert fixed.take(str(number))
+            assert moving.take(str(number))
+        clock.now += 61  # all are over, and stay until there are as many again
+        for number in range(11, 13):
+            assert fixed.take(str(number))
+        assert storage.reset() == 24
+
     def test_what_holds_stays_however_many_there_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(counters, "_MIN_KEYS_TO_PRUNE", 10)
         storage = MemoryStorage()

@@ -70,7 +70,8 @@ def test_a_key_that_looks_like_a_path_is_a_text() -> None:
         ("diff --git a/x b/y", ["a/x", "x", "b/y", "y"]),
         ("--- a note\n+++ /dev/null\n", ["a note"]),
         ("--- a note\nof nothing", []),
-        ("+++ " + "x/" * 3000, []),
+        ("+++ " + "x" * 4096, ["x" * 4096]),
+        ("+++ " + "x" * 4097, []),
     ],
 )
 def test_files_of_a_patch(text: str, paths: list[str]) -> None:

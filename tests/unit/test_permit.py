@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from opentelemetry.trace import StatusCode
 
 import otelhooks
 from otelhooks import hooks, policy, types
@@ -59,6 +60,7 @@ def nested(outer: Call, inner: Call, server: str | None, *bodies: Any, seat: Any
         for one in bodies:
             call = Call(inner.name, dict(inner.args), server=inner.server)
             call.claimed_server, call.server_says = inner.claimed_server, inner.server_says
+            call.kind, call.canonical = inner.kind, inner.canonical
             found.append(drive(tool(rt, inner_seat, call), lambda _, one=one: one))
         return "done"
 
@@ -126,6 +128,40 @@ def test_a_span_tells_the_server_that_only_a_deeper_seat_knows(tracer_provider, 
     assert nested(fetch(claimed_server=True), fetch(server="github"), None, "ok") == ["ok"]
     [span] = exporter.get_finished_spans()
     assert span.attributes["otelhooks.tool.server"] == "github"
+
+
+@pytest.mark.parametrize(
+    ("rule", "news"),
+    [
+        (policy.deny("kind:shell", reason="no"), {"kind": "shell"}),
+        (policy.deny("run_command", reason="no"), {"canonical": ("run_command",)}),
+    ],
+)
+def test_what_only_a_deeper_seat_knows_of_the_tool_is_judged_there(
+    tracer_provider, exporter, rule, news
+):
+    instrument([rule, policy.allow("*")], tracer_provider)
+    assert nested(fetch(), fetch(**news), None, "ok") == ["refused: no"]
+    assert spans(exporter) == [("execute_tool fetch", "deny")]
+
+
+@pytest.mark.parametrize("known", [{}, {"kind": "net"}, {"canonical": ("get",)}])
+def test_a_deeper_seat_that_knows_nothing_more_does_not_ask_again(tracer_provider, known):
+    judged: list[Any] = []
+    rule = policy.deny("fetch", when=lambda args: bool(judged.append(args)))
+    instrument([rule], tracer_provider)
+    for deeper in ({}, known):
+        judged.clear()
+        assert nested(fetch(**known), fetch(**deeper), None, "ok") == ["ok"]
+        assert len(judged) == 1
+
+
+def test_the_span_of_a_call_denied_at_a_deeper_seat_can_be_left_unset(tracer_provider, exporter):
+    instrument([policy.deny("kind:shell")], tracer_provider, denied_span_status="unset")
+    assert len(nested(fetch(), fetch(kind="shell"), None, "ok")) == 1
+    [span] = exporter.get_finished_spans()
+    assert span.attributes[semconv.POLICY_DECISION] == "deny"
+    assert span.status.status_code is StatusCode.UNSET
 
 
 def test_a_call_about_which_nobody_decides_gets_no_verdict_at_a_deeper_seat(

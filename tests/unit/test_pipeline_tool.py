@@ -48,6 +48,27 @@ def deny(**fields: Any) -> Any:
     return policy.deny("t", id="r1", **fields)
 
 
+class TestAgent:
+    @pytest.mark.parametrize(
+        ("said", "agent", "branch"),
+        [
+            ({}, "lead", "lead"),
+            ({"agent": "writer"}, "writer", "writer"),
+            ({"branch": "team/writer"}, "lead", "team/writer"),
+            ({"agent": "writer", "branch": "team/writer"}, "writer", "team/writer"),
+        ],
+    )
+    def test_what_a_framework_says_of_a_call_goes_before_the_turns(
+        self, governed: Any, said: dict[str, str], agent: str, branch: str
+    ) -> None:
+        governed()
+        with otelhooks.session("s"), otelhooks.turn("go", agent="lead"):
+            Split(tool(active(), ToolSeat(), Call("t", {}, **said))).begin().finish("done")
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.GEN_AI_AGENT_NAME] == agent
+        assert attributes[semconv.AGENT_BRANCH] == branch
+
+
 class TestDeny:
     def test_a_denied_call_does_not_run_and_says_why(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny(reason="not here", severity="high")])

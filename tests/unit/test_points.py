@@ -143,6 +143,16 @@ class TestRule2Deny:
         assert verdict.result is not None
         assert verdict.result.response == "two"
 
+    def test_an_answer_stays_if_a_later_hook_has_none(self) -> None:
+        first = hooks.pre_agent(lambda data: Result(response="one"))
+        second = hooks.pre_agent(lambda data: Result(message="fine"))
+        verdict = drive(
+            points.pre_agent(at("pre_agent", first, second), context(), types.AgentCall(), Watch())
+        )
+        assert verdict.result is not None
+        assert verdict.result.action is types.HookAction.MODIFY
+        assert (verdict.result.response, verdict.result.message) == ("one", "fine")
+
     def test_a_deny_beats_any_answer(self) -> None:
         answer = hooks.pre_agent(lambda data: Result(response="one"))
         deny = hooks.pre_agent(lambda data: Result(allow=False, message="no"))

@@ -201,7 +201,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("fields", "text"),
         [
-            ({"severity": "hgih"}, "rule `a`: unknown severity `hgih`"),
+            ({"severity": "hgih"}, "rule `a`: unknown severity `hgih`\nhint: one of low, medium, "),
             ({"mode": "observe"}, "rule `a`: unknown mode `observe`"),
             ({"when": "x"}, "rule `a`: `when` is not callable"),
             ({"name": 3}, "name is no text: 3"),

@@ -719,9 +719,18 @@ class TestGates:
         with pytest.raises(ValueError, match="none of `pre_turn_hooks`"):
             hooks.HookRunner(pre_turn_hooks=[policy.RateLimit(turns=1)])
 
-    @pytest.mark.parametrize(("per", "days"), [("session", 366), ("turn", 7)])
-    def test_the_count_of_a_conversation_or_turn_is_kept_for_days(
-        self, monkeypatch: pytest.MonkeyPatch, per: Any, days: int
+    @pytest.mark.parametrize(
+        ("per", "seconds"),
+        [
+            ("minute", 60),
+            ("hour", 3_600),
+            ("day", 86_400),
+            ("turn", 7 * 86_400),
+            ("session", 366 * 86_400),
+        ],
+    )
+    def test_a_unit_counts_until_its_time_is_over(
+        self, monkeypatch: pytest.MonkeyPatch, per: Any, seconds: int
     ) -> None:
         now = 1_000.0
         monkeypatch.setattr(counters, "time", SimpleNamespace(monotonic=lambda: now))
@@ -731,9 +740,9 @@ class TestGates:
             return drive(points.pre_tool_call(point, None, Call("t", {}), Watch())).allowed
 
         assert is_allowed()
-        now += days * 86_400 - 1
+        now += seconds - 0.5
         assert not is_allowed()
-        now += 2
+        now += 1
         assert is_allowed()
 
     @pytest.mark.parametrize("name", ["", "mail"])

@@ -136,7 +136,7 @@ def test_how_a_call_ended_is_recorded_where_it_is_wanted(instrument):
     instrument(hooks=[memory])
     send("ann")
     assert memory.told("outcome") == [(None,), ("ok",)]
-    assert memory.records[1]["duration_s"] >= 0
+    assert 0 <= memory.records[1]["duration_s"] < 60
 
 
 def test_calls_that_one_rule_allows_have_decision_ids_of_their_own(instrument):
