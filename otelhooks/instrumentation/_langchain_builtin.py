@@ -196,19 +196,28 @@ def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
     owner = getattr(owner, "backend", None) or owner
     if given and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
-    owner, given = _routed(owner, given)
+    searches = found in (_FIND, _GREP) and given in ("", "/", "/.")
+    backends = _all_of(owner) if searches else [_routed(owner, given)]
+    places = list(filter(None, (_place(*each) for each in backends)))
+    if not places:
+        return Reading(canonical, kind)
+    path, root = (os.path.commonpath(each) for each in zip(*places, strict=True))
+    if kind not in ("file_read", "file_write"):
+        return Reading(canonical, kind, work_dir=root)
+    return Reading(canonical, kind, path, root)
+
+
+def _place(backend: Any, path: str) -> tuple[str, str] | None:
+    """Return where a path leads, and the root of the backend; None if it has none on a disk."""
     for name in _ROOTS:
-        root = getattr(owner, name, None)
+        root = getattr(backend, name, None)
         if isinstance(root, (str, os.PathLike)):
             break
     else:
-        return Reading(canonical, kind)
+        return None
     root = os.path.abspath(root)
-    if kind not in ("file_read", "file_write"):
-        return Reading(canonical, kind, work_dir=root)
-    is_virtual = name == "root_path" or getattr(owner, "virtual_mode", None) is True
-    path = os.path.normpath(os.path.join(root, given.lstrip("/") if is_virtual else given))
-    return Reading(canonical, kind, path, root)
+    is_virtual = name == "root_path" or getattr(backend, "virtual_mode", None) is True
+    return os.path.normpath(os.path.join(root, path.lstrip("/") if is_virtual else path)), root
 
 
 _ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
@@ -231,6 +240,18 @@ def _routed(backend: Any, path: str) -> tuple[Any, str]:
         if f"{path}/".startswith(folder):
             return _routed(routes[prefix], f"/{path[len(folder) :]}")
     return _routed(getattr(backend, "default", None), path)
+
+
+def _all_of(backend: Any) -> list[tuple[Any, str]]:
+    """Return all backends of a composite one, each with its root: a search of ``/`` reaches all.
+
+    The folder that contains them all is then where the search leads.
+    """
+    routes = getattr(backend, "routes", None)
+    if not isinstance(routes, Mapping):
+        return [(backend, "")]
+    backends = (getattr(backend, "default", None), *routes.values())
+    return [each for one in backends for each in _all_of(one)]
 
 
 def _owner(tool: Any) -> Any:

@@ -19,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import otelhooks
-from otelhooks import policy
+from otelhooks import policy, types
 from otelhooks.errors import SeatError
 from otelhooks.instrumentation import _versions
 from tests.frameworks.agents_deepagents import PATHS
@@ -140,6 +140,41 @@ def test_a_path_is_routed_as_deepagents_spells_it(start: Any, home: Path, path: 
     assert GUARDED in run(Ask("write_file", write), backend=backend).told
     assert (home / "policies" / "p.yaml").read_text() == before
     assert [path.name for path in (home / "policies").iterdir()] == ["p.yaml"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("path", [None, "/", "."])
+@pytest.mark.parametrize("name", ["grep", "glob"])
+def test_a_search_of_everything_leads_to_every_backend(
+    start: Any, home: Path, name: str, path: str | None, is_async: bool
+) -> None:
+    """The class: one call reaches several folders, of which one lies outside the workspace."""
+    (home / "a.txt").write_text("word")
+    (home.parent / "elsewhere" / "b.txt").write_text("word")
+    inside = FilesystemBackend(root_dir=str(home), virtual_mode=True)
+    notes = FilesystemBackend(root_dir=str(home / "policies"), virtual_mode=True)
+    outside = FilesystemBackend(root_dir=str(home.parent / "elsewhere"), virtual_mode=True)
+    places: list[str | None] = []
+
+    def leads_out(call: types.ToolCall) -> bool:
+        places.append(call.canonical_path)
+        return not str(call.canonical_path).startswith(str(home))
+
+    rules = [policy.deny(each, when=leads_out) for each in ("search_directory", "find_file")]
+    args = {"pattern": "word" if name == "grep" else "*.txt"}
+    args |= {} if path is None else {"path": path}
+    start(*rules)
+    for routes, is_denied in (
+        ({"/out/": outside}, True),
+        ({"/in/": CompositeBackend(inside, {"/out/": outside})}, True),
+        ({"/in/": notes}, False),
+    ):
+        backend = CompositeBackend(inside, routes)
+        world = run(Ask(name, args), backend=backend, is_async=is_async)
+        assert ("Denied by policy" in world.told) is is_denied
+    assert places == [str(home.parent), str(home.parent), str(home)]
+    below = run(Ask(name, {**args, "path": "/policies"}), backend=CompositeBackend(inside, routes))
+    assert "Denied" not in below.told
 
 
 def test_a_relative_path_is_absolute_where_a_backend_has_no_root(start: Any, home: Path) -> None:
