@@ -8,9 +8,10 @@
 
 Masked are: values under keys that name a secret (``password``, ``client_secret``, ``api_key``,
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
-into JSON text, also as ``key=value``, ``key: value`` and ``--key value`` in running text and as
-pairs such as
-``{"name": "DB_PASS", "value": ...}``; bearer tokens, API keys with a known prefix, JSON web tokens,
+into JSON text, also as ``key=value``, ``key: value``, ``--key value`` and ``<key>value</key>`` in
+running text, as two items of a list of arguments, and as pairs such as
+``{"name": "DB_PASS", "value": ...}``; passwords that programs take as an option of one letter (see
+`otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix, JSON web tokens,
 private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card numbers that pass the
 Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. What is
 masked already stays as it is.
@@ -28,7 +29,7 @@ import logging
 import math
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
@@ -36,6 +37,7 @@ from typing import Any, TypeAlias, cast
 from otelhooks._failures import outline
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry.secret_forms import FORMS
+from otelhooks.telemetry.secret_options import cover, in_arguments
 
 _log = logging.getLogger("otelhooks.telemetry")
 
@@ -119,7 +121,12 @@ _KEY_CORES = ("pass", "pwd", "secret", "credential", "authorization", "cookie", 
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_.-"
 _KEY_RIGHT = r"(?a)[\w.-]{0,64}"
 _KEY_GAP = r"(?:\\{0,31}[\"'])?\s{0,16}(?:=>|[:=])\s{0,16}(?:(\\{0,31})([\"'])|([\[{]))?"
-_OPTION_GAP = r"\s{1,16}(?![\s-])(?:(\\{0,31})([\"'])|([\[{]))?"
+_OPTION_GAP = (  # in a command, or in the text of a list of arguments
+    r"(?:\s{1,16}(?![\s-])|\\{0,31}[\"']\s{0,16},\s{0,16}(?=\\{0,31}[\"'](?!-)))"
+    r"(?:(\\{0,31})([\"'])|([\[{]))?"
+)
+_TAG = r"<(?:[\w.-]{1,64}:)?\Z"
+_TAG_CONTENT = r"(?s)(?:\s[^<>]{0,256})?>((?:<!\[CDATA\[.*?(?:\]\]>|\Z)|[^<])+)(?:<\\?/([\w.:-]+))?"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
 _HEADER_VALUE = r"(?:[^\r\n,;\"'\\}]|=\"[^\"\r\n\\]*\")+"
 _COOKIES = r"[^\r\n\"'\\}]+"
@@ -201,10 +208,17 @@ class Redactor:
             return self._mask_mapping(cast("Mapping[object, object]", value), depth, budget)
         if isinstance(value, (list, tuple, set, frozenset)):
             items: list[Any] = []
-            for item in cast("Iterable[object]", value):
+            hidden: dict[int, int] = {}
+            if self.is_on and isinstance(value, (list, tuple)):
+                arguments = cast("Sequence[object]", value)[: budget[0]]
+                hidden = in_arguments(arguments, lambda name: _names_secret(name, ""))
+            for index, item in enumerate(cast("Iterable[object]", value)):
                 if budget[0] <= 0:
                     break
-                items.append(self._mask(item, depth + 1, budget))
+                if index in hidden:
+                    items.append(f"{str(item)[: hidden[index]]}{MASK}")
+                else:
+                    items.append(self._mask(item, depth + 1, budget))
             return items
         return self._mask_string(_text_of(value), depth, budget)
 
@@ -266,6 +280,8 @@ class Redactor:
         if "basic" in lower:
             text = _compiled(_BASIC).sub(_mask_basic, text)
         text = _compiled(_CARD).sub(_mask_card, text)
+        if keys:
+            text = cover(text, MASK)
         if keys and any(core in lower for core in _KEY_CORES):
             text = _mask_keys(text)
         if self._emails and "@" in text:
@@ -341,13 +357,18 @@ def _mask_keys(text: str) -> str:
     while core is not None:
         start, resume = core.start(), core.end()
         right = cast("re.Match[str]", _compiled(_KEY_RIGHT).match(text, resume))
-        before = text[max(0, start - 64, done) : start]
-        left = before[len(before.rstrip(_KEY_CHARACTERS)) :]
+        before = text[max(0, start - 130, done) : start]
+        left = before[max(len(before) - 64, len(before.rstrip(_KEY_CHARACTERS))) :]
         gap = _compiled(_KEY_GAP).match(text, right.end())
         if gap is None and left.startswith("-"):  # an option of a command: its value may follow
             gap = _compiled(_OPTION_GAP).match(text, right.end())
-        if gap is not None and _names_secret(left + text[start : right.end()], ""):
-            first, last = _value_extent(text, gap, core.group().lower())
+        name = left + text[start : right.end()]
+        is_tag = gap is None and _compiled(_TAG).search(before[: len(before) - len(left)])
+        if (gap is not None or is_tag) and _names_secret(name, ""):
+            if gap is not None:
+                first, last = _value_extent(text, gap, core.group().lower())
+            else:
+                first, last = _tag_extent(text, right.end(), name)
             if last > first and text[first:last] not in ("null", "None"):
                 pieces += (text[done:first], MASK)
                 done = resume = last
@@ -366,6 +387,23 @@ def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
         return start - 1, _closing_bracket(text, start)
     match = _compiled(_BARE_VALUES.get(core, _BARE_VALUE)).match(text, start)
     return (start, match.end()) if match else (start, start)
+
+
+def _tag_extent(text: str, start: int, name: str) -> tuple[int, int]:
+    """Find where the content of an element starts and ends; a name in brackets may be a mere word.
+
+    Args:
+        text: May be cut off in the content, if that is one word.
+        start: Behind the element's name.
+        name: The element's, without its namespace.
+    """
+    match = _compiled(_TAG_CONTENT).match(text, start)
+    if match is None or not match[1].strip():
+        return start, start
+    is_cut_off = match.end() == len(text) and match[2] is None
+    is_cut_off = is_cut_off and _compiled(r"\w\S*\Z|<!").match(match[1]) is not None
+    is_closed = (match[2] or "").rpartition(":")[2] == name
+    return match.span(1) if is_closed or is_cut_off else (start, start)
 
 
 def _closing_quote(text: str, start: int, escapes: int, quote: str) -> int:

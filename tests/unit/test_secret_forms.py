@@ -258,6 +258,104 @@ class TestHeadersAndAddresses:
     def test_commands_without_secrets_stay(self, redactor: Redactor, text: str) -> None:
         assert redactor.mask_text(text) == text
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["mysql", "--password", "s3cr3t", "-u", "bob"],
+            ["/usr/bin/mysqldump", "-u", "bob", "-ps3cr3t", "db"],
+            ["sudo", "sshpass", "-p", "s3cr3t", "ssh", "-p", "22", "host"],
+            ["sshpass", "-ps3cr3t", "ssh", "host"],
+            ["sshpass", "-p", "s3cr3t; rm"],
+            ["curl", "-u", "ann:s3cr3t", "https://h"],
+            ["C:\\tools\\curl.exe", "--user", "ann:s3cr3t"],
+            ["docker", "login", "-u", "ann", "-p", "s3cr3t"],
+            ["redis-cli", "-a", "s3cr3t"],
+            ["zip", "-P", "s3cr3t", "a.zip"],
+            ["gh", "auth", "-token", "s3cr3t"],
+            ["bash", "-c", "mysql -ps3cr3t"],
+        ],
+        ids=" ".join,
+    )
+    def test_secrets_in_lists_of_arguments(self, redactor: Redactor, arguments: list[str]) -> None:
+        """As values, as JSON, as JSON in JSON, as Python shows them in an error, and cut off."""
+        kept = [one for one in arguments if "s3cr3t" not in one]
+        for given in (arguments, tuple(arguments), {"args": arguments}):
+            masked = redactor.mask(given)
+            assert "s3cr3t" not in str(masked)
+            assert all(repr(one) in str(masked) for one in kept)
+            assert redactor.mask(masked) == masked
+        text = json.dumps({"args": arguments})
+        for given in (text, json.dumps(text), text[:-2]):
+            assert "s3cr3t" not in redactor.mask_text(given)
+        assert "s3cr3t" not in redactor.mask_text(f"Command '{arguments}' returned 1")
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["mysql", "-p", "db"],
+            ["docker", "run", "-u", "1000:1000", "-p", "80:80", "mysql"],
+            ["curl", "-u", "ann", "x"],
+            ["tool", "--token-file", "/run/token", "--password", "--verbose"],
+            ["sshpass", "-e", "ssh"],
+            ["sshpass", "-p", 5],
+            ["unzip", "-p", "a.zip"],
+            ["-p", "sshpass"],
+            ["a token", "b"],
+        ],
+    )
+    def test_lists_of_arguments_without_secrets_stay(
+        self, redactor: Redactor, arguments: list[object]
+    ) -> None:
+        assert redactor.mask(arguments) == arguments
+        assert redactor.mask_text(str(arguments)) == str(arguments)
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("mysql -uroot -ps3cr3t db", f"mysql -uroot -p{MASK} db"),
+            ("mysql -p's3 cr3t' db", f"mysql -p'{MASK}' db"),
+            ("cd x && /bin/mysqldump -ps3cr3t; ls -px", f"cd x && /bin/mysqldump -p{MASK}; ls -px"),
+            ("sshpass -p s3cr3t ssh -p 22 h", f"sshpass -p {MASK} ssh -p 22 h"),
+            ('sshpass -p "s3 cr3t" ssh h', f'sshpass -p "{MASK}" ssh h'),
+            ("openssl rsa -passin pass:s3cr3t", f"openssl rsa -passin {MASK}"),
+            ("mysql -p db; sshpass -p '' x", "mysql -p db; sshpass -p '' x"),
+            ("mysql -u bob \\\n -ps3cr3t db", f"mysql -u bob \\\n -p{MASK} db"),
+            ("curl -uann:s3cr3t https://h", f"curl -u{MASK} https://h"),
+            ("curl -uann https://h", "curl -uann https://h"),
+            ("mysql --help | grep -pager", "mysql --help | grep -pager"),
+        ],
+    )
+    def test_options_of_one_letter(self, redactor: Redactor, text: str, masked: str) -> None:
+        assert redactor.mask_text(text) == masked
+        assert redactor.mask_text(masked) == masked
+
+    @pytest.mark.parametrize(
+        ("text", "masked"),
+        [
+            ("<password>s3cr3t</password>", f"<password>{MASK}</password>"),
+            ("<a><db_pass>s3 cr3t\n</db_pass>x</a>", f"<a><db_pass>{MASK}</db_pass>x</a>"),
+            (
+                '<w:Password Type="t">s3cr3t</w:Password>',
+                f'<w:Password Type="t">{MASK}</w:Password>',
+            ),
+            ("<secret><![CDATA[s3<cr3t]]></secret>", f"<secret>{MASK}</secret>"),
+            ("<password>s3cr3t<\\/password>", f"<password>{MASK}<\\/password>"),
+            ("<a><password>s3cr", f"<a><password>{MASK}"),
+            ("<secret><![CDATA[s3 cr", f"<secret>{MASK}"),
+            ("<password></password><b>x</b>", None),
+            ("<password> </password><b>x</b>", None),
+            ("send the <token> as it is, <b>not</b> encoded", None),
+            ("curl -H 'Bearer <token>' x", None),
+            ("the <token> is", None),
+            ("<p>password</p><input type='password'>x</input>", None),
+        ],
+    )
+    def test_elements_whose_name_says_so(
+        self, redactor: Redactor, text: str, masked: str | None
+    ) -> None:
+        assert redactor.mask_text(text) == (masked or text)
+        assert redactor.mask_text(masked or text) == (masked or text)
+
     @pytest.mark.parametrize("kind", ["PGP PRIVATE KEY BLOCK", "OPENSSH PRIVATE KEY"])
     def test_private_keys_of_every_kind(self, redactor: Redactor, kind: str) -> None:
         text = f"-----BEGIN {kind}-----\nVersion: 1\n\nlQOYBF...\n=abcd\n-----END {kind}-----"
@@ -267,7 +365,19 @@ class TestHeadersAndAddresses:
         assert redactor.mask_text(public) == public
 
 
-@pytest.mark.parametrize("marker", sorted({marker for marker, _ in FORMS}))
+HOSTILE = (
+    *sorted({marker for marker, _ in FORMS}),
+    *("mysql ", "mysql -p'", "'sshpass', '-p', '", "zip -P ", "<token><![CDATA[ ", "<token x<a:"),
+)
+
+
+def test_no_list_takes_more_than_linear_time(redactor: Redactor) -> None:
+    started = time.process_time()
+    redactor.mask(["mysql", "-p", "sshpass", "--token"] * 5_000)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("marker", HOSTILE)
 def test_no_form_takes_more_than_linear_time(redactor: Redactor, marker: str) -> None:
     for unit in (marker, f"{marker}0_a.", f" {marker}a1-"):
         text = unit * (10_000 // len(unit))

@@ -1,0 +1,132 @@
+"""Passwords that programs take as an option of one letter: in commands, and in lists of arguments.
+
+An option whose name says what it is (``--password``) has no row here. The same letter is something
+harmless to other programs, so a row is for one program or one family of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+__all__ = ["cover", "in_arguments"]
+
+
+class _Row(NamedTuple):
+    marker: str
+    program: str
+    option: str
+    value: Literal["attached", "next", "either"]
+    form: str = ""
+
+
+_PAIR = r"(?!\d+:\d+(?![^\s\"'\\]))(?=[^\s:\"'\\]+:[^\s\"'\\])"
+"""User and password; two numbers are the user and group of a container."""
+
+_ROWS = (
+    _Row("sql", r"mysql[\w-]*", "-p", "attached"),  # the word after a bare -p is the database
+    _Row("mariadb", r"mariadb[\w-]*", "-p", "attached"),
+    _Row("7z", r"7z\w?", "-p", "attached"),
+    _Row("sshpass", "sshpass", "-p", "either"),
+    _Row("zip", "(?:un)?zip", "-P", "either"),
+    _Row("ldap", r"ldap\w+", "-w", "either"),
+    _Row("sqlcmd", "sqlcmd", "-P", "either"),
+    _Row("mosquitto_", r"mosquitto_\w+", "-P", "either"),
+    _Row("mongo", r"mongo\w*", "-p", "next"),
+    _Row("login", "login", "-p", "next"),  # of docker, podman, helm, az
+    _Row("redis-cli", "redis-cli", "-a", "next"),
+    _Row("plink", "plink", "-pw", "next"),
+    _Row("pscp", "pscp", "-pw", "next"),
+    _Row("openssl", "openssl", "-pass(?:in|out)?", "next"),
+    _Row("curl", "curl", "(?:-u|--user)", "either", _PAIR),
+)
+_PROGRAM = rf"(?s)(?:.*[/\\])?(?P<name>{'|'.join(row.program for row in _ROWS)})(?:\.exe)?"
+_OPTION = r"(?a)--?(?P<name>[A-Za-z][\w.-]{0,127})"
+_QUOTE = r"\\{0,7}[\"']"
+
+_compiled = lru_cache(maxsize=64)(re.compile)
+
+
+def _bare(group: str, form: str, ends: str = "") -> str:
+    return rf"(?P<{group}>{form}(?:[^\s\"'\\{ends}]|\\(?![\"']))+)"
+
+
+def _quoted(group: str, form: str) -> str:
+    return rf"(?P<{group}_quote>{_QUOTE})(?P<{group}>{form}.*?)(?=(?P={group}_quote)|\Z)"
+
+
+@lru_cache(maxsize=len(_ROWS))
+def _expression(row: _Row) -> str:
+    """Return what finds the option behind its program, in a command or in the text of a list."""
+    gap = {"attached": "", "next": r"\s{1,4}(?!-)", "either": r"(?:\s{1,4}(?!-))?"}[row.value]
+    form = row.form
+    in_shell = f"{gap}(?:{_quoted('quoted', form)}|{_bare('bare', form, ';|&')})"
+    same = _bare("same", form)
+    following = rf"{_QUOTE}\s{{0,4}},\s{{0,4}}{_quoted('following', form)}"
+    in_list = {"attached": same, "next": following, "either": f"(?:{same}|{following})"}[row.value]
+    return (
+        rf"(?s)(?<![\w.-])(?:{row.program})(?:\.exe)?(?=[\s\"'\\])(?:[^\n;|&]|\\\n){{0,512}}?"
+        rf"(?:(?<=\s){row.option}{in_shell}|(?<=[\"']){row.option}{in_list})"
+    )
+
+
+def cover(text: str, mask: str) -> str:
+    """Return a text with another in the place of each password.
+
+    Args:
+        text: With commands, or lists of arguments as Python or JSON writes them.
+        mask: What takes the place of a password.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        found = match.groupdict()
+        name = next((name for name in found if found[name] and "_" not in name), "")
+        if not name:
+            return match.group()
+        start, end = (place - match.start() for place in match.span(name))
+        return f"{match.group()[:start]}{mask}{match.group()[end:]}"
+
+    for row in _ROWS:
+        if row.marker in text:
+            text = _compiled(_expression(row)).sub(replaced, text)
+    return text
+
+
+def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> dict[int, int]:
+    """Return which items of a list of arguments hold a password, each with where it begins there.
+
+    Args:
+        items: Of any kind; in a list that is none of arguments nothing looks like an option.
+        is_secret: Whether the name of an option says that its value is a secret.
+    """
+    found: dict[int, int] = {}
+    rows: dict[_Row, None] = {}
+    awaited: re.Pattern[str] | None = None  # what the item after an option looks like
+    if not any(isinstance(item, str) and item.startswith("-") for item in items):
+        return found
+    for index, item in enumerate(items):
+        text = item if isinstance(item, str) else ""
+        expected, awaited = awaited, None
+        if not text.startswith("-"):
+            if expected is not None and expected.match(text):
+                found[index] = 0
+            elif program := _compiled(_PROGRAM).fullmatch(text[-256:]):
+                ours = (row for row in _ROWS if re.fullmatch(row.program, program["name"]))
+                rows |= dict.fromkeys(ours)
+            continue
+        option = _compiled(_OPTION).fullmatch(text)
+        if option is not None and is_secret(option["name"]):
+            awaited = _compiled("(?s).")
+        for row in tuple(rows):
+            begun = re.match(row.option, text)
+            if begun is None:
+                continue
+            del rows[row]  # what comes later may be the options of another program
+            form = _compiled(f"(?s){row.form}.")
+            if begun.end() == len(text):
+                awaited = form if row.value != "attached" else None
+            elif row.value != "next" and form.match(text, begun.end()):
+                found[index] = begun.end()
+    return found
