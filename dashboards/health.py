@@ -49,9 +49,10 @@ def health() -> JSON:
     # An adapter is patched step by step while its framework is being imported: what it was before
     # in the same process does not count.
     process = f"{INSTANCE}, {FRAMEWORK}, {VERSION}"
-    unguarded = (
-        f'({adapters}!="{semconv.ADAPTER_PATCHED}"}}[{RANGE}]) unless on ({process}) {patched})'
-    )
+    before = f"unless on ({process}) {patched}"
+    others = f'({adapters}!="{semconv.ADAPTER_PATCHED}"}}[{RANGE}]) {before})'
+    guarded = f'"{semconv.ADAPTER_PATCHED}|{semconv.ADAPTER_PARTIAL}"}}[{RANGE}])'
+    not_covered = f"({adapters}!~{guarded} {before})"
     return page(
         HEALTH,
         "otelhooks / Coverage and health",
@@ -66,8 +67,9 @@ def health() -> JSON:
             ),
             number(
                 "Frameworks not covered",
-                "Imported frameworks whose adapter is refused, partial or off, in any process.",
-                f"count(count by ({FRAMEWORK}, {VERSION}) ({unguarded})) or 0 * count({patched})",
+                "Imported frameworks that are unguarded, refused or off, in any process.",
+                f"count(count by ({FRAMEWORK}, {VERSION}) ({not_covered}))"
+                f" or 0 * count({adapters}=~{guarded})",
                 bad=1,
             ),
             number(
@@ -99,7 +101,7 @@ def health() -> JSON:
                 "Adapters",
                 "Frameworks that were imported, and how they are guarded; the count is processes.",
                 {SERVICE: "Service", FRAMEWORK: "Framework", VERSION: "Version", STATE: "State"},
-                f"count by ({SERVICE}, {FRAMEWORK}, {VERSION}, {STATE}) ({patched} or {unguarded})",
+                f"count by ({SERVICE}, {FRAMEWORK}, {VERSION}, {STATE}) ({patched} or {others})",
             ),
             chart(
                 "Coverage gaps by framework",

@@ -320,28 +320,26 @@ def _framework_options(frameworks: Any) -> dict[str, Mapping[str, str]]:
     return {name: setting for name, setting in settings.items() if isinstance(setting, Mapping)}
 
 
+_ADAPTER_STATES = {
+    "patched": semconv.ADAPTER_PATCHED,
+    "partial": semconv.ADAPTER_PARTIAL,
+    "refused": semconv.ADAPTER_REFUSED,
+    "off": semconv.ADAPTER_OFF,
+    "unpatched": semconv.ADAPTER_UNGUARDED,
+}
+"""State of an imported framework -> what the gauge calls it."""
+
+
 def _adapter_info() -> Iterable[tuple[float, Mapping[str, str]]]:
-    for entry in instrumentation.coverage_so_far():  # imported frameworks only
-        if entry.state == "off" and not entry.version:
-            continue
-        if entry.state in {"patched", "refused", "partial", "off"}:
-            yield (
-                1,
-                {
-                    semconv.ADAPTER_FRAMEWORK: entry.framework,
-                    semconv.ADAPTER_VERSION: entry.version,
-                    semconv.ADAPTER_STATE: entry.state,
-                },
-            )
-    for name, version in instrumentation.unguarded():
-        yield (
-            1,
-            {
-                semconv.ADAPTER_FRAMEWORK: name,
-                semconv.ADAPTER_VERSION: version,
-                semconv.ADAPTER_STATE: semconv.ADAPTER_UNGUARDED,
-            },
-        )
+    found = [
+        (entry.framework, entry.version, _ADAPTER_STATES[entry.state])
+        for entry in instrumentation.coverage_so_far()
+        if entry.state in _ADAPTER_STATES and (entry.version or entry.state != "off")
+    ]
+    others = instrumentation.unguarded()
+    found += [(name, version, semconv.ADAPTER_UNGUARDED) for name, version in others]
+    names = (semconv.ADAPTER_FRAMEWORK, semconv.ADAPTER_VERSION, semconv.ADAPTER_STATE)
+    return [(1, dict(zip(names, values, strict=True))) for values in found]
 
 
 def _say(handle: Handle) -> None:
