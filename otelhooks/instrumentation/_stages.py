@@ -119,7 +119,7 @@ class Stages:
         for point in behind:
             if self._hooks.at(point) and point not in self._done:
                 verdict = Verdict(point, DENY, allowed=False, reason=OUT_OF_ORDER)
-                verdict.told = OUT_OF_ORDER
+                verdict.policy_id, verdict.rule_id = results.HOOK, "steps out of order"
                 yield from self._tell(verdict, len(self.params.rewritten_by))
 
     def normalized(self, value: Any) -> Generator[Run, Any, Any]:

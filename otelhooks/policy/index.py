@@ -123,8 +123,9 @@ class Index:
                 found = self._bare((call.name, todays_name, *call.canonical))
             if "/" in call.name:
                 # A bridge may name a server's tool so: what denies the one denies the other.
-                doubtful += self._of(*call.name.split("/", 1))
-                bare = self._bare((call.name.split("/", 1)[1], call.name.rsplit("/", 1)[1]))
+                of_server, _, tool = call.name.partition("/")
+                doubtful += self._of(of_server, tool)
+                bare = self._bare((tool, tool.rpartition("/")[2]))
             found += self._kinds.get(call.kind or "", ())
         if is_of_server:
             bare = self._bare((call.name,))

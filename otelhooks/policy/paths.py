@@ -95,7 +95,7 @@ def spellings(value: Any) -> set[str]:
         whole = url["path"]
         if ".." in urllib.parse.unquote(whole):
             raise ValueError("a URL that climbs")  # where to depends on who reads it
-        found = {urllib.parse.unquote(p) for p in (whole, re.split("[?#]", whole, maxsplit=1)[0])}
+        found = {urllib.parse.unquote(p) for p in (whole, re.split("[?#]", whole)[0])}
         found |= {path.strip() for path in found}
     elif _URL.match(text) or (os.name != "nt" and _DRIVE.match(text)):
         raise ValueError("a place of another kind")

@@ -253,7 +253,7 @@ def _classes(annotation: Any, resolve: Callable[[str], Any]) -> set[type[Any]]:
 
 def _resolve(when: Callable[..., Any], label: str, text: str) -> Any:
     """Evaluate an annotation that is a text, in the names its function can see."""
-    name = text.split("[", 1)[0].rsplit(".", 1)[-1].strip("\"' ")
+    name = text.partition("[")[0].rpartition(".")[2].strip("\"' ")
     function = _function(inspect.unwrap(when))
     try:
         # The text is the rule's own code, not input.

@@ -443,6 +443,18 @@ def test_a_trail_closed_on_a_full_disk_says_how_much_is_where(tmp_path, disk, ca
     assert (finding.kind, finding.severity, finding.line) == ("spooled", "warning", 0)
 
 
+def test_a_record_after_the_end_of_a_trail_that_is_held_is_waited_for_without_end(tmp_path):
+    audit = Audit(tmp_path)
+    audit.hold()
+    assert audit.append({"number": 0}), "until then records are written"
+    assert audit.close()
+    late = threading.Thread(target=audit.write, args=({"number": 1},), daemon=True)
+    late.start()
+    late.join(0.3)
+    assert late.is_alive()
+    assert audit.dropped == 0
+
+
 def test_closing_again_does_not_wait_for_what_the_first_time_did_not_store(tmp_path, disk):
     audit = Audit(tmp_path)
     disk.full = (".jsonl",)

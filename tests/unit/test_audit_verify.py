@@ -163,6 +163,13 @@ def test_two_swapped_records_are_a_reorder(segment):
     assert finding.message == "record 3 stands before record 2, which is in line 4"
 
 
+def test_an_opening_record_behind_the_first_is_a_reorder(segment):
+    lines = lines_of(segment)
+    lines[0], lines[1] = lines[1], lines[0]
+    segment.write_bytes(b"".join(lines))
+    assert found(segment.parent) == [(1, "reorder")]
+
+
 def test_a_record_moved_far_away_is_one_reorder(segment):
     lines = lines_of(segment)
     lines.insert(6, lines.pop(2))
@@ -344,6 +351,24 @@ def test_a_replaced_record_is_found_behind_an_edited_one(segment):
     lines[4] = rehash(lines[4], decision="ask")
     segment.write_bytes(b"".join(lines))
     assert found(segment.parent) == [(2, "edited"), (5, "replaced")]
+
+
+def test_of_several_trails_in_a_folder_only_the_one_that_is_meant_is_checked(tmp_path):
+    for stem in ("a", "b"):
+        with Audit(tmp_path / f"{stem}.jsonl") as audit:
+            audit.append({"decision": "deny"})
+    broken = next(tmp_path.glob("b-*"))
+    broken.write_bytes(b"".join(lines_of(broken)[1:]))
+    assert found(tmp_path / "a.jsonl") == []
+    assert check(tmp_path / "a.jsonl").files == 1
+    assert found(tmp_path / "b.jsonl") == found(tmp_path) == [(1, "gap")]
+
+
+def test_an_edited_opening_record_is_no_gap_where_nothing_follows(segment):
+    lines = lines_of(segment)[:1]
+    lines[0] = lines[0].replace(b'"seq":0', b'"seq":9')
+    segment.write_bytes(lines[0])
+    assert found(segment.parent) == [(1, "edited"), (1, "not closed")]
 
 
 def test_findings_of_two_chains_do_not_mix(tmp_path):

@@ -542,6 +542,26 @@ class TestSet:
         assert first is second
         assert [rule.label for _, rule in first.observed] == ["a"]
 
+    def test_what_stands_behind_a_rule_that_always_holds_is_not_tried(self) -> None:
+        rules = policy.PolicySet([policy.deny("a"), policy.deny("*", when=lambda args: True)])
+        call = Call("a", {})
+        assert drive(rules.evaluate(call)) is rules.settled(call)
+
+    @pytest.mark.parametrize(
+        ("rule", "names"),
+        [
+            (policy.deny("a"), True),
+            (policy.ask_user("a"), True),
+            (policy.allow("a"), False),
+            (policy.deny("a*"), False),
+            (policy.deny_all(), False),
+        ],
+    )
+    def test_a_set_knows_whether_it_names_tools_to_deny_or_ask_about(
+        self, rule: Any, names: bool
+    ) -> None:
+        assert policy.PolicySet([rule], channel=True).names_tools is names
+
     def test_names_that_a_model_invents_are_forgotten(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -165,6 +165,7 @@ def test_an_annotation_that_is_known_by_its_name_alone() -> None:
         return call.name == "a"
 
     assert decide(when, {}) == "deny"
+    assert read(when, "a") == (when, True)
 
 
 def test_a_captured_name_that_is_not_assigned_yet() -> None:

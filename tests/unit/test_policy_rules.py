@@ -393,6 +393,12 @@ class TestDescribe:
         assert later
 
 
+class TestText:
+    def test_a_rule_says_the_same_wherever_it_is_written(self) -> None:
+        rule = policy.deny("a", id="r")
+        assert repr(dataclasses.replace(rule, place="rules.yaml:3:5")) == repr(rule)
+
+
 class TestCopies:
     def test_a_rule_can_be_copied_and_pickled(self) -> None:
         rule = policy.deny("a*/b", when=always)

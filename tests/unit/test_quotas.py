@@ -511,11 +511,14 @@ class TestTokens:
         assert model.told() == "answer"
         assert model.told() == "Budget cannot be kept: what a model call has used is not known"
 
-    def test_or_goes_on_if_that_is_wanted(self, governed: Any) -> None:
+    def test_or_goes_on_if_that_is_wanted(
+        self, governed: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
         model = Model(None, None, usage(9, 1))
         governed(policies=[policy.Budget(tokens=10, unknown="tokens")])
         assert [model.told() for _ in range(3)] == ["answer"] * 3
         assert "10 of 10" in model.told()
+        assert caplog.text.count("has met an answer without usage (unknown: tokens)") == 1
 
     def test_a_ready_answer_costs_nothing(self, governed: Any) -> None:
         model = Model()

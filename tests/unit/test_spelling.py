@@ -79,6 +79,11 @@ class TestNames:
         rules = [policy.allow("delete_page"), *policy.workspace_only([tmp_path])]
         assert meet(rules, "delete_pages", "view_files", "create_files") == []
 
+    def test_the_guards_of_policy_files_are_made_for_many_tools_too(self):
+        rules = policy.PolicySet([policy.deny("view_file")], source="policy_files").rules
+        assert [rule.is_built_in for rule in rules] == [True]
+        assert not policy.PolicySet([policy.deny("view_file")]).rules[0].is_built_in
+
     def test_a_tool_is_compared_once_and_a_name_without_end_never(self):
         spelling = Spelling(PolicySet([policy.deny("delete_page")]))
         assert spelling.meet([Call("x" * 10_000, {})]) == []

@@ -64,6 +64,10 @@ class TestRules:
         rules = policy.workspace_only([ws], {"render": "template", "view_file": "where"})
         assert [r.tool for r in rules] == ["view_file", "create_file", "edit_file", "render"]
 
+    def test_equal_ones_are_one_in_a_set(self, ws: pathlib.Path) -> None:
+        rules = policy.workspace_only([ws])
+        assert {*rules, *policy.workspace_only([ws])} == {*rules}
+
     def test_the_message(self, ws: pathlib.Path) -> None:
         rules = policy.PolicySet(policy.workspace_only([ws]))
         ruling = drive(rules.evaluate(Call("view_file", {"path": "/etc/passwd"})))
