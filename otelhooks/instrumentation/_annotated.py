@@ -113,6 +113,13 @@ class Annotation:
         elif self._outer is not None:
             share(self._outer, attributes)
 
+    @fails_open
+    def fail(self, error_type: str, reason: str) -> None:
+        """Mark the span as failed that is the call's own; one that it shares went on."""
+        if self.is_placed and not self._is_shared:
+            fail(self._op.span, error_type, reason)
+            keep_failed(self._op.span)
+
     def _is_of_the_call(self, span: Any) -> bool:
         """Return whether a span that others opened names what this call runs."""
         operation, key, name = self._named_by

@@ -107,7 +107,7 @@ class Execution(Traced):
         self.context = context
         self.started_ns = self.ended_ns = 0
         self.status = "ok"
-        self.exemplar = self.annotation = None
+        self.exemplar = None
         self.seat: ToolSeat = seat
         self.call: Call = call
         self.is_plain: bool = verdict is not None and verdict.is_plain()
@@ -205,7 +205,7 @@ class Execution(Traced):
                 if failure is not None:
                     attributes = rt.shapes.tool_duration(call, op.agent, failure)
                 seconds = (self.ended_ns - self.started_ns) / 1e9
-                if self.annotation is None:
+                if self.op.annotation is None:
                     name = semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION
                     rt.instruments.record(name, seconds, attributes, self.exemplar)
                 self.seat.finished(rt, call, seconds, failure, op.span)

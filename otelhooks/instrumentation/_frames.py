@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from otelhooks.hooks.recorders import Recorder
     from otelhooks.hooks.registry import HookSet
     from otelhooks.hooks.verdict import Judge, Verdict
+    from otelhooks.instrumentation._annotated import Annotation
     from otelhooks.instrumentation._stages import Stages
 
 __all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "current_scope"]
@@ -297,6 +298,8 @@ class Op:
         verdict: What was decided before it.
         span: Its span, None if spans are off.
         adopted: Whether the span is somebody else's.
+        annotation: What goes on a span of others, which then record ``gen_ai.*`` metrics too; None
+            where otelhooks opens the spans, or none is to be had.
         permits: What it leaves for deeper seats.
         subagent: Whether its tool is known to start an agent.
         resumed: The verdict before a pause, where exactly this call goes on after one.
@@ -311,6 +314,7 @@ class Op:
     __slots__ = (
         "adopted",
         "agent",
+        "annotation",
         "branch",
         "call",
         "failure",
@@ -347,6 +351,7 @@ class Op:
         self.verdict: Verdict | None = None
         self.span: Span | None = None
         self.adopted: bool = False
+        self.annotation: Annotation | None = None
         self.permits: Permits = Permits()
         self.subagent: bool = False
         self.resumed: Verdict | None = None

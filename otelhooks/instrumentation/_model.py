@@ -259,7 +259,7 @@ class _ModelCall(Traced):
             report("_ModelCall._close", error)
 
     def _record(self) -> None:
-        if not self.ended_ns or self.annotation is not None:
+        if not self.ended_ns or self.op.annotation is not None:
             return
         rt, request = self.rt, self.request
         failure = self.status if self.status not in _SUCCESSES else None
@@ -420,11 +420,11 @@ class _ModelCall(Traced):
                 continue  # of a cache, or of reasoning, there were none
             attribute, metric = _TOKENS[name]
             attributes[attribute] = tokens
-            if self.annotation is None:
+            if self.op.annotation is None:
                 shapes.token_cell(metric, operation, provider, model).add(tokens, self.exemplar)
             if turn is not None:
                 turn.usage[name] = turn.usage.get(name, 0) + tokens
-        if self.rt.instruments.token_histogram and self.annotation is None:
+        if self.rt.instruments.token_histogram and self.op.annotation is None:
             self._record_tokens(usage)
 
     def _record_tokens(self, usage: Mapping[str, int]) -> None:

@@ -26,9 +26,7 @@ from otelhooks.hooks.stages import StageParams
 from otelhooks.hooks.verdict import ALLOW, DENY, MODIFY, Verdict
 from otelhooks.instrumentation._frames import Op
 from otelhooks.instrumentation._runtime import Runtime
-from otelhooks.instrumentation._traced import UNRECORDED, settle
-from otelhooks.telemetry.spans import fail, put_on
-from otelhooks.telemetry.verdicts import error_type_of
+from otelhooks.instrumentation._traced import UNRECORDED, put, put_failure, settle
 
 __all__ = ["ACTED", "NORMALIZED", "Stages", "Stopped", "in_stages"]
 
@@ -209,9 +207,8 @@ class Stages:
         if not verdict.is_plain():
             if op.verdict is None or verdict.is_stricter_than(op.verdict):
                 op.verdict = verdict
-                put_on(op.span, rt.verdicts.attributes(verdict))
-            if not verdict.allowed and rt.denied_status == "error":
-                fail(op.span, error_type_of(verdict) or "", verdict.reason)
+                put(op, rt.verdicts.attributes(verdict))
+            put_failure(rt, op, verdict)
             recorded = yield from settle(rt, op, verdict)
         if self._hooks.has_events and op.call is not None:
             yield from rt.tell(

@@ -27,11 +27,9 @@ from otelhooks.instrumentation._permit import Permit
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.instrumentation._stages import in_stages
 from otelhooks.instrumentation._tool_seat import ToolSeat
-from otelhooks.instrumentation._traced import UNRECORDED, settle
+from otelhooks.instrumentation._traced import UNRECORDED, put, put_failure, settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import fail, put_on
-from otelhooks.telemetry.verdicts import error_type_of
 
 __all__ = ["tool"]
 
@@ -143,7 +141,7 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     """Let an approved call through a deeper seat: no operation, only its attributes."""
     further = seat.attributes(call)
     if further:
-        put_on(op.span, further)
+        put(op, further)
     handoff = seat.handoff(call)
     if handoff is not None:
         op.permits.leave(handoff, call.args)
@@ -175,7 +173,7 @@ def _judge_again(
     if op.call is not None:
         _tell(call, op.call)
     if call.server:
-        put_on(op.span, {semconv.TOOL_SERVER: call.server})
+        put(op, {semconv.TOOL_SERVER: call.server})
     approval = op.verdict.approval if op.verdict is not None else None
     call.is_counted = True
     verdict = yield from points.pre_tool_call(
@@ -184,9 +182,8 @@ def _judge_again(
     if _is_told(verdict, op.verdict):
         return None
     op.verdict = verdict
-    put_on(op.span, rt.verdicts.attributes(verdict))
-    if not verdict.allowed and rt.denied_status == "error":
-        fail(op.span, error_type_of(verdict) or "", verdict.reason)
+    put(op, rt.verdicts.attributes(verdict))
+    put_failure(rt, op, verdict)
     recorded = yield from settle(rt, op, verdict)
     if verdict.allowed and recorded:
         return None

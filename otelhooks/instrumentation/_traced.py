@@ -26,7 +26,7 @@ from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import adopt, exemplar, fail, native_span, put_notes, put_on
 from otelhooks.telemetry.verdicts import error_type_of
 
-__all__ = ["UNRECORDED", "Traced", "settle"]
+__all__ = ["UNRECORDED", "Traced", "put", "put_failure", "settle"]
 
 UNRECORDED = "The call was refused because it could not be recorded."
 
@@ -55,6 +55,26 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
     return recorded
 
 
+@fails_open
+def put(op: Op, attributes: Mapping[str, Any]) -> None:
+    """Put on a call's span what came out after its first verdict."""
+    if op.annotation is not None:
+        op.annotation.amend(attributes)
+    else:
+        put_on(op.span, attributes)
+
+
+def put_failure(rt: Runtime, op: Op, verdict: Verdict) -> None:
+    """Mark the span of a call that a verdict stops after all; the first one had let it pass."""
+    if verdict.allowed or rt.denied_status != "error":
+        return
+    failure = error_type_of(verdict) or "", verdict.reason
+    if op.annotation is not None:
+        op.annotation.fail(*failure)
+    else:
+        fail(op.span, *failure)
+
+
 class Traced:
     """One tool or model call, once its frame is there.
 
@@ -70,15 +90,12 @@ class Traced:
         ended_ns: When the body ended; 0 if it did not run.
         status: ``ok``, another of the outcomes that are no failure, or an ``error.type``.
         exemplar: Span context that metrics may point to; None if the span is not sampled.
-        annotation: What goes on a span of others, which then record ``gen_ai.*`` metrics too; None
-            where otelhooks opens the spans, or none is to be had.
     """
 
     POINT_AFTER: str
     """The point after its body."""
 
     __slots__ = (
-        "annotation",
         "context",
         "ended_ns",
         "exemplar",
@@ -102,7 +119,6 @@ class Traced:
         self.ended_ns: int = 0
         self.status: str = "ok"
         self.exemplar: trace.SpanContext | None = None
-        self.annotation: Annotation | None = None
 
     def span_mode(self, framework: str) -> str:
         """Return how the span is made: ``auto``, ``own``, ``annotate`` or ``off``."""
@@ -187,8 +203,8 @@ class Traced:
         failure = None
         if verdict is not None and not verdict.allowed and rt.denied_status == "error":
             failure = error_type_of(verdict) or "", verdict.reason
-        self.annotation = Annotation(op, named_by, attributes, failure)
-        self.context = self.annotation.begin(self.context, framework)
+        op.annotation = Annotation(op, named_by, attributes, failure)
+        self.context = op.annotation.begin(self.context, framework)
         self.exemplar = exemplar(op.span)
         if op.known is not None and op.span is not None:
             _hand_over_notes(op.known, op.span)
@@ -208,17 +224,14 @@ class Traced:
                 own = span.get_span_context()
             span_id = "" if own is None else own.span_id
             turn.context.steps.append(Step(name, decision, self.status, span_id))
-        if self.annotation is not None:
-            self.annotation.end()
+        if op.annotation is not None:
+            op.annotation.end()
         elif span is not None and not op.adopted:
             span.end(self.ended_ns or time_ns())
 
     def _put(self, attributes: Mapping[str, Any]) -> None:
         """Put on the call's span what came out after the decision."""
-        if self.annotation is not None:
-            self.annotation.amend(attributes)
-        else:
-            put_on(self.op.span, attributes)
+        put(self.op, attributes)
 
     @fails_open
     def mark(self, kind: str, description: str) -> None:

@@ -172,6 +172,22 @@ def test_a_call_about_which_nobody_decides_gets_no_verdict_at_a_deeper_seat(
     assert spans(exporter) == [("execute_tool fetch", None)]
 
 
+@pytest.mark.parametrize("name", ["POST /chat", "fetch"])
+def test_what_a_deeper_seat_denies_fails_no_span_that_is_not_the_calls(
+    tracer_provider, exporter, name
+):
+    """With ``spans="annotate"``; the span of the call itself carries the last verdict and fails."""
+    rules = [policy.deny("evil/*", reason="not there"), policy.allow("github/*")]
+    instrument(rules, tracer_provider, mcp_servers=[], spans="annotate")
+    call = fetch(claimed_server=True, server_says="evil")
+    with tracer_provider.get_tracer("theirs").start_as_current_span(name):
+        assert nested(fetch(server="github"), call, "github", "ok") == ["refused: not there"]
+    (span,) = exporter.get_finished_spans()
+    told = [event.attributes[semconv.POLICY_DECISION] for event in span.events]
+    assert span.attributes[semconv.POLICY_DECISION] == "deny"
+    assert (told, span.status.is_ok) == (([], False) if name == "fetch" else (["deny"], True))
+
+
 def test_what_a_person_approved_is_not_asked_again_once_the_server_is_known(
     tracer_provider, exporter
 ):
