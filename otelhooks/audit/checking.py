@@ -162,8 +162,8 @@ def _check_chain(
                 message = "the segment ends here without its closing record, yet the chain goes on"
                 report.add(path, state.last[1].line, "cut", message)
             state.expected = None
-    if state.last is None:
-        return state.forked_from
+    if state.last is None:  # not even an opening record, which names the parent
+        return None
     path, record = state.last
     parsed = record.parsed
     report.heads.append(

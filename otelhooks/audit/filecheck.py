@@ -70,11 +70,11 @@ def check_file(
     total = 0
     with path.open("rb") as file:
         for total, raw in enumerate(file, 1):
-            if not raw.endswith(b"\n"):
+            if raw.endswith(b"\n"):
+                parsed = parse(raw[:-1])
+                records.append(total if parsed is None else Record(total, parsed))
+            else:  # the last line
                 is_torn = True
-                break
-            parsed = parse(raw[:-1])
-            records.append(total if parsed is None else Record(total, parsed))
     if not total and not may_grow:  # a writer makes the file with its first record on its way
         report.add(path, 0, "emptied", "the segment holds nothing, not even its opening record")
         return

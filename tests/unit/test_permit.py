@@ -145,6 +145,19 @@ def test_what_only_a_deeper_seat_knows_of_the_tool_is_judged_there(
     assert spans(exporter) == [("execute_tool fetch", "deny")]
 
 
+def test_rules_see_at_a_deeper_seat_what_the_outer_one_knew(tracer_provider):
+    seen: list[Any] = []
+
+    def when(call: types.ToolCall) -> bool:
+        seen.append((call.id, call.canonical_path, call.raw))
+        return False
+
+    instrument([policy.deny("fetch", when=when)], tracer_provider)
+    outer = fetch(id="call-1", path="/w/a.txt", raw="{}")
+    assert nested(outer, fetch(kind="shell"), None, "ok") == ["ok"]
+    assert seen == [("call-1", "/w/a.txt", "{}")] * 2
+
+
 @pytest.mark.parametrize("known", [{}, {"kind": "net"}, {"canonical": ("get",)}])
 def test_a_deeper_seat_that_knows_nothing_more_does_not_ask_again(tracer_provider, known):
     judged: list[Any] = []

@@ -69,6 +69,35 @@ class TestAgent:
         assert attributes[semconv.AGENT_BRANCH] == branch
 
 
+class TestCounts:
+    def test_each_decision_counts_as_one_evaluation_where_no_condition_runs(
+        self, governed: Any, body: Tool
+    ) -> None:
+        governed(policies=[policy.allow("t")])
+        for _ in range(3):
+            body.t()
+        assert governed.total(semconv.METRIC_POLICY_EVALUATIONS) == 3
+
+    def test_a_call_that_goes_on_after_a_pause_counts_again_only_under_another_verdict(
+        self, governed: Any
+    ) -> None:
+        class Pausing(ToolSeat):
+            def is_paused(self, call: Call, raw: Any) -> bool:
+                return raw == "paused"
+
+        def count(raw: str) -> float:
+            call = Call("t", {}, id="1")
+            Split(tool(active(), Pausing(), call)).begin().finish(raw)
+            return governed.total(semconv.METRIC_POLICY_DECISIONS)
+
+        rule = policy.allow("t", id="first")
+        handle = governed(policies=[policy.deny("other")])
+        handle.register(rule)
+        assert [count("paused"), count("paused")] == [1, 1]
+        handle.unregister(rule)
+        assert count("done") == 2
+
+
 class TestDeny:
     def test_a_denied_call_does_not_run_and_says_why(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny(reason="not here", severity="high")])

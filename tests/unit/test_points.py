@@ -907,7 +907,7 @@ class TestMonitor:
     def test_denies_of_hooks_and_rules_are_observed_and_the_chain_goes_on(self) -> None:
         log: list[str] = []
         verdict, call = tool_call(
-            allow(allow=False, message="no", modified_args={"x": 9}),
+            allow(allow=False, message="no", modified_args={"x": 9, "y": 9}),
             decide(lambda data: log.append("later") or Result(modified_args={"x": 2})),
             rules=[[policy.deny("t", name="rule")]],
             monitor=True,

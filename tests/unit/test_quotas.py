@@ -520,6 +520,19 @@ class TestTokens:
         assert "10 of 10" in model.told()
         assert caplog.text.count("has met an answer without usage (unknown: tokens)") == 1
 
+    def test_a_call_that_used_nothing_takes_no_step_with_the_count(self, governed: Any) -> None:
+        added: list[int] = []
+
+        class Noted(MemoryStorage):
+            def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+                added.append(amount)
+                return super().incr(key, expiry, amount)
+
+        model = Model(usage(0, 0), usage(1, 0))
+        governed(policies=[policy.Budget(tokens=10, storage=Noted())])
+        assert [model.told(), model.told()] == ["answer", "answer"]
+        assert added == [1]
+
     def test_a_ready_answer_costs_nothing(self, governed: Any) -> None:
         model = Model()
         ready = hooks.pre_model_call(lambda data: Result(response="ready"))
