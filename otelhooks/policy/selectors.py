@@ -102,7 +102,7 @@ class Selector:
                 raise ConfigError(
                     f"`{text}`: a server or a tool is missing", hint="write `server/tool`"
                 )
-        self._server_fits = _fits(self.server)
+        self._server_fits = _fits(self.server or "")
         self._tool_fits = _fits(self.tool)
         globs = _GLOB.search(text)
         self.specificity = EXACT if globs is None else PATTERN
@@ -123,7 +123,5 @@ class Selector:
         return bool(self._server_fits(server) and self._tool_fits(name))
 
 
-def _fits(part: str | None) -> Callable[[str], object]:
-    if part is None:
-        return lambda _: False
+def _fits(part: str) -> Callable[[str], object]:
     return glob_matcher(part) if _GLOB.search(part) else lambda name: name == part

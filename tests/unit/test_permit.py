@@ -169,6 +169,21 @@ def test_a_deeper_seat_that_knows_nothing_more_does_not_ask_again(tracer_provide
         assert len(judged) == 1
 
 
+def test_a_server_whose_name_no_seat_knows_stays_one(tracer_provider):
+    instrument([policy.deny("github/fetch", reason="no")], tracer_provider, mcp_servers=[])
+    inner = fetch(claimed_server=True, kind="net")
+    assert nested(fetch(), inner, None, "ok") == ["refused: no"]
+
+
+def test_a_server_that_calls_itself_by_its_known_name_is_no_news(tracer_provider):
+    judged: list[Any] = []
+    rule = policy.deny("github/fetch", when=lambda args: bool(judged.append(args)))
+    instrument([rule], tracer_provider, mcp_servers=[])
+    inner = fetch(server="github", server_says="github")
+    assert nested(fetch(server="github"), inner, "github", "ok") == ["ok"]
+    assert len(judged) == 1
+
+
 def test_the_span_of_a_call_denied_at_a_deeper_seat_can_be_left_unset(tracer_provider, exporter):
     instrument([policy.deny("kind:shell")], tracer_provider, denied_span_status="unset")
     assert len(nested(fetch(), fetch(kind="shell"), None, "ok")) == 1

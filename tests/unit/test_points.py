@@ -180,6 +180,7 @@ class TestRule3Rewrites:
         assert verdict.result.modified_args == call.args
         assert verdict.result.message == "last"
         assert verdict.decision == "modify"
+        assert verdict.evaluations == 4  # the second was asked again
 
     def test_replace_args_takes_the_place_of_all_and_modified_ones_merge_into_it(self) -> None:
         verdict, call = tool_call(allow(replace_args={"a": 1}, modified_args={"b": 2}))

@@ -547,6 +547,13 @@ class TestSet:
         call = Call("a", {})
         assert drive(rules.evaluate(call)) is rules.settled(call)
 
+    def test_a_set_knows_which_rules_calls_have_met(self) -> None:
+        met, other = policy.deny("a"), policy.deny("b")
+        rules = policy.PolicySet([met, other])
+        assert rules.asked == set()
+        drive(rules.evaluate(Call("a", {})))
+        assert [rule.policy for rule in rules.asked] == [met]
+
     @pytest.mark.parametrize(
         ("rule", "names"),
         [
