@@ -163,6 +163,8 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
         return None
     if attributes.get(semconv.GEN_AI_OPERATION_NAME) != operation:
         return None
+    if semconv.POLICY_DECISION in attributes:  # that of another call, such as the try before
+        return None
     return span if attributes.get(name_key, name) == name else None
 
 

@@ -1009,6 +1009,22 @@ class TestNativeSpans:
         assert span.attributes[semconv.ERROR_TYPE] == "policy_denied"
         assert span.status.status_code is StatusCode.ERROR
 
+    def test_a_second_call_inside_it_has_a_span_of_its_own(
+        self, governed: Any, body: Tool, tracer_provider: TracerProvider
+    ) -> None:
+        """The class: a retry that is allowed does not write its verdict over a deny."""
+        governed(policies=[policy.deny("t", when=lambda args: args["x"] == 1, id="no")])
+        native = tracer_provider.get_tracer("framework")
+        attributes = {semconv.GEN_AI_OPERATION_NAME: "execute_tool"}
+        with native.start_as_current_span("execute_tool t", attributes=attributes):
+            with pytest.raises(Denied):
+                body.t(1)
+            body.t(2)
+        assert governed.trees == [("execute_tool t", [("execute_tool t", [])])]
+        ours, theirs = (dict(span.attributes or {}) for span in governed.spans)
+        assert ours[semconv.POLICY_DECISION] == "allow"
+        assert theirs[semconv.POLICY_RULE_ID] == "no"
+
     def test_spans_own_opens_one_beside_it_and_off_none(
         self, governed: Any, body: Tool, tracer_provider: TracerProvider
     ) -> None:
