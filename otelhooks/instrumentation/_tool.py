@@ -196,6 +196,7 @@ def _tell(call: Call, judged: Call) -> None:
     call.kind = call.kind or judged.kind
     call.path = call.path or judged.path
     call.raw = call.raw or judged.raw
+    call.work_dir = call.work_dir or judged.work_dir
     call.canonical = (*call.canonical, *judged.canonical)
 
 

@@ -47,7 +47,7 @@ from otelhooks.telemetry.metrics import Instruments
 from otelhooks.telemetry.spans import Spans
 from otelhooks.telemetry.verdicts import Verdicts
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "1800"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2000"))
 
 # -- rules ----------------------------------------------------------------------------------------
 
@@ -69,6 +69,7 @@ FIELDS = {
     "server_name": "github",
     "canonical_path": "/w/a.txt",
     "raw": "{}",
+    "work_dir": "/w",
 }
 SELECTORS = (
     *("run_command", "sh", "delete_file", "start_subagent", "invoke_subagent"),
@@ -172,6 +173,7 @@ def rule(number: int, drawn: tuple[Any, ...]) -> policy.Policy:
 
 # -- calls ----------------------------------------------------------------------------------------
 
+KNOWN_OF_CALLS = "name args id server claimed_server server_says canonical kind path raw work_dir"
 CALLS = one_of_each(
     ("run_command", "sh", "delete_file", "start_subagent"),
     ({"command": "ls"}, {"command": "rm", "count": 2}, {"paths": ["a", {"b": 1}]}, {}),
@@ -183,10 +185,11 @@ CALLS = one_of_each(
     (None, "shell", "file_write"),
     (None, "/w/a.txt"),
     (None, "{}"),
+    (None, "/w"),
 ).map(
     lambda drawn: dict(
         zip(
-            "name args id server claimed_server server_says canonical kind path raw".split(),
+            KNOWN_OF_CALLS.split(),
             drawn,
             strict=True,
         )
@@ -388,6 +391,7 @@ class ByHook(Way):
             server_name=call.server,
             canonical_path=call.path,
             raw=call.raw,
+            work_dir=call.work_dir,
             trace_id="0" * 31 + "1",
             **PLACE,
         )
@@ -422,8 +426,8 @@ LOOP = asyncio.new_event_loop()
 
 
 def copy_of(call: Call) -> Call:
-    names = "name id server claimed_server server_says canonical kind path raw"
-    return Call(args=dict(call.args), **{name: getattr(call, name) for name in names.split()})
+    known = {name: getattr(call, name) for name in KNOWN_OF_CALLS.split()}
+    return Call(**{**known, "args": dict(call.args)})
 
 
 @pytest.fixture(scope="module")

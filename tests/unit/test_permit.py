@@ -158,6 +158,33 @@ def test_rules_see_at_a_deeper_seat_what_the_outer_one_knew(tracer_provider):
     assert seen == [("call-1", "/w/a.txt", "{}")] * 2
 
 
+def of_github(test: Any) -> Any:
+    def when(call: types.ToolCall) -> bool:
+        return call.server_name == "github" and test(call)
+
+    return when
+
+
+@pytest.mark.parametrize(
+    ("known", "rule"),
+    [
+        ({"id": "c7"}, policy.deny("*", when=of_github(lambda call: call.id == "c7"))),
+        ({"kind": "shell"}, policy.deny("kind:shell", when=of_github(bool))),
+        ({"canonical": ("run_command",)}, policy.deny("run_command", when=of_github(bool))),
+        ({"path": "/w/a"}, policy.deny("*", when=of_github(lambda c: c.canonical_path == "/w/a"))),
+        ({"raw": "{}"}, policy.deny("*", when=of_github(lambda call: call.raw == "{}"))),
+        ({"work_dir": "/w"}, policy.deny("*", when=of_github(lambda call: call.work_dir == "/w"))),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+def test_what_only_the_first_seat_knows_is_judged_where_the_server_is_known(
+    tracer_provider, known, rule
+):
+    instrument([rule], tracer_provider)
+    [said] = nested(fetch(**known), fetch(server="github"), None, "ok")
+    assert said.startswith("refused: ")
+
+
 @pytest.mark.parametrize("known", [{}, {"kind": "net"}, {"canonical": ("get",)}])
 def test_a_deeper_seat_that_knows_nothing_more_does_not_ask_again(tracer_provider, known):
     judged: list[Any] = []
