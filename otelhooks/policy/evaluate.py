@@ -328,7 +328,7 @@ class PolicySet:
                         check_numbers(view)
                     subject = call.record() if rule.wants_call else view
                     matches = test(subject)
-                    if matches is not True and matches is not False:
+                    if type(matches) is not bool:
                         if inspect.isawaitable(matches):
                             matches = yield _wait(matches)
                             if type(matches) is Raised:

@@ -259,9 +259,9 @@ def _walk_items(
     items: list[tuple[str, Any]], argument: str, role: Role, beside: bool
 ) -> Iterator[Found]:
     in_path = role in {Role.BASE, Role.PATH}
-    names = [_plain(name) for name, _ in items]
-    beside |= any(name not in _CONTENTS if in_path else name in _PATHS for name in names)
-    for (name, value), plain in zip(items, names, strict=True):
+    named = [(_plain(name), name, value) for name, value in items]
+    beside |= any(p not in _CONTENTS if in_path else p in _PATHS for p, _, _ in named)
+    for plain, name, value in named:
         own, inner, is_beside = argument if in_path else name, role, beside
         if plain in _CONTENTS and beside and isinstance(value, str):
             inner = Role.CONTENT

@@ -114,6 +114,12 @@ def test_a_record_without_a_number_has_the_number_minus_one(segment):
         assert parse(rehash(line, seq=number).rstrip(b"\n")).seq == -1
 
 
+def test_a_line_that_was_read_cannot_be_changed(segment):
+    parsed = parse(lines_of(segment)[2].rstrip(b"\n"))
+    with pytest.raises(AttributeError):
+        parsed.is_intact = False
+
+
 def test_an_edit_behind_a_gap_is_told_with_the_whole_gap(segment):
     lines = lines_of(segment)
     lines[5] = lines[5].replace(b'"seq":5', b'"seq":900')

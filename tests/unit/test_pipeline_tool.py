@@ -68,6 +68,22 @@ class TestAgent:
         assert attributes[semconv.GEN_AI_AGENT_NAME] == agent
         assert attributes[semconv.AGENT_BRANCH] == branch
 
+    @pytest.mark.parametrize(
+        ("said", "branch"),
+        [
+            ({"agent": "writer"}, "writer"),
+            ({"agent": "writer", "branch": "team/writer"}, "team/writer"),
+        ],
+    )
+    def test_outside_a_turn_the_framework_alone_says_who_calls(
+        self, governed: Any, said: dict[str, str], branch: str
+    ) -> None:
+        governed()
+        Split(tool(active(), ToolSeat(), Call("t", {}, **said))).begin().finish("done")
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.GEN_AI_AGENT_NAME] == "writer"
+        assert attributes[semconv.AGENT_BRANCH] == branch
+
 
 class TestCounts:
     def test_each_decision_counts_as_one_evaluation_where_no_condition_runs(

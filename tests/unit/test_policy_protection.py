@@ -47,6 +47,11 @@ def _set(home: pathlib.Path, *more: policy.Policy, monitor: bool = False) -> pol
     return policy.PolicySet(more, mode=mode, sources=[rules])
 
 
+def test_equal_guards_are_one_in_a_set(home: pathlib.Path) -> None:
+    one, other = (protect([str(home / "policies")], monitor=False).rules for _ in range(2))
+    assert {*one, *other} == {*one}
+
+
 def _decide(home: pathlib.Path, tool: str, args: dict[str, Any], **fields: Any) -> Any:
     return drive(_set(home).evaluate(Call(tool, args, **fields)))
 

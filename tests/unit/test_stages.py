@@ -116,6 +116,15 @@ def test_a_call_stopped_after_its_effect_has_run_and_its_result_is_withheld(
     assert [end for (end,) in memory.told("outcome")] == [None, None, "ok"]
 
 
+def test_a_seat_answers_for_a_call_that_was_stopped(governed: Any) -> None:
+    class Answering(Staged):
+        def denied(self, call: Call, reason: str) -> Any:
+            return f"refused: {reason}"
+
+    governed(hooks=[guard("post_params_normalization")])
+    assert run(acts([]), Answering()) == f"refused: {BLOCKED}"
+
+
 def test_a_call_stopped_before_the_step_that_commits_is_denied(governed: Any) -> None:
     log, seat = list[str](), Staged()
     governed(hooks=[guard("post_core_action")])
