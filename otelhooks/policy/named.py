@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 import pydantic
 
-from otelhooks.policy import shell
+from otelhooks.policy import shell_words
 
 __all__ = ["PATH_ARGUMENTS", "Found", "Role", "is_shell", "patched", "texts", "use", "walk"]
 
@@ -310,7 +310,7 @@ def patched(text: str) -> Iterator[str]:
         for path in (header["strip"],) if two is None else two.split():
             path = path.split("\t")[0].strip()
             if path.startswith('"'):
-                path = shell.unescaped(path.strip('"'))
+                path = shell_words.unescaped(path.strip('"'))
             if path != "/dev/null" and len(path) <= _LONGEST_PATH:
                 parts = path.split("/")
                 yield from ("/".join(parts[start:]) for start in range(len(parts)))

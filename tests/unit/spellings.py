@@ -355,13 +355,298 @@ rm -fr &>/dev/null {v}
 """)
 
 
-UNSEEN = [
-    "d=$(echo cG9saWNpZXMK | base64 -d); rm -rf $d",
-    "echo cm0gLXJmIHBvbGljaWVz | base64 -d | sh",
-    "f() { rm -rf $1$2; }; f pol icies",
-    "rm -rf $(ls | grep ^pol | head -1)",
-    "find . -name 'ba*' -delete",
+NAMES_BUILT = [
+    *_lines(r"""
+rm {p..p..1}olicies/base.yaml
+rm {p,q}olicies/{b..b..1}ase.yaml
+rm pol{i..i}cies/base.yaml
+rm $'pol\0xyz'icies/base.yaml
+rm $'\x{70}olicies/base.yaml'
+rm $'pol\1511'*/base.yaml || rm $'pol\151'cies/base.yaml
+echo x > ~+/policies/base.yaml
+echo x > ~+/conf/policy.yaml
+cd conf; cd ..; echo x > ~-/policy.yaml
+cd conf; echo x > $PWD/../policies/base.yaml
+cd conf; echo x > $PWD/policy.yaml
+cd conf; cd ..; echo x > $OLDPWD/policy.yaml
+cd conf; echo x > ${PWD}/policy.yaml
+cd data; cd ../conf; cd ../data; cd -; echo x > policy.yaml
+pushd conf; pushd ../data; popd; echo x > policy.yaml
+HOME=conf; echo x > ~/policy.yaml
+HOME=conf; cd; echo x > policy.yaml
+HOME=$PWD/conf; cd ~; echo x > policy.yaml
+CDPATH=..; cd app/conf; echo x > policy.yaml
+CDPATH=conf; mkdir -p conf/sub; cd sub; echo x > ../policy.yaml
+cd data/deep; for i in 1 2; do cd ..; done; echo x > conf/policy.yaml
+set -- pol icies base.yaml; echo x > $1$2/$3
+set -- a conf policy.yaml; shift; echo x > $1/$2
+f() { rm -rf $1$2; }; f pol icies
+f() { for x; do y=$y$x; done; echo x > $y; }; f con f/poli cy.yaml
+a=(pol icies); echo x > ${a[0]}${a[1]}/base.yaml
+a=x; a[0]=conf; echo x > $a/policy.yaml
+declare -A a; a[x]=conf; echo x > ${a[x]}/policy.yaml
+x=spolicies; echo x > ${x#s}/base.yaml
+x=policiess; echo x > ${x%s}/base.yaml
+x=POLICIES; echo x > ${x,,}/base.yaml
+x=POLICIES; declare -l y=$x; echo x > $y/base.yaml
+declare -l y; y=POLICIES; echo x > $y/base.yaml
+x=pXlicies; echo x > ${x/X/o}/base.yaml
+x=xpolicies; echo x > ${x: -8}/base.yaml
+x=xxxxxxxxpolicies; echo x > ${x:010}/base.yaml
+x=conf y=x; echo x > ${!y}/policy.yaml
+declare -n y=x; x=conf; echo x > $y/policy.yaml
+: ${x:=conf}; echo x > $x/policy.yaml
+: ${x:=co}; echo x > ${x}nf/policy.yaml
+echo x > ${a:-${b:-${c:-${d:-${e:-policies}}}}}/base.yaml
+read a b <<< 'pol icies'; echo x > $a$b/base.yaml
+IFS=_ read a b <<< pol_icies; echo x > $a$b/base.yaml
+mapfile -t a < <(printf 'pol\nicies\n'); echo x > ${a[0]}${a[1]}/base.yaml
+x=rm_-rf_pol_icies; IFS=_; set -- $x; $1 $2 $3$4
+printf -v x %s%s pol icies; echo x > $x/base.yaml
+[[ xpolicies =~ x(.*) ]]; echo x > ${BASH_REMATCH[1]}/base.yaml
+x=$(tr X o <<< pXlicies); echo x > $x/base.yaml
+x=$(echo pol; echo icies); echo x > ${x/[[:space:]]/}/base.yaml
+echo x > "$(printf pol; printf icies)/base.yaml"
+echo x > $(printf '%b' 'pol\0151cies')/base.yaml
+echo x > "$(echo {p..p})olicies/base.yaml"
+if false; then p=x; fi; echo x > pol${p}icies/base.yaml
+false && p=x; echo x > pol${p}icies/base.yaml
+true || p=x && echo x > pol${p}icies/base.yaml
+(p=x); echo x > pol${p}icies/base.yaml
+p=x | true; echo x > pol${p}icies/base.yaml
+true | p=x; echo x > pol${p}icies/base.yaml
+p=x true; echo x > pol${p}icies/base.yaml
+echo for p in x; echo x > pol${p}icies/base.yaml
+if false; then p=x; \if; fi; echo x > pol${p}icies/base.yaml
+case a in b) p=x;; esac; echo x > pol${p}icies/base.yaml
+if false; then p=x; echo 'if so'; fi; echo x > pol${p}icies/base.yaml
+p=; for c in pol ic ies; do p=$p$c; done; echo x > $p/base.yaml
+p=; set -- p o l i c i e s; while [ $# != 0 ]; do p=$p$1; shift; done; echo x > $p/base.yaml
+exec 3<conf; echo x > /dev/fd/3/policy.yaml
+exec 3<conf; echo x > /proc/self/fd/3/policy.yaml
+cd conf; exec 3<.; cd ..; echo x > /proc/$$/fd/3/policy.yaml
+echo x > /proc/self/cwd/conf/policy.yaml
+x=spolicies/base.yaml; exec 3<${x#s}; echo x > /dev/fd/3
+ln -s conf q; echo x > q/policy.yaml
+ln -s . q; echo x > q/conf/policy.yaml
+rm lin?/base.yaml
+rm l*/base.yaml
+mkdir a; x='x/../policies/base.yaml'; echo x > a/${x#x/}
+find . -name 'ba*' -delete
+rm -rf $(ls | grep ^pol | head -1)
+d=$(echo cG9saWNpZXMK | base64 -d); rm -rf $d
+sh -c 'd=policiess; rm -rf ${d%s}'
+d=policiess; eval 'rm -rf ${d%s}'
+echo 'd=policiess; rm -rf ${d%s}' | sh
+"""),
+    "sh <<'E'\nd=policiess; rm -rf ${d%s}\nE\n",
+    "cat <<E\n$(d=policiess; rm -rf ${d%s})\nE\n",
+    "shopt -s extglob\nrm -rf pol@(icies)",
+    "shopt -s extglob\nrm -rf @(p)ol+(ic)ies",
+    "shopt -s extglob\nrm -rf !(data|conf|home|notes.txt)",
+    "shopt -s nocaseglob\nrm -rf POL*",
+    "shopt -s globstar\nrm **/base.yaml",
+    "shopt -s expand_aliases\nalias cat=rm\ncat pol*/base.yaml",
+    "p=pol$[1]; p=${p%1}; echo x > ${p}icies/base.yaml",
+    "mkdir -p policies1; mv policies policies1; mv policies$[1]/policies x",
+    "x=POLICIES; trap 'rm -rf ${x,,}' EXIT",
+    "false &&\np=x; echo x > pol${p}icies/base.yaml",
 ]
+"""Names that bash puts together itself, for `policies/base.yaml` and `conf/policy.yaml`."""
+
+WRITTEN_ELSEWHERE = [
+    *_lines(r"""
+sed -n wpolicies/base.yaml notes.txt
+sed -n 's/x/y/wconf/policy.yaml' notes.txt
+sed -n 'sxaxbx;wconf/policy.yaml' notes.txt
+curl -s --output-dir conf -o policy.yaml file://$PWD/notes.txt
+curl -s --output-dir ./conf -o policy.yaml file://$PWD/notes.txt
+cp notes.txt data/policy.yaml; cp -t conf data/policy.yaml
+cp notes.txt data/policy.yaml; cp --target-directory=conf data/policy.yaml
+cp notes.txt data/policy.yaml; cp data/policy.yaml conf
+cp notes.txt data/policy.yaml; cp data/policy.yaml co?f
+cp notes.txt data/policy.yaml; mv data/policy.yaml con*/
+cp notes.txt data/policy.yaml; mv data/policy.yaml ./*/../conf
+cp notes.txt data/policy.yaml; install data/policy.yaml conf
+cp notes.txt data/policy.yaml; cd conf; cp ../data/policy.yaml .
+cp notes.txt data/policy.yaml; cp data/*.yaml conf
+cp notes.txt data/policy.yaml; cp data/* conf
+mkdir -p data/conf; cp notes.txt data/conf/policy.yaml; cp -r data/conf .
+mkdir -p data/conf; cp notes.txt data/conf/policy.yaml; cp -r data/. .
+mkdir -p data/conf; cp notes.txt data/conf/policy.yaml; cp -r data/* .
+mkdir -p data/conf; cp notes.txt data/conf/policy.yaml; cp -rT data .
+mkdir -p data/conf; cp notes.txt data/conf/policy.yaml; rsync -a data/ .
+mkdir -p data/none; rsync -a --delete data/none/ conf/
+tar -cf t.tar --remove-files conf
+tar -C conf -cf t.tar --remove-files policy.yaml
+git init -q .; git clean -fdxq
+git init -q .; git clean -fdxq conf
+git init -q .; git -C conf clean -fdxq
+rm -rf *
+rm -rf ./*
+rm -rf con?
+rm -rf [c]onf
+rm -rf */
+rm -rf {data,con?}
+mv conf* x
+mv con[f] x
+/bin/r? -rf conf
+/bin/[r]m -rf con*
+r=rm; x=${r#s}; $x -rf conf
+set -- rm; $1 -rf conf
+set -- rm -rf conf; $1 $2 $3
+set -- rm -rf conf; "$@"
+chmod -R 0 conf; rm -rf con?
+find conf -delete
+find con? -delete
+find -delete
+find . -delete
+find -name policy.yaml -delete
+find -name 'p*' -delete
+find .. -name '*.yaml' -delete
+find -type f -exec rm {} +
+find . -exec rm {} ';'
+find conf -exec sh -c 'rm "$1"' x {} ';'
+find . -name '*.txt' -o -name '*.yaml' -exec rm -f {} +
+find . -name '*.yaml' -exec cp notes.txt {} ';'
+find . -name '*.yaml' -exec sed -i s/as/xx/ {} +
+find . -name '*.yaml' | xargs rm
+find . -type f | xargs -n 1 rm
+ls conf/* | xargs rm
+printf '%s\n' * | xargs rm -rf
+for f in conf/*; do rm "$f"; done
+for f in *; do rm -rf "$f"; done
+for f in */*.yaml; do echo x > "$f"; done
+ls | while read f; do rm -rf "$f"; done
+env -C conf rm policy.yaml
+env -C conf sh -c 'rm policy.yaml'
+(cd conf && rm *)
+cd conf && rm -- *
+cd con? && echo x > policy.yaml
+tee -a conf/p* < notes.txt
+dd if=notes.txt of=conf/p* status=none; truncate -s0 conf/p*
+cat notes.txt | tee con?/policy.yaml
+ln -f notes.txt conf/p*.yaml
+cp -rl conf q; echo x > q/policy.yaml
+split -l 1 notes.txt conf/policy.; mv conf/policy.aa conf/policy.yaml
+"""),
+]
+"""Programs that write by an option, in another place, or whatever a pattern fits."""
+
+DESTROY_BUILT = [
+    *_lines(r"""
+{r..r..1}m -rf {v}
+r$'\0x'm -rf {v}
+$'r\x{6d}' -rf {v}
+set -- rm; $1 -rf {v}
+set -- rm -rf; "$@" {v}
+a=(rm -rf); "${a[@]}" {v}
+a=(r m); ${a[0]}${a[1]} -rf {v}
+x=RM; ${x,,} -rf {v}
+x=srm; ${x#s} -rf {v}
+read x <<< rm; $x -rf {v}
+x=mr; "${x:1:1}${x:0:1}" -rf {v}
+x='rm -rf'; y=$(tr a a <<< "$x"); $y {v}
+f() { "$@"; }; f rm -rf {v}
+set -- {v}; rm -rf "$1"
+x=s{v}; rm -rf "${x#s}"
+cd {v}/..; rm -rf *
+cd {v} && rm -rf ../victim
+cd {v}; rm -rf $PWD
+cd {v}; rm -rf ~+
+find {v} -delete
+find {v} -exec rm -r {} +
+find {v} -depth -exec rm -d {} ';'
+find {v} | xargs rm -rf
+HOME={v}; rm -rf ~
+HOME={v}; cd; rm -rf "$PWD"
+HOME={v}; rm -r -f ~/../victim
+if false; then p=x; fi; r${p}m -rf {v}
+"""),
+    "cat <<E\n$(x=srm; ${x#s} -rf {v})\nE\n",
+]
+
+UNSEEN = [
+    "echo cm0gLXJmIHBvbGljaWVz | base64 -d | sh",
+    'python3 -c \'import shutil; shutil.rmtree("pol" + "icies")\'',
+    'awk \'BEGIN { system("rm -rf pol" "icies") }\'',
+]
+
+HARMLESS_COMMANDS = [
+    *_lines(r"""
+echo $x
+echo "$x is done"
+echo "total: $n" && ls
+echo $@ "$@" $1
+ls *
+ls -la */
+ls $dir
+cat $file
+cat "$1"
+grep foo $file
+grep -rn "$pattern" src
+grep foo data/*
+head -n "$n" notes.txt
+wc -l *
+cat notes.txt | while read line; do echo "$line"; done
+while IFS= read -r line; do echo "- $line"; done < notes.txt
+for f in *; do echo "$f"; done
+for f in $(ls); do wc -l "$f"; done
+for i in 1 2 3; do mkdir -p out$i; done
+for ((i=0; i<3; i++)); do echo "$i" > out_$i.txt; done
+for f in data/*.txt; do mv "$f" "$f.bak"; done
+if [ -z "$x" ]; then echo none; fi
+[ "$x" = y ] && echo yes
+test -n "$x" || echo "x is not set"
+case $x in a) echo b;; *) echo c;; esac
+export PATH=$PATH:$extra
+x=$(git rev-parse HEAD); echo "$x"
+d=build; if [ -d $d ]; then rm -rf $d; fi; mkdir $d
+d=build; rm -rf $d/x "$d"/*
+d=$(mktemp -d); cp notes.txt $d; tar -czf $d/t.tgz notes.txt; rm -rf $d/t.tgz
+n=$((1 + 2)); echo x > data/out$n.txt
+echo "exit code: $?"; echo "$#" > data/n.txt
+make test > log-$(date +%F).txt 2>&1
+cd data && make; cd - && ls
+cd data && ls; cd .. && rm -f data/a.tmp
+pushd data; ls; popd
+mkdir -p "$HOME/.cache/x"
+cp notes.txt data/
+cp notes.txt .
+cp -r data/deep data/other
+mv data/a data/b
+ln -s data/a.txt data/b.txt
+find . -name '*.pyc' -delete
+find . -name '*.txt'
+find . -name __pycache__ -type d -exec rm -rf {} +
+find . -name '*.py' -exec grep -l foo {} +
+find . -type f | xargs grep foo
+find data -type f -exec chmod 644 {} +
+git commit -m "fix $x"
+git commit -m 'Use `rm $x` no more'
+git add *
+git push origin "$branch"
+git checkout -b feature
+sed -i 's/foo/bar/w' data/a.txt
+sed -n 's/wide/narrow/p' notes.txt
+awk '{print $1}' notes.txt
+awk -F, '{ sum += $2 } END { print sum }' notes.txt
+python3 -c "print(f'{x}')"
+curl -s "https://example.com/api/$id"
+curl -H "Authorization: Bearer $token" https://example.com
+bash data/build.sh && echo "exit: $?"
+sh -c 'echo "$1"' x y
+$(which python3) -m pytest -q
+"$python" -m pytest -q
+tar -czf data/t.tgz -C data deep
+docker run -v "$PWD/data:/data" alpine ls /data
+test -f notes.txt > /dev/null 2>&1
+ls > /dev/stderr
+"""),
+    'cat > data/x.sh <<\'E\'\nfor f in "$@"; do rm "$f"; done\nE\n',
+    "python3 - <<'E'\nx = [1, 2]\nprint(x[0], *x)\nE\n",
+]
+"""With names that only running them tells: read, or written where nothing protected can be."""
 
 
 ORDINARY: list[tuple[str, dict[str, Any]]] = [

@@ -182,9 +182,9 @@ class TestFunctions:
         (read,) = named_functions.commands(payload)
         assert read["argument"] == "command"
         assert read["text"] == payload["args"]["command"]
-        assert read["read"] == "ls ; rm *x x ; A=b /bin/r? y ; * z"
+        assert read["read"] == "ls ; rm $*x $* ; A=b /bin/r? y ; * z"
         (read,) = named_functions.commands(payload, programs=["rm"])
-        assert read["read"] == "ls ; rm *x x ; A=b rm y ; * z"
+        assert read["read"] == "ls ; rm $*x $* ; A=b rm y ; * z"
 
     def test_a_tool_that_is_no_shell_runs_none(self) -> None:
         assert named_functions.commands({"name": "view_file", "args": {"path": "x"}}) == []

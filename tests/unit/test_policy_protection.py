@@ -166,7 +166,7 @@ def test_the_path_that_the_framework_knows_counts(home: pathlib.Path) -> None:
         "rm policie[^a]/p.yaml",
         "rm policie[[:alpha:]]/p.yaml",
         "docker run -v ./policies:/x image rm /x/base.yaml",
-        "d=$(mktemp); rm $d/policies/base.yaml",
+        "d=$(made); rm $d/policies/base.yaml",
         "d=$(pwd)/policies; rm $d/base.yaml",
         "read d; rm $d/base.yaml",
         "mv ../app ../away",

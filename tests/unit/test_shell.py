@@ -7,33 +7,56 @@ import shlex
 
 import pytest
 
-from otelhooks.policy import shell
+from otelhooks.policy import programs, shell, shell_words
+from otelhooks.policy.shell import NUMBER as N
 from otelhooks.policy.shell import UNKNOWN as U
 
 WORDS: list[tuple[str, list[list[str]]]] = [
     ("", []),
     ("a b", [["a", "b"]]),
-    ("a;b&c|d\ne(f)", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]),
+    ("a;b&c|d\ne(f)", [["a"], ["b"], ["c"], ["d"], [f"e{U}"], ["f"]]),
     (r"""a\b 'c d'"e"$'\x66\u0067\150\n'i""", [["c", "defgh"], ["i"], ["ab", "c defgh\ni"]]),
     ("a 'b", [["a", "b"]]),
     ("a # b\nc#d", [["a"], ["c#d"]]),
     ('"a\\"b\\\\c\\d" "e\\\nf"', [['a"b\\c\\d', "ef"]]),
-    ("a > b 2>&1 c <<< d", [["b"], ["1"], ["d"], ["a", "c"]]),
+    ("a > b 2>&1 c <<< d", [[">", "b"], [">&", "1"], ["<<<", "d"], ["a", "c"]]),
     ("x=1; $x ${x}", [["x=1"], ["1", "1"]]),
-    ("$none$@$1 $$ $# ${!x} ${x%y} ${}", [[U, U, U, U, U]]),
-    ("${x:-a} ${x+'b'} ${x-$(c)}", [["a"], ["'b'"[1]], ["c"], [U], ["a", "b", U]]),
-    ("x=abcd; ${x:1} ${x:1:2} ${y:0}", [["x=abcd"], ["bcd", "bc"]]),
-    ("x=$(y); ${x:1}", [["y"], [f"x={U}", "x="], [U]]),
+    ("'$none$@$1'", [[U], ["$none$@$1"]]),
+    ('"$none" "$1" $$ $# ${#x} "${!x}"', [[U, N, N, N]]),
+    ('"a${x%y}" a"${}"', [[f"a{U}"]]),
+    ("a$x", [[f"a{U}", U]]),
+    ('"a$@"', [[f"a{U}", U]]),
+    ("${x:-a} ${x+'b'} ${x-$(c)}", [["a"], ["b"], ["c"], [U], [U, "a", "b"]]),
+    ("${x:=a}; $x", [["a"], ["a", U], ["a", U]]),
+    ("x=abcd; ${x:1} ${x:1:2} ${y:0} ${PWD:1}", [["x=abcd"], ["bcd", "bc", U]]),
+    ("x=$(y); ${x:1}", [["y"], [f"x={U}"], [U]]),
+    ("$((x + 1)) $[1] a$((2))", [["x", "+", "1"], ["1"], ["2"], [N, N, f"a{N}"]]),
+    ("((x=1)); $x", [["x=1"], [N, "1", U]]),
+    ("for((x=0;;)); do $x; done", [["x=0"], ["for"], ["do", N, "0"], ["done"]]),
+    ("x=(a b); a$x", [[f"x={U}"], ["a", "b"], [f"a{U}", U]]),
+    ("x[1]=a; a$x", [["x[1]=a"], [f"a{U}", U]]),
+    ("a@(b)", [[f"a{U}"], ["b"]]),
+    ("IFS=b; x=abc; $x", [["IFS=b"], ["x=abc"], [U]]),
     ('x="a b"; $x', [["x=a", "b"], ["x=a b"], ["a", "b", "a"]]),
-    ("x=a; x+=b; $x", [["x=a"], ["x+=b"], ["a", "ab", "b", "abb", "bb"]]),
+    ("x=a; x+=b; $x", [["x=a"], ["x+=b"], ["a", "b", "ab", "bb", "abb"]]),
     ("for x in a b; do $x; done", [["for", "x", "in", "a", "b"], ["do", "a", "b"], ["done"]]),
-    ("read x; a$x", [["read", "x"], [f"a{U}"]]),
-    ("printf -v x y; a$x", [["printf", "-v", "x", "y"], ["-vxy"], [f"a{U}"]]),
+    ("read x; 'a'\"$x\"", [["read", "x"], [f"a{U}"]]),
+    ('printf -v x y; "a$x"', [["printf", "-v", "x", "y"], [f"a{U}"]]),
+    ('declare -u x=y; "a$x"', [["declare", "-u", "x=y"], ["ay", f"a{U}"]]),
+    ('export x=y; "a$x"', [["export", "x=y"], ["ay"]]),
+    ('export -n x; "a$x"', [["export", "-n", "x"], [f"a{U}"]]),
     ("a$(echo -n b)c", [["echo", "-n", "b"], ["b"], ["abc"]]),
     ("`printf %s%s d e`", [["printf", "%s%s", "d", "e"], ["de"], ["de"]]),
-    ("$(printf %d 1) $(printf)", [["printf", "%d", "1"], ["printf"], [U]]),
+    ('"$(printf %d 1)" "$(printf)"', [["printf", "%d", "1"], ["printf"], [U]]),
+    ('"$(printf a%sb c d)"', [["printf", "a%sb", "c", "d"], [U]]),
+    ("$(printf '%b' '\\160')", [["printf", "%b", "\\160"], ["p"], ["p"]]),
+    ('"$(a; echo b)" "$(echo {a,b})"', [["a"], ["echo", "b"], ["echo", "{a,b}", "a", "b"], [U]]),
+    ("$(which a) $(command -v b)",
+        [["which", "a"], ["command", "-v", "b"], ["b"], ["a", "b"]],
+    ),
+    ("$(pwd)/x", [["pwd"], ["."], ["./x"]]),
     ("$(printf -- x)", [["printf", "--", "x"], ["x"], ["x"]]),
-    ("a$(b", [["b"], [f"a{U}", "a"]]),
+    ('"a$(b', [["b"], [f"a{U}"]]),
     ("$(a `b) c", [["b"], ["a", U], [U, "c"]]),
     ("a <<E b\nc\nE\nd", [["a", "b"], ["c"], ["d"]]),
     ("a <<-'E'\n\tc\n\tE\nd", [["a"], ["c"], ["d"]]),
@@ -45,7 +68,9 @@ WORDS: list[tuple[str, list[list[str]]]] = [
     ("a${IFS:-c}b${IFS:0:1}c", [["a", "b", "c"]]),
     ('x="a b"; ${x}', [["x=a", "b"], ["x=a b"], ["a", "b", "a"]]),
     ("{1..3} {c..a}", [["{1..3}", "1", "2", "3", "{c..a}", "a", "b", "c"]]),
-    ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", [[U * 7]]),
+    ("{a..c..2} {1..03}", [["{a..c..2}", U, "{1..03}"]]),
+    ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", [[U]]),
+    (r"$'a\0b'c $'\x{70}' $'\0162' $'\1621' $'\cA' $'\xff'", [["ac", U, "r1"]]),
     ("sh -c 'a b'", [["a", "b"], ["sh", "-c", "a b"]]),
 ]  # fmt: skip
 
@@ -60,11 +85,93 @@ def test_words_of_commands(
     assert shell.commands(text) == expected
 
 
+SURE: list[tuple[str, bool]] = [
+    ("x=a; {}", True),
+    ("x=a && {}", True),
+    ("x=a\nif b; then {}; fi", True),
+    ("if b; then x=a; {}; fi", True),
+    ("x=a; if b; then c; else d; fi; {}", True),
+    ("for x in a; do {}; done", True),
+    ("b && x=a && {}", True),
+    ("b; x=a; c | d; {}", True),
+    ("x=a; (b); f() {{ c; }}; {}", True),
+    ("x=a y=b; {}", True),
+    ("if b; then x=a; fi; {}", False),
+    ("if b; then c; else x=a; fi; {}", False),
+    ("! if b; then x=a; fi; {}", False),
+    ("while b; do x=a; done; {}", False),
+    ("b && x=a; {}", False),
+    ("b &&\nx=a; {}", False),
+    ("b || x=a && {}", False),
+    ("(x=a); {}", False),
+    ("{{ x=a; }}; {}", False),
+    ("b | x=a; {}", False),
+    ("x=a | b; {}", False),
+    ("x=a & {}", False),
+    ("f() {{ x=a; }}; {}", False),
+    ("function f {{ x=a; }}; {}", False),
+    ("case b in c) x=a;; esac; {}", False),
+    ("x=a b; {}", False),
+    ("echo for x in a; {}", False),
+    ("b=$(x=a); {}", False),
+    ("b | x=$(echo a); {}", False),
+    ("for x; do {}; done", False),
+    ("{}; x=a", False),
+    (r"if b; then x=a; \if; fi; {}", False),
+    ("if b; then x=a; >c if; fi; {}", False),
+    ("if b; then x=a; echo 'if c'; fi; {}", False),
+    ("unset x; {}", False),
+]
+
+
+@pytest.mark.parametrize(("text", "is_sure"), SURE)
+def test_a_variable_is_known_only_where_it_is_surely_set(
+    text: str, is_sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("x", raising=False)
+
+    (found,) = [each for each in shell.commands(text.format('use "$x"')) if "use" in each]
+    assert "a" in found or not is_sure
+    assert (U not in found) is is_sure
+
+
+def test_what_a_loop_adds_to_is_unknown() -> None:
+    assert U in shell.commands("x=; for i in a b; do x=$x$i; done; y $x")[-1]
+    assert U not in shell.commands("x=a; for i in a b; do c; done; y $x")[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "folders"),
+    [
+        ("HOME=a; cd", ["cd", "a"]),
+        ("cd a; cd -", ["cd", "."]),
+        ("CDPATH=a; cd b", ["cd", U]),
+    ],
+)
+def test_folders_that_commands_change_to(text: str, folders: list[str]) -> None:
+    assert folders in shell.commands(text)
+
+
+def test_a_tilde_is_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PWD", ".")
+    assert shell.commands("HOME=a; b ~/c d=~+ ~2")[-1] == [
+        "b", "~/c", "a/c", "d=~+", "d=.", "~2", U
+    ]  # fmt: skip
+    assert shell.commands("~/a")[-1] == ["~/a"]
+
+
+def test_what_runs_and_what_is_only_quoted() -> None:
+    text = "a 'b c'; d <<E\ne $(f)\nE\n$(g) $((1 + $(h)))"
+    found = shell.commands(text)
+    assert [each[0] for each in found if not each.runs] == ["b", "e", "1"]
+    assert {"f", "g", "h"} <= {each[0] for each in found if each.runs}
+
+
 def test_a_variable_with_too_many_values_is_unknown() -> None:
     sets = "; ".join(f"x={n}" for n in range(100))
 
     assert shell.commands(f"{sets}; a$x$x")[-1] == [U]
-    assert len(shell.commands(f"{sets}; a$x")[-1]) == 1
+    assert shell.commands(f"{sets}; a$x")[-1] == [U]
 
 
 @pytest.mark.parametrize("text", ["x='$x $x $x $x $x $x $x $x $x'; $x" * 40, "a " + "'b `" * 9])
@@ -91,13 +198,16 @@ def test_a_text_that_becomes_more_than_can_be_read_is_an_error(text: str) -> Non
     ],
 )
 def test_values_in_words(word: str, values: list[str]) -> None:
-    assert list(shell.arguments([word])) == values
+    assert list(programs.arguments([word])) == values
 
 
 def test_folders_that_paths_are_relative_to() -> None:
-    assert shell.folders(["cd", "a"]) == ["a"]
-    assert shell.folders(["tar", "-C", "a", "-Cb", "--directory=c", "d"]) == ["a", "b", "c"]
-    assert shell.folders(["cd"]) == []
+    assert programs.folders(["cd", "a"]) == ["a"]
+    assert programs.folders(["tar", "-C", "a", "-Cb", "--directory=c", "d"]) == ["a", "b", "c"]
+    assert programs.folders(["tar", "-C", "a", "b", "-x", "c"]) == ["a", "b"]
+    assert programs.folders(["curl", "--output-dir", "a", "-o", "b"]) == ["a"]
+    assert programs.folders(["cd"]) == []
+    assert programs.folders(["cd", "a", "b"]) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -109,11 +219,12 @@ def test_folders_that_paths_are_relative_to() -> None:
         ("a[^b]/[c]", "a*/*"),
         ("a@(b|c)d", "a*d"),
         (f"a{U}", "a*"),
+        (f"a{N}", "a[-0-9]*"),
         ("a[", None),
     ],
 )
 def test_patterns(word: str, pattern: str | None) -> None:
-    assert shell.pattern(word) == pattern
+    assert programs.pattern(word) == pattern
 
 
 @pytest.mark.parametrize(
@@ -143,15 +254,15 @@ def test_no_text_takes_longer_than_its_length(text: str) -> None:
     """Each was, or would be, quadratic with a pattern that looks for an end that is not there."""
     with contextlib.suppress(ValueError):
         for command in shell.commands("{" + text):
-            for word in shell.arguments(command):
-                shell.stands_for(shell.pattern(word) or "", "policies")
+            for word in programs.arguments(command):
+                programs.stands_for(programs.pattern(word) or "", "policies")
 
 
 def test_escapes() -> None:
-    assert shell.unescaped(r"\x41\u0042\U00000043\104\e\q") == "ABCD\x1bq"
-    assert shell.unescaped(r"\U0010FFFF") == "\U0010ffff"
-    assert shell.unescaped(r"\U00110000") == U
-    assert shell.unescaped(r"\UFFFFFFFF") == U
+    assert shell_words.unescaped(r"\x41\u0042\U00000043\104\e\q") == "ABCD\x1bq"
+    assert shell_words.unescaped(r"\U0010FFFF") == "\U0010ffff"
+    assert shell_words.unescaped(r"\U00110000") == U
+    assert shell_words.unescaped(r"\UFFFFFFFF") == U
 
 
 @pytest.mark.parametrize("around", ["eval {}", "sh -c {}"])

@@ -40,14 +40,15 @@ class World:
         self.root = root
         self.app = root / "app"
         self.policy = self.app / "policies" / "base.yaml"
+        self.setting = self.app / "conf" / "policy.yaml"
         self.outside = root / "outside" / "base.yaml"
         self.victim = root / "victim"
         self.restore()
 
     def restore(self) -> None:
-        for folder in ("app/policies", "app/data/deep", "outside", "home", "victim"):
+        for folder in ("app/policies", "app/conf", "app/data/deep", "outside", "home", "victim"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
-        for file in (self.policy, self.outside):
+        for file in (self.policy, self.setting, self.outside):
             file.unlink(missing_ok=True)
             file.write_text("as it was")
         if not (self.app / "notes.txt").exists():
@@ -57,7 +58,7 @@ class World:
 
     def was_reached(self, file: pathlib.Path) -> bool:
         """Return whether a file was changed, and put all back."""
-        if file.is_file() and file.read_text() == "as it was":
+        if _is_as_it_was(file):
             return False
         self.restore()
         return True
@@ -74,13 +75,23 @@ class World:
         )
 
 
+def _is_as_it_was(file: pathlib.Path) -> bool:
+    return file.is_file() and file.read_text() == "as it was"
+
+
+def _stand_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world.app)
+    monkeypatch.setenv("PWD", str(world.app))
+    monkeypatch.setenv("HOME", str(world.root / "home"))
+    monkeypatch.setenv("FOLDER", "policies")
+    for name in ("a", "b", "d", "f", "i", "n", "p", "r", "x", "y", "dir", "file", "token"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(tmp_path.resolve())
-    monkeypatch.chdir(made.app)
-    monkeypatch.setenv("PWD", str(made.app))
-    monkeypatch.setenv("HOME", str(made.root / "home"))
-    monkeypatch.setenv("FOLDER", "policies")
+    _stand_in(made, monkeypatch)
     return made
 
 
@@ -105,6 +116,8 @@ def _of_rules(rules: policy.PolicySet) -> Denies:
 def _guard(name: str, world: World) -> Denies:
     if name == "workspace_only":
         return _of_rules(policy.PolicySet(policy.workspace_only([world.app])))
+    if name == "guard_of_a_file":
+        return _of_rules(policy.PolicySet(sources=[protect([str(world.setting)], monitor=False)]))
     if name == "policy_files_guard":
         rules = protect([str(world.app / "policies")], monitor=False)
         return _of_rules(policy.PolicySet(sources=[rules]))
@@ -267,7 +280,8 @@ def test_a_destructive_command_in_any_spelling_that_runs_is_denied(world: World)
     """`rm -rf` of an absolute path: here a folder that the test made."""
     denies = _guard("command_guard", world)
     reached, missed = 0, []
-    for shell, line in _in_shells(spellings.DESTROY, spellings.DESTROY_IN_BASH):
+    in_bash = [*spellings.DESTROY_IN_BASH, *spellings.DESTROY_BUILT]
+    for shell, line in _in_shells(spellings.DESTROY, in_bash):
         command = line.replace("{v}", str(world.victim))
         denied = denies("run_command", {"command": command})
         world.run(shell, command)
@@ -277,6 +291,27 @@ def test_a_destructive_command_in_any_spelling_that_runs_is_denied(world: World)
         world.restore()
     assert missed == []
     assert reached >= 60
+
+
+def test_a_name_that_bash_builds_or_a_program_finds_is_denied(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is not modelled is unknown, and may be the protected path, program or option."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("needs bash")
+    reached, missed = 0, []
+    for number, command in enumerate([*spellings.NAMES_BUILT, *spellings.WRITTEN_ELSEWHERE]):
+        world = World(tmp_path.resolve() / str(number))
+        _stand_in(world, monkeypatch)
+        files = {"policy_files_guard": world.policy, "guard_of_a_file": world.setting}
+        allows = [n for n in files if not _guard(n, world)("run_command", {"command": command})]
+        world.run(bash, command)
+        changed = [n for n, file in files.items() if not _is_as_it_was(file)]
+        reached += bool(changed)
+        missed += [(name, command) for name in changed if name in allows]
+    assert missed == []
+    assert reached >= 120
 
 
 @pytest.mark.parametrize("command", spellings.UNSEEN)
@@ -296,3 +331,12 @@ def test_ordinary_calls_are_allowed(world: World, name: str) -> None:
     commands = [("run_command", {"command": command}) for command in spellings.ORDINARY_COMMANDS]
 
     assert [call for call in (*spellings.ORDINARY, *commands) if denies(*call)] == []
+
+
+@pytest.mark.parametrize("command", spellings.HARMLESS_COMMANDS, ids=lambda text: text[:60])
+def test_what_is_unknown_and_written_nowhere_protected_is_allowed(
+    world: World, command: str
+) -> None:
+    """An unknown word is no harm where a program only reads it, or it cannot lead there."""
+    for name in ("policy_files_guard", "guard_of_a_file", "meta_tool_guard", "command_guard"):
+        assert (name, _guard(name, world)("run_command", {"command": command})) == (name, False)

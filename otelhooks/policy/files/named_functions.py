@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from otelhooks.policy import named, shell
+from otelhooks.policy import named, programs, shell, shell_words
 from otelhooks.policy.paths import readings
 
 __all__ = ["commands", "paths"]
@@ -52,7 +52,7 @@ def paths(
     patterns = [part.casefold() for part in parts]
     wanted = re.compile("|".join(map(fnmatch.translate, patterns)))
     return [
-        {"argument": argument, "path": path, "use": own}
+        {"argument": argument, "path": path.replace(shell.UNKNOWN, "*"), "use": own}
         for argument, path, own in found
         if not patterns or _has_part(path, patterns, wanted)
     ]
@@ -67,7 +67,7 @@ def commands(payload: Mapping[str, Any], programs: Sequence[str] = ()) -> list[d
 
     Returns:
         ``argument``, ``text`` as it is written, and ``read`` as a shell reads it: words apart by a
-        blank, simple commands by `` ; ``, ``*`` for what only running it tells.
+        blank, simple commands by `` ; ``, ``$*`` for what only running it tells.
 
     Raises:
         ValueError: A command cannot be read.
@@ -88,36 +88,43 @@ def _facts(payload: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read(text: str, programs: Sequence[str]) -> str:
-    found = shell.commands(text)
-    if programs:
-        found = [list(_with_programs(words, programs)) for words in found]
-    return " ; ".join(map(" ".join, found)).replace(shell.UNKNOWN, "*")
+def _read(text: str, wanted: Sequence[str]) -> str:
+    found = programs.executed(shell.commands(text))
+    if wanted:
+        found = [_with_programs(command, wanted) for command in found]
+    read = (" ".join(each).replace(shell.UNKNOWN, "$*" if each.runs else "*") for each in found)
+    new = shell_words.new_file()  # of the command's own
+    return " ; ".join(read).replace(shell.NUMBER, "0").replace(new, posixpath.basename(new))
 
 
-_BEFORE_PROGRAM = frozenset(
-    (
-        "! -exec -execdir builtin busybox command do doas else env eval exec if nice nohup sudo"
-        " then time timeout until while xargs {"
-    ).split()
-)
-
-
-def _with_programs(words: Sequence[str], programs: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command, with programs for patterns where the shell looks for one."""
-    is_program = True
-    for word in words:
-        name = shell.pattern(word.rsplit("/", 1)[-1]) if is_program else None
-        found = [p for p in programs if name and name.strip("*") and shell.stands_for(name, p)]
-        yield from found or [word]
-        is_program = word in _BEFORE_PROGRAM or (is_program and "=" in word)
+def _with_programs(command: shell.Command, wanted: Sequence[str]) -> shell.Command:
+    """Return the words of a command, with programs for what may be one of them."""
+    place = programs.program(command)
+    if place is None:
+        return command
+    if place >= command.certain and command[place] == shell.UNKNOWN:
+        command.insert(place, shell.UNKNOWN)  # and some of its arguments
+    end = place + 1 if place < command.certain else len(command)
+    for word in command[place:end]:
+        name = programs.pattern(word.rsplit("/", 1)[-1])
+        if name is not None and name.strip("*"):
+            found = [each for each in wanted if programs.stands_for(name, each)]
+            command[place : place + bool(found)] = found
+    return command
 
 
 def _words(args: Any) -> Iterator[tuple[str, str]]:
     for argument, text in named.texts(args):
-        for words in (shell.words(text), *shell.commands(text)):
-            for word in shell.arguments([word for word in words if not _URL.match(word)]):
-                yield argument, word
+        yield from ((argument, word) for word in _values(programs.words(text)))
+        for command in programs.executed(shell.commands(text)):
+            for word in _values(command):
+                yield argument, word.replace(shell.UNKNOWN, "*")
+            if command.runs and not programs.only_reads(command):
+                yield from ((argument, word) for word in _values(programs.operands(command)))
+
+
+def _values(words: Sequence[str]) -> Iterator[str]:
+    return programs.arguments([word for word in words if not _URL.match(word)])
 
 
 def _may_be_path(found: named.Found) -> bool:
@@ -130,10 +137,12 @@ def _may_be_path(found: named.Found) -> bool:
 
 def _has_part(path: str, patterns: list[str], wanted: re.Pattern[str]) -> bool:
     for part in set(path.replace("\\", "/").split("/")):
+        if part.startswith(shell.UNKNOWN):
+            return True
         name = unicodedata.normalize("NFC", part).strip().rstrip(".").casefold()
+        own = programs.pattern(name)
         if wanted.match(name):
             return True
-        own = shell.pattern(name)
-        if own is not None and own != "*" and any(shell.stands_for(own, each) for each in patterns):
+        if own and own != "*" and any(programs.stands_for(own, each) for each in patterns):
             return True
     return False

@@ -1,28 +1,44 @@
 """The built-in guard: agents do not write the policy files that govern them.
 
+It cannot see what an interpreter does (``python -c``, ``perl -e``, ``awk``), what a program finds by
+itself (the files of an archive, a patch or a repository), a script that is written first and run
+later, a text that another program makes and a shell reads (``base64 -d | sh``), and what earlier
+commands of the same shell set. Who lets agents run commands keeps policy files where the agent's
+user cannot write.
+
 File tools that write are judged by the paths in their arguments. Of shell tools only the text of
 the command is known: one that names a policy file or a loaded folder is refused, whatever it would
-do there. A command that builds the name as it runs is not recognised; who lets agents run
-commands keeps policy files where the agent's user cannot write. The setting
-``allow_policy_writes`` switches the guard off.
+do there. A part of a word that is not known before it runs may be anything, so such a word is
+refused where a program may write what it is given, and it may lead there; so is a pattern. Only
+programs that are known to do nothing but read may be given any word.
+
+The setting ``allow_policy_writes`` switches the guard off.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
-import re
-import stat
 from collections.abc import Iterable
-from typing import Any
 
 from otelhooks import types
-from otelhooks.policy import fingerprints, shell
+from otelhooks.policy import fingerprints, programs, shell
 from otelhooks.policy.builders import deny, veto
+from otelhooks.policy.files.leads import (
+    PLAIN,
+    Look,
+    fits,
+    fits_around,
+    is_pattern,
+    may_be,
+    names_in,
+)
 from otelhooks.policy.files.source import SUFFIXES
 from otelhooks.policy.named import Role, texts, walk
-from otelhooks.policy.paths import Folder, spellings
+from otelhooks.policy.paths import Folder
 from otelhooks.policy.rules import BUILT_IN, RuleSource
+from otelhooks.policy.shell import UNKNOWN, Command
 
 __all__ = ["NAME", "POLICY_ID", "protect"]
 
@@ -34,9 +50,6 @@ REASON = "Policy files cannot be changed from here."
 
 _WRITERS = ("create_file", "edit_file", "kind:file_write")
 _SHELLS = ("run_command", "code_execution", "kind:shell")
-_REMOVERS = frozenset(("chgrp", "chmod", "chown", "mv", "rm", "rmdir", "shred", "unlink"))
-_MOST_FOLDERS = 16
-_PLAIN = re.compile(r"[\w+@,.:=-]+", re.ASCII)
 
 
 def protect(paths: Iterable[str], *, monitor: bool) -> RuleSource:
@@ -76,7 +89,7 @@ class WritesInto:
     def __call__(self, call: types.ToolCall) -> bool:
         """Say whether a path of the call leads there."""
         found = list(walk(call.args))
-        look = _Look((each.value for each in found if each.role is Role.BASE), call.work_dir)
+        look = Look((each.value for each in found if each.role is Role.BASE), call.work_dir)
         paths = [each.value for each in found if each.role in {Role.PATH, Role.PATCHED}]
         if call.canonical_path is not None:
             paths.append(call.canonical_path)
@@ -101,154 +114,126 @@ class Names:
     def __call__(self, call: types.ToolCall) -> bool:
         """Return whether a word of an argument leads there, or its text has the whole path."""
         bases = (each.value for each in walk(call.args) if each.role is Role.BASE)
-        look = _Look(bases, call.work_dir)
+        look = Look(bases, call.work_dir)
         if any(folder.contains(base) for folder in self.protected for base in look.bases):
             return True
         return any(self._is_named(text, look) for _, text in texts(call.args))
 
-    def _is_named(self, text: str, look: _Look) -> bool:
+    def _is_named(self, text: str, look: Look) -> bool:
         if any(folder.path in text for folder in self.protected):
             return True
         try:
-            commands = shell.commands(text)
-            for words in commands:
-                look.change(shell.folders(words))
+            commands = programs.executed(shell.commands(text))
+            for command in commands:
+                look.change(programs.folders(command))
         except ValueError:  # it cannot be read
             return True
-        words = (word for command in commands for word in shell.arguments(command))
+        words = [word for command in commands for word in programs.arguments(command)]
         if any(
-            self._leads_there(word, look) for word in dict.fromkeys((*shell.words(text), *words))
+            self._leads_there(word, look) for word in dict.fromkeys((*programs.words(text), *words))
         ):
             return True
-        removes = (words for words in commands if not _REMOVERS.isdisjoint(map(_program, words)))
-        return any(self._is_around(word, look) for words in removes for word in words)
-
-    def _leads_there(self, word: str, look: _Look) -> bool:
-        pattern = shell.pattern(word)
-        if word.startswith(shell.UNKNOWN):
-            return self._may_end_there(word.lstrip(shell.UNKNOWN).lstrip("/"))
-        for place in look.places(pattern or word):
-            for folder in self.protected:
-                if folder.contains(place) and _is_path(word, place):
-                    return True
-                if pattern is not None and _fits(place, folder.path):
-                    return True
-        return False
-
-    def _may_end_there(self, tail: str) -> bool:
-        """Return whether what follows an unknown folder may be a protected file in it."""
-        parts = tail.split("/")
-        for folder in self.protected:
-            own = folder.path.split("/")
-            if any(own[-n:] == parts[:n] for n in range(1, len(own))):
-                return True
-            if tail and os.path.lexists(os.path.join(folder.path, tail)):
-                return True
-        return False
-
-    def _is_around(self, word: str, look: _Look) -> bool:
-        # `rm -rf /` is left to rules that name it: their reason tells a model more than ours.
+        made = {part for word in words if UNKNOWN not in word for part in word.split("/")} - {""}
         return any(
-            Folder(place, folder.folds_case).contains(folder.path)
-            for folder in self.protected
-            for place in look.places(word)
-            if place != os.sep
+            self._takes_around(command, look, made)
+            or (command.runs and self._lands(command, look))
+            or (command.runs and self._may_write(command, look, made))
+            for command in commands
+            if not programs.only_reads(command)
         )
 
+    def _leads_there(self, word: str, look: Look) -> bool:
+        """Return whether a word says where it leads, and that is there."""
+        if programs.is_vague(word):
+            return False
+        return any(
+            (folder.contains(place) and _is_path(word, place))
+            or (is_pattern(place) and fits(place, folder.path))
+            for place in look.places(programs.pattern(word) or word)
+            for folder in self.protected
+        )
 
-def _program(word: str) -> str:
-    return word.rsplit("/", 1)[-1]
+    def _may_write(self, command: Command, look: Look, made: set[str]) -> bool:
+        """Return whether something unknown that a command writes may be there."""
+        words = dict.fromkeys(programs.arguments(programs.operands(command)))
+        return any(self._may_be(word, look, made) for word in words)
+
+    def _may_be(self, word: str, look: Look, made: set[str]) -> bool:
+        if UNKNOWN not in word and look.is_of_process(word):
+            word = UNKNOWN
+        elif look.is_lost and not word.startswith(("-", "/")):
+            word = f"{UNKNOWN}/{word}"
+        if UNKNOWN in word:
+            return any(may_be(word, folder.path, look, made) for folder in self.protected)
+        return programs.is_vague(word) and any(
+            fits(place, folder.path)
+            for place in look.places(programs.pattern(word))
+            for folder in self.protected
+        )
+
+    def _takes_around(self, command: Command, look: Look, made: set[str]) -> bool:
+        """Return whether a command removes, moves or links a folder around something there."""
+        only = programs.only_names(command)
+        is_root_left = "rm" in map(os.path.basename, command)
+        for word in programs.trees(command):
+            is_unknown = UNKNOWN in word
+            if programs.is_vague(word) and not command.runs:
+                continue
+            places = [] if is_unknown else look.places(programs.pattern(word) or word)
+            for folder in self.protected:
+                names = [*folder.path.split(os.sep), *names_in(folder.path)]
+                if only is not None and not any(programs.stands_for(only, n) for n in names):
+                    continue
+                if is_unknown and may_be(word, folder.path, look, made, or_around=True):
+                    return True
+                # `rm -rf /` is left to rules that name it: their reason tells a model more.
+                if any(
+                    _is_around(place, folder)
+                    for place in places
+                    if place != os.sep or not is_root_left
+                ):
+                    return True
+        return False
+
+    def _lands(self, command: Command, look: Look) -> bool:
+        """Return whether a command puts something there by way of a folder around it."""
+        copies = programs.is_copied(command)
+        given = programs.arguments(programs.operands(command))
+        words = dict.fromkeys(word for word in given if UNKNOWN not in word)
+        for folder in self.protected:
+            around = {
+                word: [
+                    place
+                    for place in look.places(programs.pattern(word) or word)
+                    if place != os.sep and _is_around(place, folder)
+                ]
+                for word in words
+            }
+            named = list(itertools.chain.from_iterable(around.values()))
+            if named and programs.is_copied_as_whole(command):
+                return True
+            for word in words:
+                if around[word] and not (copies and programs.is_vague(word)):
+                    continue
+                name = programs.pattern(_last(word)) or _last(word)
+                for base in [*named, *look.bases, look.here] if "://" in word else named:
+                    place = os.path.join(base, name)
+                    is_whole = name in {"", ".", ".."} or _is_around(place, folder)
+                    if fits(place, folder.path) or (copies and is_whole):
+                        return True
+        return False
+
+
+def _last(word: str) -> str:
+    return word.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _is_around(place: str, folder: Folder) -> bool:
+    is_outer = Folder(place, folder.folds_case).contains(folder.path) and place != folder.path
+    return is_outer or fits_around(place, folder.path)
 
 
 def _is_path(word: str, place: str) -> bool:
     """Say whether a word in a protected working directory is a path, and not just any word."""
-    is_plain = _PLAIN.fullmatch(word) is not None
+    is_plain = PLAIN.fullmatch(word) is not None
     return not is_plain or place.lower().endswith(SUFFIXES) or os.path.lexists(place)
-
-
-class _Look:
-    """Where the paths of one call lead.
-
-    Args:
-        bases: What the call names as the folders that its other paths are relative to.
-        work_dir: Where the tool works, if that is known; it may take the folder for the root.
-
-    Attributes:
-        bases: The same, as paths without links.
-    """
-
-    def __init__(self, bases: Iterable[Any], work_dir: str | None) -> None:
-        self._here = os.path.realpath(os.curdir)
-        self._work_dir = None if work_dir is None else os.path.realpath(work_dir)
-        self._real: dict[str, tuple[str, bool]] = {}
-        self.bases: list[str] = []
-        self.bases = [place for base in bases for place in self.places(base)]
-
-    def change(self, folders: Iterable[str]) -> None:
-        """Take folders for what later paths are relative to, as well.
-
-        Raises:
-            ValueError: They are more than any command needs.
-        """
-        for folder in folders:
-            self.bases += [place for place in self.places(folder) if place not in self.bases]
-            if len(self.bases) > _MOST_FOLDERS:
-                raise ValueError("too many folders")
-
-    def places(self, value: Any) -> list[str]:
-        """Return where a path can lead, without links; nowhere if it is no path of this machine."""
-        if not value:
-            return []
-        forms: Iterable[str] = (value,)
-        if not isinstance(value, str) or not _PLAIN.fullmatch(value):
-            try:
-                forms = spellings(value)
-            except TypeError:  # such as the number of an open file
-                return []
-            except ValueError:
-                if isinstance(value, str) and value.lstrip().lower().startswith("file:"):
-                    raise
-                climbs = isinstance(value, str) and ".." in value  # a tool may take it for a path
-                forms = [os.path.normpath(value)] if climbs else []
-        found = [os.path.join(s, text) for s in (self._here, *self.bases) for text in forms]
-        if self._work_dir is not None:
-            found += [os.path.join(self._work_dir, text.lstrip(os.sep)) for text in forms]
-        return [self._resolve(path) for path in found]
-
-    def _resolve(self, path: str) -> str:
-        """Return a path without links and ``..``.
-
-        Each folder is looked at once a call: commands may have thousands of words.
-        """
-        walked, below_drive = os.path.splitdrive(path)
-        real, is_there = walked + os.sep, True
-        for name in below_drive.split(os.sep):
-            if name in {"", os.curdir}:
-                continue
-            walked += os.sep + name
-            known = self._real.get(walked)
-            if known is None:
-                if name == os.pardir:
-                    known = os.path.dirname(real), is_there
-                else:
-                    below = os.path.join(real, name)
-                    known = _entry(below) if is_there else (below, False)
-                self._real[walked] = known
-            real, is_there = known
-        return real
-
-
-def _entry(path: str) -> tuple[str, bool]:
-    """Return where an entry of a folder without links leads, and whether something is there."""
-    try:
-        mode = os.lstat(path).st_mode
-    except (OSError, ValueError):
-        return path, False
-    return (os.path.realpath(path), True) if stat.S_ISLNK(mode) else (path, True)
-
-
-def _fits(pattern: str, path: str) -> bool:
-    """Say whether a shell's pattern can stand for a path, or for something in it."""
-    wanted = pattern.split(os.sep)
-    has = path.split(os.sep)
-    return len(wanted) >= len(has) and all(map(shell.stands_for, wanted, has))

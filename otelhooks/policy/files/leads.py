@@ -1,0 +1,204 @@
+"""Where the paths of one call lead: from each folder of the call, through links, by patterns."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import re
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from otelhooks.policy import programs
+from otelhooks.policy.files.source import SUFFIXES
+from otelhooks.policy.paths import spellings
+from otelhooks.policy.shell import UNKNOWN
+
+__all__ = ["PLAIN", "Look", "fits", "fits_around", "is_pattern", "may_be", "names_in"]
+
+_MOST_FOLDERS = 64
+_MOST_LINKS = 8
+_OF_PROCESS = re.compile(r"/+(?:proc/|dev/(?:fd/|stdin))")
+_STREAMS = frozenset(("/dev/fd/1", "/dev/fd/2"))
+_ONLY_UP = re.compile(r"(?:\.\./?)+")
+PLAIN = re.compile(r"[\w+@,.:=-]+", re.ASCII)
+"""Words that are paths only if something is there."""
+
+
+class Look:
+    """Where the paths of one call lead.
+
+    Args:
+        bases: What the call names as the folders that its other paths are relative to.
+        work_dir: Where the tool works, if that is known; it may take the folder for the root.
+
+    Attributes:
+        here: The working directory.
+        bases: The same, as paths without links, and the folders that commands change to.
+        is_lost: Whether a command changes to a folder that only running it tells.
+    """
+
+    def __init__(self, bases: Iterable[Any], work_dir: str | None) -> None:
+        self.here: str = os.path.realpath(os.curdir)
+        self._work_dir = None if work_dir is None else os.path.realpath(work_dir)
+        self._real: dict[str, tuple[str, bool]] = {}
+        self.is_lost: bool = False
+        self.bases: list[str] = []
+        self.bases = [place for base in bases for place in self.places(base)]
+
+    def change(self, folders: Iterable[str]) -> None:
+        """Take folders for what later paths are relative to, as well.
+
+        Raises:
+            ValueError: They are more than any command needs.
+        """
+        for folder in folders:
+            self.is_lost |= UNKNOWN in folder
+            for place in self.places(programs.pattern(folder) or folder):
+                # how often a loop goes up is not known
+                ups = pathlib.PurePath(place).parents if _ONLY_UP.fullmatch(folder) else ()
+                self.bases += dict.fromkeys(
+                    each for each in (place, *map(str, ups)) if each not in self.bases
+                )
+            if len(self.bases) > _MOST_FOLDERS:
+                raise ValueError("too many folders")
+
+    def places(self, value: Any) -> list[str]:
+        """Return where a path can lead, without links; nowhere if it is no path of this machine."""
+        if not value:
+            return []
+        forms: Iterable[str] = (value,)
+        if not isinstance(value, str) or not PLAIN.fullmatch(value):
+            try:
+                forms = spellings(value)
+            except TypeError:  # such as the number of an open file
+                return []
+            except ValueError:
+                if isinstance(value, str) and value.lstrip().lower().startswith("file:"):
+                    raise
+                climbs = isinstance(value, str) and ".." in value  # a tool may take it for a path
+                forms = [os.path.normpath(value)] if climbs else []
+        found = [os.path.join(s, text) for s in (self.here, *self.bases) for text in forms]
+        if self._work_dir is not None:
+            found += [os.path.join(self._work_dir, text.lstrip(os.sep)) for text in forms]
+        return [each for path in found for each in self._through_links(self._resolve(path))]
+
+    def is_of_process(self, word: str) -> bool:
+        """Return whether a word names what a process has open: only running it tells what."""
+        names = [os.path.normpath(os.path.join(base, word)) for base in (self.here, *self.bases)]
+        return any(_OF_PROCESS.match(name) and name not in _STREAMS for name in names)
+
+    def _through_links(self, place: str, depth: int = 0) -> Iterator[str]:
+        """Yield a place; of a pattern also those where links lead that it fits."""
+        yield place
+        wild = re.search("[*?]", place)
+        if wild is None or depth > _MOST_LINKS:
+            return
+        folder = os.path.dirname(place[: wild.start()])
+        own, *rest = place[len(folder) :].strip(os.sep).split(os.sep)
+        for name in _entries(folder):
+            path = os.path.join(folder, name)
+            if programs.stands_for(own, name) and os.path.islink(path):
+                yield from self._through_links(
+                    os.path.join(os.path.realpath(path), *rest), depth + 1
+                )
+
+    def climbs(self, head: str, made: Collection[str]) -> bool:
+        """Return whether what follows a text in a word may lead out of the folder named there.
+
+        That needs a folder of that name: there already, or `made` by the same commands.
+        """
+        folder, sign, name = head.rpartition("/")
+        if not head or programs.pattern(head) is not None or name in {os.curdir, os.pardir}:
+            return True
+        if not name:
+            return os.path.basename(folder) in made or any(map(os.path.isdir, self.places(head)))
+        names = itertools.chain.from_iterable(map(_entries, self.places(folder + sign or ".")))
+        return any(each.startswith(name) for each in itertools.chain(names, made))
+
+    def _resolve(self, path: str) -> str:
+        """Return a path without links and ``..``.
+
+        Each folder is looked at once a call: commands may have thousands of words.
+        """
+        walked, below_drive = os.path.splitdrive(path)
+        real, is_there = walked + os.sep, True
+        for name in below_drive.split(os.sep):
+            if name in {"", os.curdir}:
+                continue
+            walked += os.sep + name
+            known = self._real.get(walked)
+            if known is None:
+                if name == os.pardir:
+                    known = os.path.dirname(real), is_there
+                else:
+                    below = os.path.join(real, name)
+                    known = _entry(below) if is_there else (below, False)
+                self._real[walked] = known
+            real, is_there = known
+        return real
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder or os.sep)
+    except OSError:
+        return []
+
+
+def _entry(path: str) -> tuple[str, bool]:
+    """Return where an entry of a folder without links leads, and whether something is there."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return path, False
+    return (os.path.realpath(path), True) if stat.S_ISLNK(mode) else (path, True)
+
+
+def is_pattern(place: str) -> bool:
+    """Return whether a place is one of several."""
+    return "*" in place or "?" in place
+
+
+def fits(pattern: str, path: str) -> bool:
+    """Return whether a shell's pattern can stand for a path, or for something in it."""
+    wanted = pattern.split(os.sep)
+    has = path.split(os.sep)
+    return len(wanted) >= len(has) and all(map(programs.stands_for, wanted, has))
+
+
+def fits_around(pattern: str, path: str) -> bool:
+    """Return whether a shell's pattern can stand for a folder around a path."""
+    wanted = pattern.rstrip(os.sep).split(os.sep)
+    has = path.split(os.sep)
+    return len(wanted) < len(has) and all(map(programs.stands_for, wanted, has))
+
+
+def names_in(path: str) -> list[str]:
+    """Return names that something in a protected folder has, or may be given; none of a file."""
+    return [] if os.path.isfile(path) else [*_entries(path), *(f"x{end}" for end in SUFFIXES)]
+
+
+def may_be(
+    word: str, path: str, look: Look, made: Collection[str], *, or_around: bool = False
+) -> bool:
+    """Return whether a word with an unknown part may lead to a path, or to something in it.
+
+    Args:
+        word: Of a command.
+        path: Protected, without links.
+        look: Of the call.
+        made: Names that the commands may give to folders.
+        or_around: Whether folders around the path count.
+    """
+    head, tail = word.split(UNKNOWN, 1)[0], word.rsplit(UNKNOWN, 1)[-1]
+    tail = re.sub(r"/(?:\.?/)+", "/", tail.rsplit("/..", 1)[-1] + "/").rstrip("/")
+    end = "*" + (programs.pattern(tail) or tail)
+    own = [os.path.basename(tail)] if tail.lower().endswith(SUFFIXES) and "/" in tail else []
+    names = [*names_in(path), *own] if not os.path.isfile(path) else []
+    goals = [path, *(os.path.join(path, name) for name in names)]
+    if or_around:
+        goals += map(str, pathlib.PurePath(path).parents)
+    starts = [""] if look.climbs(head, made) else look.places(head)
+    return any(programs.stands_for(start + end, goal) for start in starts for goal in goals)

@@ -1,0 +1,109 @@
+"""Which commands of a text are surely run, so that what they set is surely set behind them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from otelhooks.policy.shell_variables import UNKNOWN, Variables
+
+__all__ = ["ASSIGNED", "DECLARING", "KEYWORDS", "Flow", "only_sets"]
+
+ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\[.*?\])?(\+?)=(.*)", re.DOTALL)
+"""A word that sets a variable: its name, an index, a plus, the value."""
+DECLARING = frozenset("declare export local readonly typeset".split())
+"""Programs that set variables."""
+
+_OPENING = frozenset("elif else for if select then until while {".split())
+_CLOSING = frozenset("done elif else fi then }".split())
+KEYWORDS = (_OPENING | _CLOSING | {"do", "time"}) - {"for", "select"}
+"""Words that a command may follow at once."""
+_REPEATING = frozenset("for function select trap until while".split())
+_UNCLEAR = frozenset("alias case coproc enable function".split())  # blocks are not read in them
+_PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+_BEHIND = re.compile("(?<!&)&(?!&)")  # in the background
+_SIGN = re.compile(r"&&|\|\||[;&()]|(?<![&|])\n")
+
+
+def only_sets(words: list[str], leading: list[str]) -> bool:
+    """Return whether all that a command does so far is to set variables.
+
+    Args:
+        words: Of the command.
+        leading: Those at its beginning that may be keywords.
+    """
+    keywords = itertools.takewhile(_is_before_command, leading)
+    own = words[len(list(keywords)) :]
+    return all(map(ASSIGNED.match, own)) or own[0] in DECLARING
+
+
+def _is_before_command(word: str) -> bool:
+    return word in KEYWORDS or word == "!"
+
+
+class Flow:
+    """The way through one text.
+
+    Args:
+        variables: That commands set.
+
+    Attributes:
+        repeats: Whether a part of the text may be run more than once.
+    """
+
+    def __init__(self, variables: Variables) -> None:
+        self.repeats: bool = False
+        self._variables = variables
+        self._is_clear = True
+        self._before = ""  # the sign before the command
+
+    def settle(self, names: set[str]) -> None:
+        """Take names for set on every way that leads on from here."""
+        if self._is_clear:
+            self._variables.settle(names)
+
+    def begin(self, words: list[str], leading: list[str], counted: set[str]) -> None:
+        """Begin and end the compound commands whose keywords are at the beginning of a command.
+
+        Args:
+            words: Of the command.
+            leading: Those at its beginning that may be keywords.
+            counted: What ``for ((x=0;;))`` sets.
+        """
+        for place, word in enumerate(leading):
+            self.repeats |= word in _REPEATING
+            if word in _UNCLEAR:
+                self._is_clear = False
+                self._variables.doubt()
+            if word in _CLOSING:
+                self._variables.end()
+            if word in _OPENING:
+                self._variables.begin()
+            if word == "for" and words[place + 1 :]:
+                name, *rest = words[place + 1 :]
+                self._variables.assign(name, *(rest[1:] if rest[:1] == ["in"] else [UNKNOWN]))
+                self.settle({name})
+            elif word == "for":
+                self.settle(counted)
+            if not _is_before_command(word):
+                break
+
+    def end(self, names: set[str], sign: str) -> None:
+        """End a command.
+
+        Args:
+            names: What it sets, if it does nothing else.
+            sign: What is behind it, and says whether the next one is run.
+        """
+        before, self._before = self._before, sign
+        if not (_PIPE.search(before) or _PIPE.search(sign) or _BEHIND.search(sign)):
+            self.settle(names)
+        for each in _SIGN.findall(sign):
+            if each in {"&&", "||"}:
+                self._variables.begin(each)
+            elif each == "(":
+                self._variables.begin()
+            elif each == ")":
+                self._variables.end()
+            else:
+                self._variables.end_chain()

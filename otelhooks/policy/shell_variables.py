@@ -1,0 +1,125 @@
+"""The variables of a command: every value that each may have where it is read.
+
+A variable has one known value, or a few, only where the same text has set it on every way that
+leads there: not by a branch, behind ``||``, in a subshell or for one program. Elsewhere it may
+also have the value that the command inherits; where none is inherited, or the shell makes it up,
+it is unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+__all__ = ["MOST", "NUMBER", "UNKNOWN", "Variables"]
+
+UNKNOWN = "\ufffc"
+"""Stands in words for a text that only running the command tells."""
+NUMBER = "\ufffb"
+"""Stands in words for a number that only running the command tells."""
+
+MOST = 64
+"""Ways to read a word, and values of a variable, beyond which it is unknown."""
+
+_NUMBERS = frozenset("# ? $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID SHLVL".split())
+_MADE_UP = re.compile(r"[\W\d].*|_|BASH_\w+|DIRSTACK|FUNCNAME|OPT(?:ARG|IND)|PIPESTATUS|REPLY")
+_SLICE = re.compile(r":\s*(0|[1-9]\d{0,3})(?::\s*(0|[1-9]\d{0,3}))?")
+
+
+class _Block(NamedTuple):
+    names: set[str]  # that are surely set in it
+    kind: str  # "&&", "||", or empty
+
+
+class Variables:
+    """What a text sets, and what it inherits."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[str]] = {}
+        self._blocks: list[_Block] = []
+        self._floor = 0
+
+    def enter(self) -> int:
+        """Begin a text or a subshell; return what `leave` needs."""
+        before, self._floor = self._floor, len(self._blocks) + 1
+        self._blocks.append(_Block(set(), ""))
+        return before
+
+    def leave(self, before: int) -> None:
+        """End what `enter` began: what it set may not be set."""
+        del self._blocks[self._floor - 1 :]
+        self._floor = before
+
+    def begin(self, kind: str = "") -> None:
+        """Begin a block that may not be run: of a compound command, or behind ``&&`` or ``||``."""
+        if not kind or kind != self._blocks[-1].kind:
+            self._blocks.append(_Block(set(), kind))
+
+    def end_chain(self) -> None:
+        """End what is behind ``&&`` or ``||``."""
+        while self._blocks[-1].kind:
+            self._blocks.pop()
+
+    def end(self) -> None:
+        """End the last block of a compound command: what it set may not be set."""
+        self.end_chain()
+        if len(self._blocks) > self._floor:
+            self._blocks.pop()
+
+    def settle(self, names: set[str]) -> None:
+        """Take names for set on every way that leads on from here."""
+        if self._blocks[-1].kind != "||":
+            self._blocks[-1].names.update(names)
+
+    def doubt(self) -> None:
+        """Take nothing for set that was set in this text."""
+        for block in self._blocks[self._floor - 1 :]:
+            block.names.clear()
+
+    def assign(self, name: str, *values: str) -> None:
+        """Add values that a variable may have from here on."""
+        known = self._values.setdefault(name, [])
+        for value in values:
+            if value not in known and len(known) <= MOST:
+                known.append(value if len(known) < MOST else UNKNOWN)
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many values each name that was set has."""
+        return {name: len(values) for name, values in self._values.items()}
+
+    def widen(self, sizes: dict[str, int]) -> None:
+        """Make unknown what has more values than it had: each turn of a loop may add one."""
+        for name, values in self._values.items():
+            if len(values) > sizes.get(name, 0):
+                self.assign(name, UNKNOWN)
+
+    def is_assigned(self, name: str) -> bool:
+        """Return whether the text gives a name a value."""
+        return name in self._values
+
+    def values(self, name: str) -> list[str]:
+        """Return all that a variable may be; ``.`` for the current folder, whichever it is."""
+        if name in _NUMBERS:
+            return [NUMBER]
+        if _MADE_UP.fullmatch(name):
+            return [UNKNOWN]
+        if name == "IFS" and not self.is_assigned(name):  # not inherited
+            return [" "]
+        found = list(self._values.get(name, ()))
+        if name == "PWD":  # every shell sets it
+            found += [".", os.environ.get(name, ".")]
+        elif not any(name in block.names for block in self._blocks):
+            found.append(os.environ.get(name, UNKNOWN))
+        return list(dict.fromkeys(found))
+
+    def sliced(self, name: str, part: str) -> list[str]:
+        """Return the values of ``${name:1:2}``."""
+        found = _SLICE.fullmatch(part)
+        if found is None or name in {"PWD", "OLDPWD"}:
+            return [UNKNOWN]
+        start, end = int(found[1]), None if found[2] is None else int(found[1]) + int(found[2])
+        values = self.values(name)
+        if any(sign in value for value in values for sign in (UNKNOWN, NUMBER)):
+            return [UNKNOWN]
+        return [value[start:end] for value in values]
