@@ -1,7 +1,7 @@
 """The built-in guard: agents do not write the policy files that govern them.
 
-It cannot see what an interpreter does (``python -c``, ``perl -e``, ``awk``), what a program finds by
-itself (the files of an archive, a patch or a repository), a script that is written first and run
+It cannot see what an interpreter does (``python -c``, ``perl -e``, ``awk``), what a program finds
+by itself (the files of an archive, a patch or a repository), a script that is written first and run
 later, a text that another program makes and a shell reads (``base64 -d | sh``), and what earlier
 commands of the same shell set. Who lets agents run commands keeps policy files where the agent's
 user cannot write.
