@@ -447,6 +447,21 @@ class TestFailures:
         assert span.status.description == ("somebody else said no" if is_refused else kind)
         assert log == []
 
+    @pytest.mark.parametrize(
+        ("error", "description"),
+        [(asyncio.CancelledError, "cancelled"), (KeyboardInterrupt, "stopped")],
+    )
+    def test_what_ends_a_call_from_outside_is_said_in_fixed_words(
+        self, governed: Any, error: type[BaseException], description: str
+    ) -> None:
+        governed()
+        split = Split(tool(active(), ToolSeat(), Call("t", {}))).begin()
+        with pytest.raises(error):
+            split.fail(error("the secret"))
+        span = governed.span("execute_tool t")
+        assert span.status.description == description
+        assert span.attributes[semconv.ERROR_TYPE].endswith(error.__name__)
+
     def test_a_message_replaces_the_errors_text(self, governed: Any) -> None:
         @otelhooks.tool
         def broken() -> None:

@@ -221,6 +221,8 @@ def test_folders_that_paths_are_relative_to() -> None:
         (f"a{U}", "a*"),
         (f"a{N}", "a[-0-9]*"),
         ("a[", None),
+        ("a[]b", "a*b"),
+        ("a]b[c", None),
     ],
 )
 def test_patterns(word: str, pattern: str | None) -> None:
