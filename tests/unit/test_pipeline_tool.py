@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -83,6 +84,51 @@ class TestAgent:
         attributes = governed.attributes("execute_tool t")
         assert attributes[semconv.GEN_AI_AGENT_NAME] == "writer"
         assert attributes[semconv.AGENT_BRANCH] == branch
+
+
+class TestEvents:
+    """What listeners hear of a call before and after its tool."""
+
+    def heard(self, governed: Any, body: Any, **settings: Any) -> list[tuple[Any, ...]]:
+        heard: list[tuple[Any, ...]] = []
+
+        def hear(event: types.HookEvent) -> None:
+            said = (event.type, event.decision, event.rule_id, event.reason, event.is_error)
+            heard.append(said)
+
+        given = settings.pop("hooks", [])
+        governed(hooks=[*given, hooks.on_event(hear)], **settings)
+        split = Split(tool(active(), ToolSeat(), Call("t", {})))
+        with contextlib.suppress(Denied):
+            split.begin()
+        if split.proceeds:
+            body(split)
+        return heard
+
+    def test_of_a_call_that_a_rule_allows(self, governed: Any) -> None:
+        heard = self.heard(governed, lambda s: s.finish("x"), policies=[policy.allow("t", id="r")])
+        assert heard == [
+            ("pre_tool_use", "allow", "r", None, False),
+            ("post_tool_use", "allow", None, None, False),
+        ]
+
+    def test_of_a_call_that_nobody_decides_about(self, governed: Any) -> None:
+        heard = self.heard(governed, lambda s: s.finish("x"))
+        assert [said[:3] for said in heard] == [
+            ("pre_tool_use", "allow", None),
+            ("post_tool_use", "allow", None),
+        ]
+
+    def test_of_a_call_that_is_denied(self, governed: Any) -> None:
+        heard = self.heard(governed, None, policies=[deny(reason="not here")])
+        assert heard == [("pre_tool_use", "deny", "r1", "not here", False)]
+
+    def test_of_a_result_that_is_withheld(self, governed: Any) -> None:
+        hide = hooks.post_tool_call_transform(rule_id="hide")(
+            lambda data: Result(allow=False, message="secret")
+        )
+        heard = self.heard(governed, lambda s: s.finish("x"), hooks=[hide])
+        assert heard[-1] == ("post_tool_use", "deny", "hide", "secret", False)
 
 
 class TestCounts:
