@@ -16,6 +16,8 @@ import pytest
 
 from otelhooks import policy, types
 from otelhooks.errors import ConfigError
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import drive
 from otelhooks.policy import Decision
 from otelhooks.policy.fingerprints import describe
 from otelhooks.policy.rules import rule_id
@@ -247,6 +249,30 @@ class TestOnlyWhen:
         assert rule.when(call) is False
         call.args["y"] = 1
         assert rule.when(call) is True
+
+    @pytest.mark.parametrize("waiting", range(3))
+    def test_each_of_several_is_tested_once_in_order_whichever_waits(self, waiting: int) -> None:
+        tested: list[int] = []
+
+        def condition(number: int) -> Any:
+            def test(args: Any) -> bool:
+                tested.append(number)
+                return number != args["fails"]
+
+            async def later(args: Any) -> bool:
+                return test(args)
+
+            return later if number == waiting else test
+
+        rule = policy.deny("a", when=condition(0))
+        for number in (1, 2):
+            rule = rule.only_when(condition(number))
+        rules = policy.PolicySet([rule])
+        for fails in range(4):
+            tested.clear()
+            ruling = drive(rules.evaluate(Call("a", {"fails": fails})))
+            assert ruling.decision == ("deny" if fails == 3 else "allow")
+            assert tested == list(range(3))[: fails + 1]
 
     def test_two_of_the_same_predicates_are_equal(self) -> None:
         one, two = (policy.deny("a", when=always).only_when(always) for _ in range(2))
