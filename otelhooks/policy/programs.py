@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
@@ -34,23 +35,32 @@ __all__ = [
 _READING = frozenset(
     (
         "[ [[ : < <& <<< basename break case cat cd cmp column comm continue cut date declare df"
-        " diff dirname du echo egrep exit export expr false fgrep file for function getopts grep"
+        " diff dirname du echo egrep exit export expr false fgrep file for getopts grep"
         " groups head hostname id in jobs join jq kill let local ls md5sum mapfile nl nproc od"
         " paste pgrep pidof popd printenv printf ps pushd pwd read readarray readlink readonly"
         " realpath return rev select seq set sha1sum sha256sum shift shopt sleep stat strings tac"
         " tail test tr true type typeset uname unset uptime wait wc which whoami"
     ).split()
 )
-_READING_OF_GIT = frozenset(
-    "add blame branch commit fetch merge pull push rebase rev-parse status switch tag".split()
-)
+_READING_OF_GIT = frozenset("add blame branch commit merge rev-parse status switch tag".split())
 _UNSEEN = frozenset("awk gawk mawk node python python3".split())  # they write by what they are told
-_RENAMING = frozenset(("alias", "enable", "hash"))
+_RENAMING = frozenset(("alias", "enable", "expand_aliases", "hash"))
 _BEFORE_PROGRAM = frozenset(
-    ("! { builtin command do elif else env exec if nohup sudo then time until while xargs").split()
+    (
+        "! { builtin command do elif else env exec function if nohup sudo then time until while"
+        " xargs"
+    ).split()
 )
 _TAKING_TEXTS = frozenset("ash bash busybox csh dash fish ksh parallel sh ssh su zsh".split())
-_TAKING_TEXTS_FIRST = frozenset(". at batch eval flock script source trap watch".split())
+_TAKING_TEXTS_FIRST = frozenset(
+    (
+        ". at batch compgen complete coproc eval flock make mapfile readarray screen script source"
+        " tmux trap watch"
+    ).split()
+)
+_TAKEN_LATER = re.compile(
+    r"(?:PS\d|PROMPT_COMMAND|BASH_ENV|ENV)\+?=|.*\w\[[^]]*(?:\$\(|`)", re.DOTALL
+)
 _TAKING_TREES = frozenset(
     (
         "chattr chgrp chmod chown ln mount mv rename rm rmdir rsync setfacl shred srm trash unlink"
@@ -65,8 +75,9 @@ _FINDING = re.compile("-(?:delete|exec|f(?:print.*|ls))")
 _EXECUTING = re.compile("-(?:exec|ok)(?:dir)?")
 _OR = frozenset(("!", ",", "-not", "-o", "-or"))
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*(\[.*?\])?\+?=")
-_OF_XARGS = re.compile(r"-.*|\d+|\{\}")
+_OF_XARGS = re.compile(r"-[0rtx]+|-[nPL]\d*|-I(?:\{\})?|\d+|\{\}")
 _VAGUE = re.compile(r"[*?./]+")
+_SPECIAL = re.compile(rf"[{UNKNOWN}{NUMBER}*?[(]")
 _DIGITS = "[-0-9]"
 _MOST_TAILS = 64
 
@@ -115,11 +126,17 @@ def arguments(command: Sequence[str]) -> Iterator[str]:
 
 
 def folders(command: Sequence[str]) -> list[str]:
-    """Return the folders that a simple command makes paths relative to: ``cd x``, ``-C x``."""
+    """Return the folders that a simple command may make paths relative to: ``cd x``, ``-C x``."""
     found: list[str] = []
     for place, word in enumerate(command):
         if word in {"cd", "pushd"}:
             found += command[place + 1 :]
+        elif UNKNOWN in word:  # such as an option, or `cd`
+            found += (each for each in command[place + 1 :] if UNKNOWN not in each)
+        elif _name(word) == "ln":  # where a link leads to starts at the link
+            found += itertools.chain.from_iterable(
+                (each, posixpath.dirname(each)) for each in command[place + 1 :]
+            )
         elif word in _CHANGES_FOLDER:
             rest = itertools.takewhile(lambda each: not each.startswith("-"), command[place + 1 :])
             found += rest
@@ -134,6 +151,8 @@ def pattern(word: str) -> str | None:
 
     Brackets, whatever is in them, and what is unknown stand for any text.
     """
+    if _SPECIAL.search(word) is None:
+        return None
     word = word.replace(UNKNOWN, "*")
     parts = [_any(_any(p, r"\[", "]"), r"[@!+?*]\(", ")") for p in word.split("/")]
     found = re.sub(r"\*+", "*", "/".join(parts)).replace(NUMBER, _DIGITS + "*")
@@ -179,7 +198,8 @@ def program(command: Sequence[str]) -> int | None:
     """Return which word of a command is its program; None where it only sets variables."""
     is_xargs = False
     for place, word in enumerate(command):
-        is_before = word in _BEFORE_PROGRAM or _ASSIGNED.match(word)
+        is_named = place > 0 and command[place - 1] == "function"
+        is_before = word in _BEFORE_PROGRAM or _ASSIGNED.match(word) or is_named
         if not is_before and not (is_xargs and _OF_XARGS.fullmatch(word)):
             return place
         is_xargs |= word == "xargs"
@@ -250,8 +270,11 @@ def only_names(command: Sequence[str]) -> str | None:
 
 def executed(commands: Sequence[Command]) -> list[Command]:
     """Return commands with those that are only quoted as run, if a program may take them."""
-    takes = any(each.runs and _takes_texts(each) for each in commands)
-    renames = any(not _RENAMING.isdisjoint(each[:1]) for each in commands)
+    takes = any(
+        each.runs and (_takes_texts(each) or any(map(_TAKEN_LATER.match, each)))
+        for each in commands
+    )
+    renames = any(each.runs and not _RENAMING.isdisjoint(each) for each in commands)
     found: list[Command] = []
     for command in commands:
         command.runs |= takes

@@ -26,10 +26,13 @@ from otelhooks.policy.shell_variables import MOST, NUMBER, UNKNOWN, Variables
 __all__ = ["NUMBER", "UNKNOWN", "Command", "commands"]
 
 _DEEPEST = 8
+_MOST_FRAMES = 64
 _SEVERAL = f"{UNKNOWN} {UNKNOWN} {UNKNOWN}"
 _IN_QUOTES = str.maketrans(" \t\n", "\ue020\ue021\ue022")  # blanks, while words are read
 _AS_WRITTEN = {quoted: blank for blank, quoted in _IN_QUOTES.items()}
 
+_IN_BACKTICKS = re.compile(r"(?:\\.|[^`\\]){1,10000}(?=`)", re.DOTALL)
+_NO_ARITHMETIC = re.compile(r"[\w})\]'\"]\s+[\w$'\"./~]")  # a value behind a value
 _DELIMITER = re.compile(r"""[^\S\n]*((?:\\.|'[^'\n]*'|"[^"\n]*"|[^\s;&|<>()'"\\])+)""")
 _EXPANSION = re.compile(r"([A-Za-z_]\w*|[0-9@*#?$!-])(.*)", re.DOTALL)
 _DEFAULT = re.compile(r":?([-=+])(.*)", re.DOTALL)
@@ -175,13 +178,17 @@ class _Reader:
                 self._end_command(token[0])
                 position = token.start() + token[0].index("\n") + 1
                 for each in pending:
-                    body, position = _until(text, position, each)
-                    self._read_more(body, "substitutions")
+                    body, position, is_ended = _until(text, position, each)
+                    self._read_more(body, "substitutions" if is_ended else "all")
                 pending = []
             elif kind == "comment" and self._word is not None:  # a sign in a word
                 position = token.start() + 1
                 self._add(["#"])
+            elif kind == "comment" and any(frame.sign == "`" for frame in self._frames):
+                position = token.start() + (token[0] + "`").index("`")
             elif kind is not None and kind != "comment":
+                if token[0] == "`":
+                    self._read_escaped(text, position)
                 self._take(kind, token[kind])
         while self._frames:
             self._close()
@@ -223,6 +230,12 @@ class _Reader:
             self._end_word()
         elif kind != "joined":
             self._add([shell_words.unescaped(value).split("\0")[0] if kind == "ansi" else value])
+
+    def _read_escaped(self, text: str, position: int) -> None:
+        """Read what is between backticks if escapes in it count twice."""
+        inner = _IN_BACKTICKS.match(text, position)
+        if inner is not None and "\\" in inner[0]:
+            self._read_more(re.sub(r"\\([$`\\])", r"\1", inner[0]), "all")
 
     # -- words --------------------------------------------------------------------------------
 
@@ -315,6 +328,8 @@ class _Reader:
             self._found += _Reader(self._shared, text, self._depth + 1, runs).read()
 
     def _open(self, sign: str) -> None:
+        if len(self._frames) > _MOST_FRAMES:
+            raise ValueError("commands are nested too deep")
         self._frames.append(
             _Frame(
                 sign,
@@ -374,7 +389,8 @@ class _Reader:
         """Read arithmetic: any variable in it may become a number."""
         self._unknown([text], NUMBER)
         self._names |= {found[1]} if (found := _COUNTED.match(text)) else set()
-        self._read_more(text.strip("$()[]"), "substitutions")
+        inner = text.strip("$()[]")
+        self._read_more(inner, "all" if _NO_ARITHMETIC.search(inner) else "substitutions")
         if text.startswith("$"):
             self._add([NUMBER])
         else:
@@ -411,10 +427,12 @@ class _Reader:
         if found is None:
             return [UNKNOWN]
         name, operation = found.groups()
-        if not operation:
+        if not operation or (name == "IFS" and not self._variables.is_assigned(name)):
             return self._variables.values(name)
         if name == "#":
             return [NUMBER]
+        if operation.endswith("@P"):
+            self._keep(["eval", *self._variables.values(name)])
         default = _DEFAULT.fullmatch(operation)
         if default is None:
             return self._variables.sliced(name, operation)
@@ -425,9 +443,9 @@ class _Reader:
         return [*self._variables.values(name), "", word]
 
 
-def _until(text: str, position: int, delimiter: str) -> tuple[str, int]:
-    """Return the text of a here-document, and where it ends."""
+def _until(text: str, position: int, delimiter: str) -> tuple[str, int, bool]:
+    """Return the text of a here-document, where it ends, and whether its end was found."""
     end = re.compile(rf"^\t*{re.escape(delimiter)}$", re.MULTILINE).search(text, position)
     if end is None:
-        return text[position:], len(text)
-    return text[position : end.start()], end.end()
+        return text[position:], len(text), False
+    return text[position : end.start()], end.end(), True

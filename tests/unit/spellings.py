@@ -432,6 +432,18 @@ ln -s . q; echo x > q/conf/policy.yaml
 rm lin?/base.yaml
 rm l*/base.yaml
 mkdir a; x='x/../policies/base.yaml'; echo x > a/${x#x/}
+ln -s ../conf data/q; echo x > data/q/policy.yaml
+ln -s ../policies/base.yaml data/q; echo x > data/q
+c=scd; c=${c#s}; $c conf; echo x > policy.yaml
+o=s-C; env ${o#s} conf rm policy.yaml
+x=sconf; PS4='$(rm -rf ${x#s})'; set -x; :
+x=sconf; y='$(rm -rf ${x#s})'; : "${y@P}"
+x=sconf; [[ -v 'a[$(rm -rf ${x#s})]' ]]
+x=sconf; let 'a[$(rm -rf ${x#s})]=1'
+x=sconf; compgen -C 'rm -rf ${x#s}'
+function f { rm -rf $1$2; }; f con f
+echo `#`; rm -rf conf
+x=sconf; echo `echo \`rm -rf \${x#s}\``
 find . -name 'ba*' -delete
 rm -rf $(ls | grep ^pol | head -1)
 d=$(echo cG9saWNpZXMK | base64 -d); rm -rf $d
@@ -441,6 +453,8 @@ echo 'd=policiess; rm -rf ${d%s}' | sh
 """),
     "sh <<'E'\nd=policiess; rm -rf ${d%s}\nE\n",
     "cat <<E\n$(d=policiess; rm -rf ${d%s})\nE\n",
+    "cat <<$'E'\nE\nx=sconf; rm -rf ${x#s}",
+    "shopt -s expand_aliases; BASH_ALIASES[cat]=rm\ncat conf/*.yaml",
     "shopt -s extglob\nrm -rf pol@(icies)",
     "shopt -s extglob\nrm -rf @(p)ol+(ic)ies",
     "shopt -s extglob\nrm -rf !(data|conf|home|notes.txt)",
@@ -521,6 +535,9 @@ ls | while read f; do rm -rf "$f"; done
 env -C conf rm policy.yaml
 env -C conf sh -c 'rm policy.yaml'
 (cd conf && rm *)
+cp notes.txt data/policy.yaml; find data -name '*.yaml' -exec cp {} conf ';'
+echo con? > data/list; xargs -a data/list rm -rf
+cp data/../notes.txt cat; echo conf > cat; xargs -a cat rm -rf
 cd conf && rm -- *
 cd con? && echo x > policy.yaml
 tee -a conf/p* < notes.txt
@@ -625,7 +642,11 @@ find data -type f -exec chmod 644 {} +
 git commit -m "fix $x"
 git commit -m 'Use `rm $x` no more'
 git add *
-git push origin "$branch"
+git push origin main
+((total += $n)); echo "$total"
+node -e 'console.log(`a ${b}`)'
+function f { echo "$1"; }
+git commit -m "see \`x\`"
 git checkout -b feature
 sed -i 's/foo/bar/w' data/a.txt
 sed -n 's/wide/narrow/p' notes.txt

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import bisect
 import os
 import pathlib
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from otelhooks.policy import programs
@@ -18,7 +18,7 @@ from otelhooks.policy.shell import UNKNOWN
 __all__ = ["PLAIN", "Look", "fits", "fits_around", "is_pattern", "may_be", "names_in"]
 
 _MOST_FOLDERS = 64
-_MOST_LINKS = 8
+_MOST_LINKS = 10_000
 _OF_PROCESS = re.compile(r"/+(?:proc/|dev/(?:fd/|stdin))")
 _STREAMS = frozenset(("/dev/fd/1", "/dev/fd/2"))
 _ONLY_UP = re.compile(r"(?:\.\./?)+")
@@ -43,6 +43,9 @@ class Look:
         self.here: str = os.path.realpath(os.curdir)
         self._work_dir = None if work_dir is None else os.path.realpath(work_dir)
         self._real: dict[str, tuple[str, bool]] = {}
+        self._listed: dict[str, list[str]] = {}
+        self._links: dict[str, list[str]] = {}
+        self._followed = 0
         self.is_lost: bool = False
         self.bases: list[str] = []
         self.bases = [place for base in bases for place in self.places(base)]
@@ -89,33 +92,48 @@ class Look:
         names = [os.path.normpath(os.path.join(base, word)) for base in (self.here, *self.bases)]
         return any(_OF_PROCESS.match(name) and name not in _STREAMS for name in names)
 
-    def _through_links(self, place: str, depth: int = 0) -> Iterator[str]:
-        """Yield a place; of a pattern also those where links lead that it fits."""
+    def _through_links(self, place: str) -> Iterator[str]:
+        """Yield a place; of a pattern also those where links lead that it fits.
+
+        Raises:
+            ValueError: They are more than any command needs.
+        """
         yield place
         wild = re.search("[*?]", place)
-        if wild is None or depth > _MOST_LINKS:
+        if wild is None:
             return
         folder = os.path.dirname(place[: wild.start()])
         own, *rest = place[len(folder) :].strip(os.sep).split(os.sep)
-        for name in _entries(folder):
-            path = os.path.join(folder, name)
-            if programs.stands_for(own, name) and os.path.islink(path):
-                yield from self._through_links(
-                    os.path.join(os.path.realpath(path), *rest), depth + 1
-                )
+        if folder not in self._links:
+            paths = (os.path.join(folder, name) for name in self._entries(folder))
+            self._links[folder] = [path for path in paths if os.path.islink(path)]
+        for path in self._links[folder]:
+            if programs.stands_for(own, os.path.basename(path)):
+                self._followed += 1
+                if self._followed > _MOST_LINKS:
+                    raise ValueError("too many links")
+                yield from self._through_links(os.path.join(os.path.realpath(path), *rest))
 
-    def climbs(self, head: str, made: Collection[str]) -> bool:
+    def climbs(self, head: str, made: Sequence[str]) -> bool:
         """Return whether what follows a text in a word may lead out of the folder named there.
 
-        That needs a folder of that name: there already, or `made` by the same commands.
+        That needs a folder of that name: there already, or `made` by the same commands, whose
+        names are sorted.
         """
         folder, sign, name = head.rpartition("/")
         if not head or programs.pattern(head) is not None or name in {os.curdir, os.pardir}:
             return True
         if not name:
             return os.path.basename(folder) in made or any(map(os.path.isdir, self.places(head)))
-        names = itertools.chain.from_iterable(map(_entries, self.places(folder + sign or ".")))
-        return any(each.startswith(name) for each in itertools.chain(names, made))
+        return any(
+            names[(at := bisect.bisect_left(names, name)) : at + 1] and names[at].startswith(name)
+            for names in (made, *map(self._entries, self.places(folder + sign or os.curdir)))
+        )
+
+    def _entries(self, folder: str) -> list[str]:
+        if folder not in self._listed:
+            self._listed[folder] = sorted(_entries(folder))
+        return self._listed[folder]
 
     def _resolve(self, path: str) -> str:
         """Return a path without links and ``..``.
@@ -181,7 +199,7 @@ def names_in(path: str) -> list[str]:
 
 
 def may_be(
-    word: str, path: str, look: Look, made: Collection[str], *, or_around: bool = False
+    word: str, path: str, look: Look, made: Sequence[str], *, or_around: bool = False
 ) -> bool:
     """Return whether a word with an unknown part may lead to a path, or to something in it.
 
@@ -189,7 +207,7 @@ def may_be(
         word: Of a command.
         path: Protected, without links.
         look: Of the call.
-        made: Names that the commands may give to folders.
+        made: Names that the commands may give to folders, sorted.
         or_around: Whether folders around the path count.
     """
     head, tail = word.split(UNKNOWN, 1)[0], word.rsplit(UNKNOWN, 1)[-1]

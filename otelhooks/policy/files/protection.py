@@ -117,23 +117,24 @@ class Names:
         look = Look(bases, call.work_dir)
         if any(folder.contains(base) for folder in self.protected for base in look.bases):
             return True
-        return any(self._is_named(text, look) for _, text in texts(call.args))
+        try:
+            return any(self._is_named(text, look) for _, text in texts(call.args))
+        except ValueError:  # it cannot be read
+            return True
 
     def _is_named(self, text: str, look: Look) -> bool:
         if any(folder.path in text for folder in self.protected):
             return True
-        try:
-            commands = programs.executed(shell.commands(text))
-            for command in commands:
-                look.change(programs.folders(command))
-        except ValueError:  # it cannot be read
-            return True
+        commands = programs.executed(shell.commands(text))
+        for command in commands:
+            look.change(programs.folders(command))
         words = [word for command in commands for word in programs.arguments(command)]
         if any(
             self._leads_there(word, look) for word in dict.fromkeys((*programs.words(text), *words))
         ):
             return True
-        made = {part for word in words if UNKNOWN not in word for part in word.split("/")} - {""}
+        known = (word for word in words if UNKNOWN not in word)
+        made = sorted({part for word in known for part in word.split("/")})
         return any(
             self._takes_around(command, look, made)
             or (command.runs and self._lands(command, look))
@@ -153,12 +154,12 @@ class Names:
             for folder in self.protected
         )
 
-    def _may_write(self, command: Command, look: Look, made: set[str]) -> bool:
+    def _may_write(self, command: Command, look: Look, made: list[str]) -> bool:
         """Return whether something unknown that a command writes may be there."""
         words = dict.fromkeys(programs.arguments(programs.operands(command)))
         return any(self._may_be(word, look, made) for word in words)
 
-    def _may_be(self, word: str, look: Look, made: set[str]) -> bool:
+    def _may_be(self, word: str, look: Look, made: list[str]) -> bool:
         if UNKNOWN not in word and look.is_of_process(word):
             word = UNKNOWN
         elif look.is_lost and not word.startswith(("-", "/")):
@@ -171,7 +172,7 @@ class Names:
             for folder in self.protected
         )
 
-    def _takes_around(self, command: Command, look: Look, made: set[str]) -> bool:
+    def _takes_around(self, command: Command, look: Look, made: list[str]) -> bool:
         """Return whether a command removes, moves or links a folder around something there."""
         only = programs.only_names(command)
         is_root_left = "rm" in map(os.path.basename, command)
@@ -181,8 +182,10 @@ class Names:
                 continue
             places = [] if is_unknown else look.places(programs.pattern(word) or word)
             for folder in self.protected:
-                names = [*folder.path.split(os.sep), *names_in(folder.path)]
-                if only is not None and not any(programs.stands_for(only, n) for n in names):
+                if only is not None and not any(
+                    programs.stands_for(only, name)
+                    for name in (*folder.path.split(os.sep), *names_in(folder.path))
+                ):
                     continue
                 if is_unknown and may_be(word, folder.path, look, made, or_around=True):
                     return True
@@ -218,7 +221,7 @@ class Names:
                 name = programs.pattern(_last(word)) or _last(word)
                 for base in [*named, *look.bases, look.here] if "://" in word else named:
                     place = os.path.join(base, name)
-                    is_whole = name in {"", ".", ".."} or _is_around(place, folder)
+                    is_whole = name in {"", ".", "..", "{}"} or _is_around(place, folder)
                     if fits(place, folder.path) or (copies and is_whole):
                         return True
         return False
