@@ -13,7 +13,6 @@ commands. Guards may err only that way.
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -414,7 +413,7 @@ class _Reader:
             found += self._variables.values("HOME")
         if "-" in folders:
             found += self._variables.values("OLDPWD")
-        if self._variables.is_assigned("CDPATH") or "CDPATH" in os.environ:
+        if self._variables.is_set("CDPATH"):
             found.append(UNKNOWN)
         if found:
             self._keep([word, *found])

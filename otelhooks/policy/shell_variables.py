@@ -94,6 +94,10 @@ class Variables:
             if len(values) > sizes.get(name, 0):
                 self.assign(name, UNKNOWN)
 
+    def is_set(self, name: str) -> bool:
+        """Return whether a name has a value, by the text or before it."""
+        return self.is_assigned(name) or _inherited(name, "") != ""
+
     def is_assigned(self, name: str) -> bool:
         """Return whether the text gives a name a value."""
         return name in self._values
@@ -108,9 +112,9 @@ class Variables:
             return [" "]
         found = list(self._values.get(name, ()))
         if name == "PWD":  # every shell sets it
-            found += [".", os.environ.get(name, ".")]
+            found += [".", _inherited(name, ".")]
         elif not any(name in block.names for block in self._blocks):
-            found.append(os.environ.get(name, UNKNOWN))
+            found.append(_inherited(name, UNKNOWN))
         return list(dict.fromkeys(found))
 
     def sliced(self, name: str, part: str) -> list[str]:
@@ -123,3 +127,10 @@ class Variables:
         if any(sign in value for value in values for sign in (UNKNOWN, NUMBER)):
             return [UNKNOWN]
         return [value[start:end] for value in values]
+
+
+def _inherited(name: str, otherwise: str) -> str:
+    """Return a variable as the command will inherit it."""
+    text = f"${{{name}}}"
+    value = os.path.expandvars(text)
+    return otherwise if value == text else value

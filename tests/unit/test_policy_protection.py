@@ -211,6 +211,16 @@ def test_a_command_that_cannot_be_read_is_refused(home: pathlib.Path, command: s
     assert (ruling.decision, ruling.error) == ("deny", None)
 
 
+def test_a_pattern_with_links_in_a_circle_is_refused(home: pathlib.Path) -> None:
+    for name in ("x1", "x2", "x3", "x4", "x5", "x6", "x7"):
+        (home / "data" / name).symlink_to(".", target_is_directory=True)
+    command = "ls data/x*/x*/x*/x*/x*/x*"
+    ruling = _decide(home, "run_command", {"CommandLine": command})
+    assert (ruling.decision, ruling.error) == ("deny", None)
+    ruling = _decide(home, "run_command", {"CommandLine": "ls data/x*/x*"})
+    assert (ruling.decision, ruling.error) == ("allow", None)
+
+
 def test_what_cannot_be_understood_as_a_path_is_refused(home: pathlib.Path) -> None:
     """Such as a file of another host, which some tools take for one of this machine."""
     ruling = _decide(home, "create_file", {"path": "file://host/policies/base.yaml"})

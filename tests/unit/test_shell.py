@@ -183,6 +183,8 @@ def test_a_text_that_becomes_more_than_can_be_read_is_an_error(text: str) -> Non
         shell.commands(quoted)
     with pytest.raises(ValueError, match="nested too deep"):
         shell.commands("; ".join(f"x={n}x" for n in range(60)) + "; " + "$x " * 3000)
+    with pytest.raises(ValueError, match="nested too deep"):
+        shell.commands("$(" * 100)
     with contextlib.suppress(ValueError):
         shell.commands(text)  # in time
 
