@@ -60,6 +60,8 @@ def pre_tool_call(
     judges: Sequence[Judge] = (),
     monitor: bool = False,
     approval: Approval | None = None,
+    *,
+    again: bool = False,
 ) -> Generator[Run, Any, Verdict]:
     """Decide about a tool call: deciders in order, rules last on the final arguments, then people.
 
@@ -72,6 +74,8 @@ def pre_tool_call(
             scopes that the call is made in.
         monitor: Denies and asks are recorded, not enforced.
         approval: What people have said of the call at a seat before this one.
+        again: Whether it was allowed at that seat, and more is known of it now: deciders are asked
+            again, and none may rewrite it.
     """
     try:
         call.args = copy_json(call.args)
@@ -85,7 +89,8 @@ def pre_tool_call(
         if is_plain and len(judges) == 1 and not hooks.gates:
             return rule_verdict("pre_tool_call", first)  # of this call alone: it may get an id
     chain = ToolChain(call, watch, context, monitor, approval)
-    denied = yield from chain.first_pass(hooks.deciders)
+    ask_all = chain.second_pass if again else chain.first_pass
+    denied = yield from ask_all(hooks.deciders)
     if denied is None and call.version:
         denied = yield from chain.recheck()
     if denied is not None:

@@ -37,6 +37,9 @@ NEVER_SETTLED: str = f"{UNSTABLE}: approvers changed them again and again"
 MAX_ROUNDS: int = 10
 """How often people are asked about one call; each edit may make another rule ask."""
 
+_EARLIER = -1
+"""Version of a call that is not known as it is now."""
+
 
 class ToolChain(Chain):
     """The chain at pre_tool_call, where arguments change hands."""
@@ -65,6 +68,11 @@ class ToolChain(Chain):
             if denied is not None:
                 return denied
         return None
+
+    def second_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
+        """Ask deciders again that have allowed the call when less was known of it."""
+        self.allowed = [(registration, _EARLIER) for registration in deciders]
+        return (yield from self.recheck())
 
     def recheck(self) -> Generator[Run, Any, Verdict | None]:
         """Ask again whoever allowed arguments that were rewritten later."""

@@ -57,8 +57,10 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     if type(outer) is Op and outer.permits and (permit := outer.permits.take(seat.group, call)):
         refusal = None
         if _is_news(outer, permit, call) or seat.judges_again:
-            gates = hooks.at("pre_tool_call").gates_only()
-            refusal = yield from _judge_again(rt, seat, outer, call, gates, judges)
+            if outer.stages is not None:
+                hooks = hooks.in_stages()
+            found = hooks.at("pre_tool_call")
+            refusal = yield from _judge_again(rt, seat, outer, call, found, judges)
         if refusal is None:
             return (yield from _pass(rt, seat, outer, call))
         return refusal.value
@@ -162,9 +164,9 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
 
 
 def _judge_again(
-    rt: Runtime, seat: ToolSeat, op: Op, call: Call, gates: PointHooks, judges: tuple[Judge, ...]
+    rt: Runtime, seat: ToolSeat, op: Op, call: Call, hooks: PointHooks, judges: tuple[Judge, ...]
 ) -> Generator[Run, Any, _Refusal | None]:
-    """Ask the rules again, now that more of the server is known; on the same span.
+    """Ask hooks and rules again, now that more of the call is known; on the same span.
 
     What people approved before is approved, for the rules on whose behalf they were asked.
     """
@@ -172,12 +174,14 @@ def _judge_again(
     call.place = lambda: {**rt.place(op), "span_id": ""}  # as when it was approved: none was open
     if op.call is not None:
         _tell(call, op.call)
+    context = op.context
+    context.tool_kind, context.canonical = call.kind, call.canonical
     if call.server:
         put(op, {semconv.TOOL_SERVER: call.server})
     approval = op.verdict.approval if op.verdict is not None else None
     call.is_counted = True
     verdict = yield from points.pre_tool_call(
-        gates, op.context, call, rt.watch, judges, rt.loaded.monitor, approval
+        hooks, context, call, rt.watch, judges, rt.loaded.monitor, approval, again=True
     )
     if _is_told(verdict, op.verdict):
         return None

@@ -185,6 +185,75 @@ def test_what_only_the_first_seat_knows_is_judged_where_the_server_is_known(
     assert said.startswith("refused: ")
 
 
+def no_github(call: types.ToolCall) -> types.HookResult:
+    return types.HookResult(allow=call.server_name != "github", message="no")
+
+
+def no_github_rule(call: types.ToolCall) -> bool:
+    return call.server_name == "github"
+
+
+@hooks.pre_tool_call_decide
+def no_net(context: hooks.OperationContext, call: types.ToolCall) -> types.HookResult:
+    return types.HookResult(allow=context.tool_kind != "net", message="no")
+
+
+@hooks.pre_tool_call_decide
+def no_get(context: hooks.OperationContext, call: types.ToolCall) -> types.HookResult:
+    return types.HookResult(allow="get" not in context.canonical, message="no")
+
+
+@pytest.mark.parametrize(
+    ("hook", "news"),
+    [
+        (hooks.pre_tool_call_decide(no_github), {"server": "github"}),
+        (
+            policy.enforce([policy.deny("*", when=no_github_rule, reason="no")]),
+            {"server": "github"},
+        ),
+        (no_net, {"kind": "net"}),
+        (no_get, {"canonical": ("get",)}),
+        (policy.enforce([policy.deny("kind:net", reason="no")]), {"kind": "net"}),
+        (policy.enforce([policy.deny("get", reason="no")]), {"canonical": ("get",)}),
+    ],
+)
+@pytest.mark.parametrize("is_scoped", [False, True])
+def test_hooks_that_allowed_are_asked_again_where_more_is_known(
+    tracer_provider, exporter, hook, news, is_scoped
+):
+    instrument([], tracer_provider, hooks=[] if is_scoped else [hook], mcp_servers=[])
+    with otelhooks.scope(hooks=[hook] if is_scoped else []):
+        assert nested(fetch(), fetch(**news), None, "ok") == ["refused: no"]
+    assert spans(exporter) == [("execute_tool fetch", "deny")]
+
+
+def test_a_hook_that_rewrites_at_a_deeper_seat_denies(tracer_provider):
+    """There it can no longer be said of the call, and hooks before it have not seen it."""
+
+    @hooks.pre_tool_call_decide
+    def hide(call: types.ToolCall) -> types.HookResult:
+        return types.HookResult(modified_args={"x": 2} if call.server_name else {"x": 1})
+
+    instrument([], tracer_provider, hooks=[hide], mcp_servers=[])
+    found = nested(fetch(), fetch(server="github"), None, "ok")
+    assert found == ["refused: arguments not stable"]
+    assert nested(fetch(), fetch(kind="net"), None, "ok") == ["ok"]
+
+
+def test_a_hook_is_told_at_a_deeper_seat_that_it_is_asked_again(tracer_provider):
+    told: list[tuple[str | None, bool]] = []
+
+    @hooks.pre_tool_call_decide
+    def look(context: hooks.OperationContext, call: types.ToolCall) -> types.HookResult:
+        told.append((call.server_name, context.is_recheck))
+        return types.HookResult()
+
+    instrument([], tracer_provider, hooks=[look], mcp_servers=[])
+    assert nested(fetch(), fetch(server="github"), None, "ok") == ["ok"]
+    assert nested(fetch(), fetch(), None, "ok") == ["ok"]
+    assert told == [(None, False), ("github", True), (None, False)]
+
+
 @pytest.mark.parametrize("known", [{}, {"kind": "net"}, {"canonical": ("get",)}])
 def test_a_deeper_seat_that_knows_nothing_more_does_not_ask_again(tracer_provider, known):
     judged: list[Any] = []
