@@ -61,7 +61,7 @@ def pre_tool_call(
     monitor: bool = False,
     approval: Approval | None = None,
     *,
-    again: bool = False,
+    news: bool | None = None,
 ) -> Generator[Run, Any, Verdict]:
     """Decide about a tool call: deciders in order, rules last on the final arguments, then people.
 
@@ -74,8 +74,8 @@ def pre_tool_call(
             scopes that the call is made in.
         monitor: Denies and asks are recorded, not enforced.
         approval: What people have said of the call at a seat before this one.
-        again: Whether it was allowed at that seat, and more is known of it now: deciders are asked
-            again, and none may rewrite it.
+        news: For a call that was allowed at that seat, whether more is known of it now: hooks are
+            asked again then, rules in any case; none may rewrite it. None for any other call.
     """
     try:
         call.args = copy_json(call.args)
@@ -89,8 +89,10 @@ def pre_tool_call(
         if is_plain and len(judges) == 1 and not hooks.gates:
             return rule_verdict("pre_tool_call", first)  # of this call alone: it may get an id
     chain = ToolChain(call, watch, context, monitor, approval)
-    ask_all = chain.second_pass if again else chain.first_pass
-    denied = yield from ask_all(hooks.deciders)
+    if news is None:
+        denied = yield from chain.first_pass(hooks.deciders)
+    else:
+        denied = yield from chain.second_pass(hooks.deciders, news)
     if denied is None and call.version:
         denied = yield from chain.recheck()
     if denied is not None:

@@ -38,7 +38,7 @@ MAX_ROUNDS: int = 10
 """How often people are asked about one call; each edit may make another rule ask."""
 
 _EARLIER = -1
-"""Version of a call that is not known as it is now."""
+"""Version of a call before it came to a seat where hooks or rules are asked again."""
 
 
 class ToolChain(Chain):
@@ -58,6 +58,7 @@ class ToolChain(Chain):
         self.call: Call = call
         self.approval: Approval | None = approval  # the last; it stands for those before it, too
         self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
+        self.rewriters: set[Registration] = set()
         self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
         self.rewrites: bool = False
 
@@ -69,13 +70,19 @@ class ToolChain(Chain):
                 return denied
         return None
 
-    def second_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
-        """Ask deciders again that have allowed the call when less was known of it."""
-        self.allowed = [(registration, _EARLIER) for registration in deciders]
+    def second_pass(
+        self, deciders: Sequence[Registration], news: bool
+    ) -> Generator[Run, Any, Verdict | None]:
+        """Ask deciders again that have allowed the call: rules in any case, hooks on news."""
+        version = _EARLIER if news else self.call.version
+        self.allowed = [(r, version if r.judge is None else _EARLIER) for r in deciders]
         return (yield from self.recheck())
 
     def recheck(self) -> Generator[Run, Any, Verdict | None]:
-        """Ask again whoever allowed arguments that were rewritten later."""
+        """Ask again whoever allowed arguments that were rewritten later.
+
+        One that has rewritten them itself may deny now; its rewrite does not count any more.
+        """
         version, last = self.call.version, self.last
         stale = [registration for registration, seen in self.allowed if seen != version]
         self.allowed = [entry for entry in self.allowed if entry[1] == version]
@@ -110,14 +117,16 @@ class ToolChain(Chain):
             call.args = before
             value = Raised(error)
         denied = self.judge_hook(registration, value)
-        if denied is None and isinstance(value, types.HookResult) and value.allow:
+        rewrites = registration not in self.rewriters  # else a later rewrite took its own's place
+        if denied is None and rewrites and isinstance(value, types.HookResult) and value.allow:
             try:
                 self._rewrite(registration, value)
             except Exception as error:  # arguments that are no dict, or nested too deep
                 self.watch.hook_failed(registration, error)
                 denied = self.judge_hook(registration, Raised(error))
-        if call.version == version:
-            self.allowed.append((registration, version))
+        if call.version != version:
+            self.rewriters.add(registration)
+        self.allowed.append((registration, call.version))  # nobody is asked about his own output
         return denied
 
     def _rewrite(self, registration: Registration, result: types.HookResult) -> None:

@@ -56,11 +56,12 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     call.holds_back = hooks.transforms_results
     if type(outer) is Op and outer.permits and (permit := outer.permits.take(seat.group, call)):
         refusal = None
-        if _is_news(outer, permit, call) or seat.judges_again:
+        news = _is_news(outer, permit, call)
+        if news or seat.judges_again:
             if outer.stages is not None:
                 hooks = hooks.in_stages()
             found = hooks.at("pre_tool_call")
-            refusal = yield from _judge_again(rt, seat, outer, call, found, judges)
+            refusal = yield from _judge_again(rt, seat, outer, call, found, judges, news)
         if refusal is None:
             return (yield from _pass(rt, seat, outer, call))
         return refusal.value
@@ -164,9 +165,15 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
 
 
 def _judge_again(
-    rt: Runtime, seat: ToolSeat, op: Op, call: Call, hooks: PointHooks, judges: tuple[Judge, ...]
+    rt: Runtime,
+    seat: ToolSeat,
+    op: Op,
+    call: Call,
+    hooks: PointHooks,
+    judges: tuple[Judge, ...],
+    news: bool,
 ) -> Generator[Run, Any, _Refusal | None]:
-    """Ask hooks and rules again, now that more of the call is known; on the same span.
+    """Ask rules again, and hooks now that more of the call is known; on the same span.
 
     What people approved before is approved, for the rules on whose behalf they were asked.
     """
@@ -181,7 +188,7 @@ def _judge_again(
     approval = op.verdict.approval if op.verdict is not None else None
     call.is_counted = True
     verdict = yield from points.pre_tool_call(
-        hooks, context, call, rt.watch, judges, rt.loaded.monitor, approval, again=True
+        hooks, context, call, rt.watch, judges, rt.loaded.monitor, approval, news=news
     )
     if _is_told(verdict, op.verdict):
         return None

@@ -254,6 +254,20 @@ def test_a_hook_is_told_at_a_deeper_seat_that_it_is_asked_again(tracer_provider)
     assert told == [(None, False), ("github", True), (None, False)]
 
 
+def test_where_rules_are_asked_again_without_news_hooks_are_not(tracer_provider):
+    asked: list[str] = []
+    rule = policy.deny("fetch", when=lambda args: bool(asked.append("rule")))
+    enforced = policy.deny("fetch", when=lambda args: bool(asked.append("enforced")))
+    hook = hooks.pre_tool_call_decide(lambda call: asked.append("hook") or types.HookResult())
+    instrument([rule], tracer_provider, hooks=[hook, policy.enforce([enforced])])
+
+    class Again(Inner):
+        judges_again = True
+
+    assert nested(fetch(), fetch(), None, "ok", seat=Again()) == ["ok"]
+    assert asked == ["hook", "enforced", "rule", "enforced", "rule"]
+
+
 @pytest.mark.parametrize("known", [{}, {"kind": "net"}, {"canonical": ("get",)}])
 def test_a_deeper_seat_that_knows_nothing_more_does_not_ask_again(tracer_provider, known):
     judged: list[Any] = []

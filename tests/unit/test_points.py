@@ -108,6 +108,10 @@ def allow(**fields: Any) -> Any:
     return decide(lambda data: Result(**fields))
 
 
+def _edited(x: int, call: types.ToolCall) -> Approval:
+    return Approval("approved", edit={"x": x})
+
+
 class TestRule1Order:
     def test_by_priority_then_registration(self) -> None:
         log: list[str] = []
@@ -180,7 +184,7 @@ class TestRule3Rewrites:
         assert verdict.result.modified_args == call.args
         assert verdict.result.message == "last"
         assert verdict.decision == "modify"
-        assert verdict.evaluations == 4  # the second was asked again
+        assert verdict.evaluations == 5  # the first two were asked again
 
     def test_replace_args_takes_the_place_of_all_and_modified_ones_merge_into_it(self) -> None:
         verdict, call = tool_call(allow(replace_args={"a": 1}, modified_args={"b": 2}))
@@ -332,13 +336,40 @@ class TestRule4Policies:
         assert verdict.reason == "arguments not stable"
         assert not verdict.allowed
 
-    def test_a_decider_that_rewrote_itself_is_not_asked_again(self) -> None:
+    def test_a_decider_that_rewrote_itself_is_not_asked_about_its_own_output(self) -> None:
         calls: list[int] = []
         first = decide(lambda data: calls.append(1) or Result(modified_args={"x": 2}))
-        verdict, call = tool_call(first, allow(modified_args={"x": 3}))
+        verdict, call = tool_call(allow(), first)
         assert calls == [1]
+        assert call.args == {"x": 2}
+        assert verdict.allowed
+
+    def test_a_decider_that_rewrote_itself_may_deny_what_a_later_one_makes_of_it(self) -> None:
+        """What it rewrites then does not count: later rewrites win."""
+        seen: list[int] = []
+
+        @decide
+        def first(data: types.ToolCall) -> Result:
+            seen.append(data.args["x"])
+            return Result(allow=data.args["x"] < 5, message="too much", modified_args={"x": 2})
+
+        verdict, call = tool_call(first, allow(modified_args={"x": 3}))
+        assert seen == [1, 3]
         assert call.args == {"x": 3}
         assert verdict.allowed
+        assert verdict.rule_id != "first"
+        verdict, _ = tool_call(first, allow(modified_args={"x": 9}))
+        assert (verdict.allowed, verdict.reason) == (False, "too much")
+
+    def test_a_decider_that_rewrote_itself_may_deny_what_an_approver_makes_of_it(self) -> None:
+        @decide
+        def first(data: types.ToolCall) -> Result:
+            return Result(allow=data.args["x"] < 5, message="too much", modified_args={"x": 2})
+
+        for edit, allowed in ((9, False), (4, True)):
+            rule = policy.ask_user("t", handler=partial(_edited, edit))
+            verdict, call = tool_call(first, rules=[[rule]])
+            assert (verdict.allowed, call.args) == (allowed, {"x": edit})
 
     def test_rules_are_evaluated_once_on_a_deny(self) -> None:
         calls: list[int] = []
