@@ -6,9 +6,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation._builtin import BuiltIn, look_up, parts_of
-from otelhooks.instrumentation._hosted import Hosted
+from otelhooks.instrumentation._hosted import Hosted, hosted_as
 
 __all__ = ["TABLE", "hosted", "known", "patch_names"]
 
@@ -74,23 +73,13 @@ def _known(cls: type, key: str) -> BuiltIn | None:
 def hosted(tool: Any) -> Hosted | None:
     """Return what a tool is to rules that runs at the provider; None of any other.
 
-    It is reached over the network, whatever else it is. The tools of a hosted MCP server go by the
-    label that the application gave the server.
+    The tools of a hosted MCP server go by the label that the application gave the server.
     """
     built_in = _known(type(tool), "")
     if built_in is None or not (built_in.is_hosted or getattr(tool, "executor", tool) is None):
         return None
-    names, kinds = built_in.canonical, {built_in.kind, built_in.kind and "net"}
-    calls = tuple(Call(tool.name, {}, canonical=names, kind=kind) for kind in kinds)
     settings: Any = getattr(tool, "tool_config", None) or {}
-    server = settings.get("server_label")
-    if not isinstance(server, str):
-        return Hosted(calls)
-    listed = settings.get("allowed_tools")
-    names = listed.get("tool_names") if isinstance(listed, dict) else listed
-    if names is None:
-        return Hosted(calls, server)
-    return Hosted((*calls, *(Call(name, {}, server=server, kind="net") for name in names)))
+    return hosted_as(tool.name, built_in, settings.get("server_label"), settings)
 
 
 def patch_names(operations: Any) -> tuple[str, ...]:

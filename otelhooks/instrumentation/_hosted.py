@@ -7,8 +7,8 @@ broader rules say nothing about calls that no seat sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import ALLOW, Judge
@@ -18,9 +18,10 @@ from otelhooks.policy.rules import Rule
 from otelhooks.policy.selectors import EXACT
 
 if TYPE_CHECKING:
+    from otelhooks.instrumentation._builtin import BuiltIn
     from otelhooks.instrumentation._runtime import Runtime
 
-__all__ = ["Hosted", "is_withheld", "rule_against"]
+__all__ = ["Hosted", "hosted_as", "is_withheld", "rule_against"]
 
 
 class Hosted(NamedTuple):
@@ -33,6 +34,29 @@ class Hosted(NamedTuple):
 
     calls: tuple[Call, ...]
     server: str = ""
+
+
+def hosted_as(name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any]) -> Hosted:
+    """Return what a tool is to rules that runs at the provider.
+
+    It is reached over the network, whatever else it is.
+
+    Args:
+        name: Of the tool.
+        what: Its canonical names and its kind.
+        server: Label of the MCP server whose tools it stands for; anything but a text if for none.
+        settings: The definition; ``allowed_tools`` in it lists tools of the server.
+    """
+    kinds = {what.kind, what.kind and "net"}
+    calls = tuple(Call(name, {}, canonical=what.canonical, kind=kind) for kind in kinds)
+    if not isinstance(server, str):
+        return Hosted(calls)
+    names: Any = settings.get("allowed_tools")
+    if isinstance(names, dict):
+        names = cast("dict[str, Any]", names).get("tool_names")
+    if names is None:
+        return Hosted(calls, server)
+    return Hosted((*calls, *(Call(name, {}, server=server, kind="net") for name in names)))
 
 
 def is_withheld(rt: Runtime, judges: Iterable[Judge], tool: Hosted, branch: str) -> bool:

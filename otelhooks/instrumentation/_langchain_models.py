@@ -15,6 +15,7 @@ from otelhooks import types
 from otelhooks.hooks.context import current_branch
 from otelhooks.instrumentation._frames import Op, current_frame, current_scope
 from otelhooks.instrumentation._langchain_fields import field
+from otelhooks.instrumentation._langchain_hosted import hosted
 from otelhooks.instrumentation._model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.instrumentation._runtime import Runtime
 from otelhooks.telemetry import semconv
@@ -199,6 +200,7 @@ class ChatSeat(ModelSeat):
     """A call of a chat model that answers in one piece, a ``ChatResult``."""
 
     framework = "langchain"
+    hosted = staticmethod(hosted)
 
     def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
         """Read the first answer; ids stand only at calls that a graph here will run."""

@@ -21,7 +21,11 @@ NOT_COVERED = (
         "`tool.func(...)` and `tool._run(...)`",
         "user code that calls a tool's function itself calls a plain function",
     ),
-    NotCovered("provider-side tools", "web search and the like run at the provider"),
+    NotCovered(
+        "provider-side tools",
+        "web search and the like run at the provider: those that a rule is against are not offered "
+        "to models, but for those in a definition of Google's that declares functions as well",
+    ),
     NotCovered(
         "what a chain does by itself, such as the requests of `APIChain`",
         "only its model calls and its tools are calls that a seat sees",
