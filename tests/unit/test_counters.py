@@ -233,3 +233,22 @@ class TestStorages:
         monkeypatch.setitem(sys.modules, "redis.backoff", None)
         with pytest.raises(ConfigError, match=r"otelhooks\[redis\]"):
             Counter(1, 60, "redis://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("address", "waits"),
+    [("redis://host", True), ("rediss://host", True), ("memcached://host", False)],
+)
+def test_no_call_waits_long_for_a_redis_server_and_others_get_no_option_of_it(
+    monkeypatch: pytest.MonkeyPatch, address: str, waits: bool
+) -> None:
+    pytest.importorskip("redis")
+    given: list[dict[str, object]] = []
+
+    def make(uri: str, **options: object) -> Storage:
+        given.append(options)
+        return MemoryStorage()
+
+    monkeypatch.setattr(counters, "storage_from_string", make)
+    counters.open_storage(address)
+    assert [options.get("socket_timeout") for options in given] == [2.0 if waits else None]

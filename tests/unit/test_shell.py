@@ -174,6 +174,10 @@ def test_a_variable_with_too_many_values_is_unknown() -> None:
     assert shell.commands(f"{sets}; a$x")[-1] == [U]
 
 
+def test_a_value_counts_once_however_often_it_is_assigned() -> None:
+    assert shell.commands("x=a; " * 100 + "b$x")[-1] == ["ba"]
+
+
 @pytest.mark.parametrize("text", ["x='$x $x $x $x $x $x $x $x $x'; $x" * 40, "a " + "'b `" * 9])
 def test_a_text_that_becomes_more_than_can_be_read_is_an_error(text: str) -> None:
     quoted = "a b"
