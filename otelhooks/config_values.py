@@ -267,7 +267,9 @@ def redact(value: object, origin: str) -> Any:
 
 
 def audit(value: object, origin: str) -> Any:
-    """Read a path, or an object as it is."""
+    """Read a path, a ``module:attribute`` reference, or an object as it is."""
+    if isinstance(value, str) and _is_reference(value):
+        return load_object(value, origin)
     return path(cast("str", value), origin) if isinstance(value, (str, os.PathLike)) else value
 
 

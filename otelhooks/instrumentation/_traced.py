@@ -13,10 +13,11 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
+from otelhooks import types
 from otelhooks.hooks.context import OperationContext, SpanNotes, Step
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import MODIFY, Verdict
+from otelhooks.hooks.verdict import DENY, MODIFY, Verdict
 from otelhooks.instrumentation._annotated import Annotation, keep_failed
 from otelhooks.instrumentation._frames import MAX_STEPS, SPAN, Op
 from otelhooks.instrumentation._recording import record_verdict
@@ -52,7 +53,30 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
         recorded = written is True or not rt.audit.required
     if op.recorders:
         recorded = (yield from record_verdict(rt, op, verdict)) and recorded
+    if verdict.allowed and not recorded:
+        _tell_refusal(rt, op, verdict)
     return recorded
+
+
+def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
+    """Tell that what a verdict allows does not go on, for want of its record: a deny as any other.
+
+    The trail gets it behind the record that it keeps and tries again: it ends with the truth.
+    """
+    refused = Verdict(
+        verdict.point,
+        DENY,
+        allowed=False,
+        policy_id="audit",
+        rule_id="record_required",
+        reason=UNRECORDED,
+        told=UNRECORDED,
+        result=types.HookResult(allow=False, message=UNRECORDED),
+    )
+    put(op, rt.verdicts.attributes(refused))
+    put_failure(rt, op, refused)
+    rt.tell_verdict(op, refused)
+    rt.write_verdict(op, refused)
 
 
 @fails_open

@@ -146,6 +146,10 @@ class TestValues:
         assert found.hooks == found.approvals == found.mcp_servers == (module.one,)
         assert found.audit is found.tracer_provider is module.one
 
+    def test_a_variable_can_name_a_trail(self, monkeypatch, module):
+        monkeypatch.setenv("OTELHOOKS_AUDIT", f"{module.__name__}:one")
+        assert load().audit is module.one
+
     @pytest.mark.parametrize("name", ["hooks", "approvals", "policies", "candidate", "mcp_servers"])
     def test_references_in_a_variable_are_imported_and_lists_spread(
         self, monkeypatch, module, name

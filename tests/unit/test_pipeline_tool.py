@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -725,6 +727,39 @@ class TestAudit:
         with pytest.raises(Denied, match="could not be recorded"):
             body.t()
         assert body.ran == []
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.POLICY_DECISION] == "deny"
+        assert attributes[semconv.ERROR_TYPE] == "policy_denied"
+        assert governed.spans[-1].status.status_code is StatusCode.ERROR
+        assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
+        [event] = governed.event(semconv.EVENT_POLICY_DECISION)
+        assert event[semconv.POLICY_RULE_ID] == "record_required"
+
+    @pytest.mark.parametrize("rule", [policy.allow("t"), policy.ask_user("t", lambda call: True)])
+    def test_a_trail_that_was_full_for_a_while_tells_of_no_call_that_did_not_run(
+        self,
+        governed: Any,
+        body: Tool,
+        tmp_path: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        rule: Any,
+    ) -> None:
+        def write(descriptor: int, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        trail = audit.Audit(tmp_path, required=True)
+        governed(policies=[rule], audit=trail)
+        body.t()
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", write)
+            with pytest.raises(Denied, match="could not be recorded"):
+                body.t()
+        trail.close()
+        assert len(body.ran) == 1
+        lines = "".join(file.read_text() for file in sorted(tmp_path.glob("*.jsonl"))).splitlines()
+        told = [record for line in lines if "point" in (record := json.loads(line))]
+        assert [record["decision"] for record in told].count("deny") == 1
+        assert told[-1]["rule_id"] == "record_required"
 
 
 class TestApprovals:
