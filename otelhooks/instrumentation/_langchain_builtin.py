@@ -187,17 +187,19 @@ def read(found: BuiltIn, tool: Any, args: Mapping[str, Any]) -> Reading:
 
 def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
     """Return what a call is, by the object that has the tool's settings: middleware or backend."""
-    given = args.get(found.path)
-    given = given if isinstance(given, str) else ""
+    given = args.get(found.path) if found.path else None
+    given = given if isinstance(given, str) else None
     if found is EDITOR:
         command = args.get("command")
         found = _COMMANDS.get(command, found) if isinstance(command, str) else found
     canonical, kind = found.canonical, found.kind
     owner = getattr(owner, "backend", None) or owner
-    if given and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
+    if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
-    searches = found in (_FIND, _GREP) and given in ("", "/", "/.")
-    backends = _all_of(owner) if searches else [_routed(owner, given)]
+    searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
+    backends = _all_of(owner, given or "") if searches else [_routed(owner, given or "")]
+    if found is _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
+        backends = [(each, "" if path == "/" else path) for each, path in backends]
     places = list(filter(None, (_place(*each) for each in backends)))
     if not places:
         return Reading(canonical, kind)
@@ -242,16 +244,17 @@ def _routed(backend: Any, path: str) -> tuple[Any, str]:
     return _routed(getattr(backend, "default", None), path)
 
 
-def _all_of(backend: Any) -> list[tuple[Any, str]]:
-    """Return all backends of a composite one, each with its root: a search of ``/`` reaches all.
+def _all_of(backend: Any, path: str) -> list[tuple[Any, str]]:
+    """Return all backends of a composite one, which a search of everything reaches.
 
-    The folder that contains them all is then where the search leads.
+    The default one is asked for the same path, the others for ``/``. The folder that contains all
+    places is then where the search leads.
     """
     routes = getattr(backend, "routes", None)
     if not isinstance(routes, Mapping):
-        return [(backend, "")]
-    backends = (getattr(backend, "default", None), *routes.values())
-    return [each for one in backends for each in _all_of(one)]
+        return [(backend, path)]
+    routed = [each for one in routes.values() for each in _all_of(one, "/")]
+    return [*_all_of(getattr(backend, "default", None), path), *routed]
 
 
 def _owner(tool: Any) -> Any:

@@ -186,6 +186,78 @@ def test_a_relative_path_is_absolute_where_a_backend_has_no_root(start: Any, hom
     assert not (home / "policies" / "new.yaml").exists()
 
 
+FILE_TOOLS = ["ls", "read_file", "write_file", "edit_file", "delete"]
+SEARCHES = {"search_directory": "path", "list_directory": "path", "find_file": "path"}
+
+
+class Looked(FilesystemBackend):
+    """A backend that is told to do anything, and only says so."""
+
+    reached: list[str]
+
+    def _resolve_path(self, key: str) -> Path:
+        self.reached.append(str(super()._resolve_path(key)))
+        return self.cwd / "nothing"  # so that no test touches a real root
+
+
+def looked(root: Path, *, is_virtual: bool = False) -> Looked:
+    backend = Looked(root_dir=str(root), virtual_mode=is_virtual)
+    backend.reached = []
+    return backend
+
+
+def has_tool(name: str) -> bool:
+    return name in {str(getattr(tool, "name", "")) for tool in FilesystemMiddleware().tools}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("path", ["", ".", "./", "/", "//"])
+@pytest.mark.parametrize("name", [*FILE_TOOLS, "grep", "glob"])
+def test_every_spelling_of_nothing_leads_where_the_backend_takes_it(
+    start: Any, home: Path, name: str, path: str, is_async: bool
+) -> None:
+    """The class: an empty path is taken for the workspace here, and for the real root there."""
+    if not has_tool(name):
+        pytest.skip("this release has no such tool")
+    start(*policy.workspace_only([home], SEARCHES))
+    args: dict[str, Any] = {"path" if name in ("ls", "grep", "glob") else "file_path": path}
+    args |= {"pattern": "word"} if name in ("grep", "glob") else {}
+    args |= {"content": "x"} if name == "write_file" else {}
+    args |= {"old_string": "x", "new_string": "y"} if name == "edit_file" else {}
+    backend = looked(home)
+    world = run(Ask(name, args), backend=backend, is_async=is_async)
+    assert "Denied by policy" in world.told
+    assert backend.reached == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("given", [{}, {"path": None}])
+@pytest.mark.parametrize("name", ["grep", "glob"])
+def test_a_search_without_a_path_is_one_of_the_backends_root(
+    start: Any, home: Path, name: str, given: dict[str, Any], is_async: bool
+) -> None:
+    start(*policy.workspace_only([home], SEARCHES))
+    world = run(Ask(name, {"pattern": "word", **given}), backend=looked(home), is_async=is_async)
+    assert "Denied" not in world.told
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_search_of_everything_asks_a_routed_backend_for_the_root(
+    start: Any, home: Path, is_nested: bool, is_async: bool
+) -> None:
+    """The class: a backend without a root of its own takes ``/``, which a route gives, as it is."""
+    start(*policy.workspace_only([home], SEARCHES))
+    routed = looked(home / "policies")
+    inner: Any = CompositeBackend(routed, {}) if is_nested else routed
+    backend = CompositeBackend(looked(home, is_virtual=True), {"/mem/": inner})
+    world = run(Ask("grep", {"pattern": "word"}), backend=backend, is_async=is_async)
+    assert "Denied by policy" in world.told
+    assert routed.reached == []
+    found = run(Ask("glob", {"pattern": "*.txt"}), backend=backend, is_async=is_async)
+    assert "Denied" not in found.told
+
+
 def test_a_shell_of_deepagents_leaves_policy_files_where_it_works_alone(
     start: Any, home: Path
 ) -> None:
