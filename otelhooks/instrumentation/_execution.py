@@ -238,6 +238,8 @@ class Execution(Traced):
         if stages is not None and stages.verdict is not None:
             if type(raw) is not Raised or not escapes(raw.error):
                 return (yield from self._stopped(stages.verdict, raw))
+        if op.refused is not None and not (type(raw) is Raised and escapes(raw.error)):
+            return self._refused(op.verdict, op.refused)
         if type(raw) is Raised:
             return (yield from self._raised(raw))
         partial = type(raw) is Closed
@@ -268,14 +270,19 @@ class Execution(Traced):
         seat, call = self.seat, self.call
         self.verdict = self.op.verdict
         if verdict is None or not verdict.withheld:
-            self.ended_ns, self.status = 0, "denied"  # as for any denied call, there is no duration
-            if verdict is not None and verdict.allowed:
-                record_unrun(self.rt, self.op, verdict)
-            return seat.denied(call, UNRECORDED if verdict is None else verdict.told)
+            return self._refused(verdict, UNRECORDED if verdict is None else verdict.told)
         self.status = "withheld"
         self.event(semconv.EVENT_WITHHELD)
         yield from self._inspect(self._result(verdict.told), verdict, False, None)
         return seat.withheld(call, raw, verdict.told)
+
+    def _refused(self, verdict: Verdict | None, told: str) -> Any:
+        """End a call that was refused on its way through its tool, whatever came of that there."""
+        self.verdict = self.op.verdict
+        self.ended_ns, self.status = 0, "denied"  # as for any denied call, there is no duration
+        if verdict is not None and verdict.allowed:
+            record_unrun(self.rt, self.op, verdict)
+        return self.seat.denied(self.call, told)
 
     def _raised(self, raw: Raised) -> Operation:
         error = raw.error

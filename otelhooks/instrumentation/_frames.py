@@ -305,6 +305,8 @@ class Op:
         resumed: The verdict before a pause, where exactly this call goes on after one.
         trace_id: The id that its trace will have, where its span is to be the first one; else 0.
         failure: What a deeper seat saw of its failure; its framework may make a result of it.
+        refused: What a deeper seat said as it refused the call; None if none did.
+        server: The server's name, where only a deeper seat knows it.
         flip: Attributes that say what a candidate set would have done, where it differs.
         known: Its context, once somebody has looked at it.
         recorders: Who keeps records of its verdicts.
@@ -323,7 +325,9 @@ class Op:
         "outer",
         "permits",
         "recorders",
+        "refused",
         "resumed",
+        "server",
         "session",
         "span",
         "stages",
@@ -357,6 +361,8 @@ class Op:
         self.resumed: Verdict | None = None
         self.trace_id: int = 0
         self.failure: Exception | str | None = None
+        self.refused: str | None = None
+        self.server: str | None = None
         self.flip: dict[str, str] | None = None
         self.known: OperationContext | None = None
         self.recorders: tuple[Recorder, ...] = ()

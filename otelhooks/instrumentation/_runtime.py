@@ -336,8 +336,8 @@ class Runtime:
         if op.call is not None:
             record["arguments"] = self.content.redactor.mask(op.call.args)
             record["arguments_hash"] = arguments_hash(op.call.args)
-            if op.call.server:
-                record["server"] = op.call.server
+            if server := op.call.server or op.server:
+                record["server"] = server
         if op.span is not None:
             record["trace_id"] = trace_id_of(op.span)
             record["span_id"] = span_id_of(op.span)

@@ -30,6 +30,7 @@ from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.instrumentation._traced import UNRECORDED, put, put_failure, settle
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.verdicts import arguments_hash
 
 __all__ = ["tool"]
 
@@ -184,6 +185,7 @@ def _judge_again(
     context = op.context
     context.tool_kind, context.canonical = call.kind, call.canonical
     if call.server:
+        op.server = call.server
         put(op, {semconv.TOOL_SERVER: call.server})
     approval = op.verdict.approval if op.verdict is not None else None
     call.is_counted = True
@@ -193,12 +195,25 @@ def _judge_again(
     if _is_told(verdict, op.verdict):
         return None
     op.verdict = verdict
+    if op.call is not None and call.version:
+        op.call.args = call.args  # an approver's: those that are recorded are those that run
     put(op, rt.verdicts.attributes(verdict))
+    _show_arguments(rt, op, call, verdict)
     put_failure(rt, op, verdict)
     recorded = yield from settle(rt, op, verdict)
     if verdict.allowed and recorded:
         return None
-    return _Refusal(seat.denied(call, verdict.told if recorded else UNRECORDED))
+    op.refused = verdict.told if recorded else UNRECORDED
+    return _Refusal(seat.denied(call, op.refused))
+
+
+@fails_open
+def _show_arguments(rt: Runtime, op: Op, call: Call, verdict: Verdict) -> None:
+    """Put on the span which arguments somebody approved at a deeper seat."""
+    if verdict.approval is not None:
+        put(op, {semconv.ARGUMENTS_HASH: arguments_hash(call.args)})
+    if call.version and rt.content.on_span:
+        put(op, {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: rt.content.span_value(call.args)})
 
 
 def _tell(call: Call, judged: Call) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import StatusCode
 
 import otelhooks
-from otelhooks import hooks, policy, types
+from otelhooks import approvals, hooks, policy, types
 from otelhooks.hooks.calls import Call
 from otelhooks.instrumentation import _runtime
 from otelhooks.instrumentation._drive import drive
@@ -16,6 +20,7 @@ from otelhooks.instrumentation._permit import Handoff, Permits
 from otelhooks.instrumentation._tool import tool
 from otelhooks.instrumentation._tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.verdicts import arguments_hash
 
 
 class Outer(ToolSeat):
@@ -26,6 +31,9 @@ class Outer(ToolSeat):
 
     def handoff(self, call: Call) -> Handoff:
         return Handoff("inner", call.name, self.server)
+
+    def denied(self, call: Call, reason: str) -> Any:
+        return f"denied: {reason}"
 
 
 class Inner(ToolSeat):
@@ -238,6 +246,113 @@ def test_a_hook_that_rewrites_at_a_deeper_seat_denies(tracer_provider):
     found = nested(fetch(), fetch(server="github"), None, "ok")
     assert found == ["refused: arguments not stable"]
     assert nested(fetch(), fetch(kind="net"), None, "ok") == ["ok"]
+
+
+def audited(path: Any) -> list[dict[str, Any]]:
+    otelhooks.uninstrument()
+    lines = [line for file in path.glob("*.jsonl") for line in file.read_text().splitlines()]
+    return [record for record in map(json.loads, lines) if "decision" in record]
+
+
+def _answer(answer: Any, call: types.ToolCall) -> Any:
+    return answer
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_an_edit_at_a_deeper_seat_is_shown_to_hooks_and_recorded(
+    tracer_provider, exporter, tmp_path, content
+):
+    asked: list[Any] = []
+
+    @hooks.pre_tool_call_decide
+    def guard(call: types.ToolCall) -> types.HookResult:
+        asked.append(call.args["x"])
+        return types.HookResult(allow=call.args["x"] != 666, message="evil")
+
+    for kind, edit, found in (
+        (None, 2, {"x": 2}),
+        ("net", 2, {"x": 2}),
+        (None, 666, "refused: evil"),
+        (None, None, {"x": 1}),
+    ):
+        asked.clear()
+        exporter.clear()
+        changed = None if edit is None else {"x": edit}
+        answer = approvals.Approval("approved", edit=changed)
+        rule = policy.ask_user("kind:net", handler=partial(_answer, answer))
+        path = tmp_path / f"{kind}-{edit}"
+        settings: dict[str, Any] = {"capture_content": "SPAN_ONLY"} if content else {}
+        instrument([rule], tracer_provider, hooks=[guard], audit=path, **settings)
+        rt = _runtime.active()
+        assert rt is not None
+        inner, ran = Inner(), []
+
+        def body(args: Any, rt: Any = rt, inner: Any = inner, ran: Any = ran) -> Any:
+            call = Call("fetch", dict(args), kind="net")
+            ran.append(drive(tool(rt, inner, call), dict))
+            return "done"
+
+        drive(tool(rt, Outer(None), fetch(kind=kind)), body)
+        assert ran == [found]
+        assert asked[-1] == (edit or 1)
+        [*_, span] = exporter.get_finished_spans()
+        runs = {"x": edit or 1}
+        assert span.attributes[semconv.ARGUMENTS_HASH] == arguments_hash(runs)
+        if content:
+            assert json.loads(span.attributes[semconv.GEN_AI_TOOL_CALL_ARGUMENTS]) == runs
+        *_, record = audited(path)
+        assert record["arguments"] == runs
+        assert record["arguments_hash"] == arguments_hash(runs)
+
+
+def test_a_deny_at_a_deeper_seat_is_told_as_any_denied_call(tracer_provider, exporter, tmp_path):
+    heard: list[Any] = []
+
+    @hooks.on_tool_error
+    def recover(error: Exception) -> str:
+        heard.append(error)
+        return "recovered"
+
+    @hooks.post_tool_call
+    def see(result: types.ToolResult) -> None:
+        heard.append(result)
+
+    class Raising(Inner):
+        def denied(self, call: Call, reason: str) -> Any:
+            raise RuntimeError(reason)
+
+    hook = hooks.pre_tool_call_decide(no_github)
+    for inner in (Inner(), Raising()):
+        exporter.clear()
+        path = tmp_path / type(inner).__name__
+        reader = InMemoryMetricReader()
+        instrument(
+            [],
+            tracer_provider,
+            meter_provider=MeterProvider([reader], shutdown_on_exit=False),
+            hooks=[hook, recover, see],
+            mcp_servers=[],
+            audit=path,
+        )
+        rt = _runtime.active()
+        assert rt is not None
+
+        def body(args: Any, rt: Any = rt, inner: Any = inner) -> Any:
+            call = Call("fetch", dict(args), server="github")
+            return drive(tool(rt, inner, call), lambda _: "ran")
+
+        assert drive(tool(rt, Outer(None), fetch()), body) == "denied: no"
+        [span] = exporter.get_finished_spans()
+        assert span.attributes[semconv.ERROR_TYPE] == semconv.ERROR_POLICY_DENIED
+        assert span.status.description == "no"
+        data = reader.get_metrics_data()
+        assert data is not None
+        assert semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION not in data.to_json()
+        assert [(r["decision"], r.get("server")) for r in audited(path)] == [
+            ("allow", None),
+            ("deny", "github"),
+        ]
+    assert heard == []
 
 
 def test_a_hook_is_told_at_a_deeper_seat_that_it_is_asked_again(tracer_provider):
