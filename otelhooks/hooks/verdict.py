@@ -316,6 +316,24 @@ class Verdict:
         ranks = [(_STRICTNESS[seen.decision], False) for seen in self.observed]
         return max([*ranks, (_STRICTNESS[self.decision], True)])
 
+    def observes_more_than(self, before: Verdict | None) -> bool:
+        """Say whether monitor mode saw what it had not seen in a verdict before this one."""
+        known = set[tuple[str, str, str]]() if before is None else before._observed_by()
+        return not self._observed_by() <= known
+
+    def _observed_by(self) -> set[tuple[str, str, str]]:
+        return {(seen.decision, seen.policy_id, seen.rule_id) for seen in self.observed}
+
+    def goes_on(self, before: Verdict) -> bool:
+        """Say whether it lets go on what one before a pause let begin, for the same reason."""
+        return (
+            (before.allowed and self.allowed)
+            and (before.decision, before.policy_id, before.policy_version, before.rule_id)
+            == (self.decision, self.policy_id, self.policy_version, self.rule_id)
+            and before.approval is self.approval
+            and not self.observes_more_than(before)
+        )
+
     def is_plain(self) -> bool:
         """Say whether nothing but an allow came out, with nothing more to tell."""
         return self.decision == ALLOW and not self.observed and not self.answered

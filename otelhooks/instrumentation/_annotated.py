@@ -115,8 +115,8 @@ class Annotation:
 
     @fails_open
     def fail(self, error_type: str, reason: str) -> None:
-        """Mark the span as failed that is the call's own; one that it shares went on."""
-        if self.is_placed and not self._is_shared:
+        """Mark the span as failed that names the call; any other one went on."""
+        if self.is_placed:
             fail(self._op.span, error_type, reason)
             keep_failed(self._op.span)
 
@@ -137,8 +137,8 @@ class Annotation:
         self._is_shared = semconv.POLICY_DECISION in attributes_of(span)
         if self._is_shared:
             share(span, self._attributes)
-            return
-        adopt(span, self._attributes)
+        else:
+            adopt(span, self._attributes)
         if self._failure is not None:
             fail(span, *self._failure)
             keep_failed(span)

@@ -192,7 +192,7 @@ def _judge_again(
     verdict = yield from points.pre_tool_call(
         hooks, context, call, rt.watch, judges, rt.loaded.monitor, approval, news=news
     )
-    if _is_told(verdict, op.verdict):
+    if verdict.decision == ALLOW and not verdict.observes_more_than(op.verdict):
         return None
     op.verdict = verdict
     if op.call is not None and call.version:
@@ -224,12 +224,3 @@ def _tell(call: Call, judged: Call) -> None:
     call.raw = call.raw or judged.raw
     call.work_dir = call.work_dir or judged.work_dir
     call.canonical = (*call.canonical, *judged.canonical)
-
-
-def _is_told(verdict: Verdict, before: Verdict | None) -> bool:
-    """Return whether a verdict is an allow that only observes what the one before it observed."""
-    observed = before.observed if before is not None else ()
-    known = {(seen.decision, seen.policy_id, seen.rule_id) for seen in observed}
-    return verdict.decision == ALLOW and known.issuperset(
-        (seen.decision, seen.policy_id, seen.rule_id) for seen in verdict.observed
-    )

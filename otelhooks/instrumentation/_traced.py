@@ -41,10 +41,9 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
         Whether the call may go on as far as the record is concerned.
     """
     before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
-    if before is not None and before.allowed and verdict.allowed:
-        if (before.decision, before.rule_id) == (verdict.decision, verdict.rule_id):
-            verdict.decision_id = before.decision_id
-            return True  # the same call goes on after a pause: told, counted and written before
+    if before is not None and verdict.goes_on(before):
+        verdict.decision_id = before.decision_id
+        return True  # the same call goes on after a pause: told, counted and written before
     rt.tell_verdict(op, verdict)
     recorded = True
     if rt.audit is not None:

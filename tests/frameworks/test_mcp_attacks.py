@@ -224,6 +224,6 @@ class TestBelowFramework:
         world = World()
         server = make_server(world)
         on(policy.allow("github/*"), policy.deny("files/danger", reason="no"), mcp_servers=[])
-        assert text_of(call_below(server, {"path": "/x"})) == "no"
+        assert call_below(server, {"path": "/x"}) == "no", "as the framework's seat tells a deny"
         assert world.ran == []
         assert [s.attributes[semconv.POLICY_DECISION] for s in spans_of(exporter)] == ["deny"]

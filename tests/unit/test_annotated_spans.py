@@ -182,6 +182,8 @@ class TestWhereAVerdictGoes:
         span = named(exporter, "search")
         assert span.attributes[semconv.POLICY_DECISION] == "deny"
         assert span.attributes[semconv.POLICY_RULE_ID] == "no_bad"
+        assert span.attributes[semconv.ERROR_TYPE] == semconv.ERROR_POLICY_DENIED
+        assert span.status.status_code is StatusCode.ERROR
         found = [event.attributes[semconv.POLICY_DECISION] for event in span.events]
         assert found == (["allow", "deny"] if last == "bad" else ["deny", "allow"])
 
