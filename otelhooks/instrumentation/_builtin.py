@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["BuiltIn", "Table", "find", "key_of", "look_up", "of_class", "parts_of"]
+__all__ = ["BuiltIn", "Part", "Table", "find", "key_of", "look_up", "of_class", "parts_of"]
 
 
 class BuiltIn(NamedTuple):
@@ -34,6 +34,20 @@ class BuiltIn(NamedTuple):
     path: str = ""
 
 
+class Part(NamedTuple):
+    """One of the things that a tool is made of.
+
+    Attributes:
+        cls: Class of the object that it is or belongs to.
+        key: What a table calls it.
+        holder: That object: a method's, or what a partial gives a method of its class.
+    """
+
+    cls: type[Any]
+    key: str
+    holder: Any
+
+
 Table = Mapping[str, BuiltIn]
 """``module:qualname`` of the class or function that defines a tool -> what it is.
 
@@ -49,11 +63,11 @@ def find(table: Table, *things: Any) -> BuiltIn | None:
         things: The tool, and the functions that it runs; the first that is known counts.
     """
     parts = (part for thing in things for part in parts_of(thing))
-    return next(filter(None, (look_up(table, *part) for part in parts)), None)
+    return next(filter(None, (look_up(table, part.cls, part.key) for part in parts)), None)
 
 
-def parts_of(thing: Any) -> Iterator[tuple[type[Any], str]]:
-    """Yield class and key of each thing that a tool or function is made of, outermost first.
+def parts_of(thing: Any) -> Iterator[Part]:
+    """Yield each thing that a tool or function is made of, outermost first.
 
     A bound method is of its object's class, a partial of that of whatever it gives a method of it;
     below them, as below functions that say what they wrap (``__wrapped__``), is the function.
@@ -63,10 +77,10 @@ def parts_of(thing: Any) -> Iterator[tuple[type[Any], str]]:
     while thing is not None and id(thing) not in seen:
         seen.add(id(thing))
         owner: object = getattr(thing, "__self__", thing)
-        yield owner.__class__, key_of(thing)
+        yield Part(owner.__class__, key_of(thing), owner)
         for one in given:
             if getattr(one.__class__, getattr(thing, "__name__", ""), None) is thing:
-                yield one.__class__, ""
+                yield Part(one.__class__, "", one)
         if issubclass(type(thing), functools.partial):
             given += (*thing.args, *thing.keywords.values())
             thing = thing.func

@@ -62,7 +62,7 @@ def known(tool: Any, function: Any) -> BuiltIn | None:
     """
     found = _known(type(tool), "")
     parts = parts_of(getattr(function, "_invoke_tool_impl", function)) if found is None else ()
-    return next(filter(None, (_known(*part) for part in parts)), found)
+    return next(filter(None, (_known(part.cls, part.key) for part in parts)), found)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -8,12 +8,13 @@ own for the root; where a path really leads is read from the object that the fun
 
 from __future__ import annotations
 
-import inspect
 import os
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from otelhooks.instrumentation._builtin import BuiltIn
+from otelhooks.instrumentation._builtin import BuiltIn, look_up, of_class, parts_of
+from otelhooks.instrumentation._copies import is_a
 from otelhooks.instrumentation._langchain_fields import functions
 
 __all__ = ["EDITOR", "NOTHING", "SHELL", "TABLE", "Reading", "at", "read"]
@@ -72,6 +73,7 @@ _ANTHROPIC = "langchain_anthropic.middleware."
 _DEEP = "deepagents.middleware."
 _COMMUNITY = "langchain_community.tools."
 _IN_INIT = "__init__.<locals>"
+_TOOL = ("langchain_core.tools.base", "BaseTool")  # callable in some releases
 
 
 def _deepagents() -> Iterator[tuple[str, BuiltIn]]:
@@ -174,26 +176,37 @@ TABLE: Mapping[str, BuiltIn] = {
 # -- one call ---------------------------------------------------------------------------------
 
 
-def read(found: BuiltIn, tool: Any, args: Mapping[str, Any]) -> Reading:
+_WITH_ROOT = ("file_read", "file_write", "shell")
+
+
+def read(found: BuiltIn, tool: Any, args: Mapping[str, Any], runtime: Any = None) -> Reading:
     """Return what a call of a built-in tool is.
 
     Args:
         found: What is known of the tool.
         tool: The tool.
         args: The call's arguments.
+        runtime: What langgraph hands the tool, from which a factory makes its backend.
     """
-    return at(found, _owner(tool), args)
+    if found.kind not in _WITH_ROOT:
+        return Reading(found.canonical, found.kind)
+    return at(found, _backend(_owner(tool), runtime), args)
 
 
 def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
-    """Return what a call is, by the object that has the tool's settings: middleware or backend."""
+    """Return what a call is, by the object that has the tool's settings: middleware or backend.
+
+    Where that is not known (None), a path may lead anywhere: to ``/``, which is outside of every
+    workspace and around every protected file.
+    """
     given = args.get(found.path) if found.path else None
     given = given if isinstance(given, str) else None
     if found is EDITOR:
         command = args.get("command")
         found = _COMMANDS.get(command, found) if isinstance(command, str) else found
     canonical, kind = found.canonical, found.kind
-    owner = getattr(owner, "backend", None) or owner
+    if owner is None and kind != "shell":
+        return Reading(canonical, kind, os.path.abspath(os.sep))
     if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
     searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
@@ -258,14 +271,34 @@ def _all_of(backend: Any, path: str) -> list[tuple[Any, str]]:
 
 
 def _owner(tool: Any) -> Any:
-    """Return what a tool's function belongs to: its middleware, its backend, or the tool."""
-    for function in functions(tool):
-        plain = inspect.unwrap(function) if function is not None else None
-        code, cells = getattr(plain, "__code__", None), getattr(plain, "__closure__", None)
-        if code is None or not cells:
-            continue
-        closed = dict(zip(code.co_freevars, cells, strict=True))
-        for name in ("self", "backend"):
-            if name in closed:
-                return closed[name].cell_contents
-    return tool
+    """Return what has a tool's settings: the tool, its middleware or backend; None if not known."""
+    if of_class(TABLE, type(tool)):
+        return tool
+    parts = (part for function in functions(tool) for part in parts_of(function))
+    known = (part.holder for part in parts if look_up(TABLE, part.cls, part.key))
+    return next((owner for owner in map(_held_by, known) if owner is not None), None)
+
+
+def _held_by(holder: Any) -> Any:
+    """Return what a method belongs to, or what the function of a built-in tool closes over."""
+    if not isinstance(holder, types.FunctionType):
+        return holder
+    if hasattr(holder, "__wrapped__"):  # only has the name of what it wraps
+        return None
+    cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True)
+    closed = {name: cell.cell_contents for name, cell in cells if name in ("self", "backend")}
+    return closed.get("self", closed.get("backend"))
+
+
+def _backend(owner: Any, runtime: Any) -> Any:
+    """Return the backend of deepagents' middleware, or what else has a tool's settings.
+
+    A factory makes a backend for each call, so it is asked as the tool will ask it.
+    """
+    backend = getattr(owner, "backend", None) or owner
+    if not callable(backend) or is_a(backend, _TOOL):
+        return backend
+    try:
+        return None if runtime is None else backend(runtime)
+    except Exception:  # the factory's own: the tool will meet it as well
+        return None

@@ -75,7 +75,9 @@ class ToolRun(ToolSeat):
         if isinstance(given, dict):
             shown = split(given, facts.injected, self._injected) if facts.injected else {**given}
         name, server, says = self._mcp or (tool.name, None, None)
-        what = NOTHING if facts.built_in is None else read(facts.built_in, tool, shown)
+        what = NOTHING
+        if facts.built_in is not None:
+            what = read(facts.built_in, tool, shown, self._injected.get("runtime"))
         return Call(
             name,
             shown,

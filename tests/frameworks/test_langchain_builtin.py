@@ -24,6 +24,7 @@ from langchain_anthropic.middleware import (
     StateClaudeTextEditorMiddleware,
 )
 from langchain_core.tools import StructuredTool, tool
+from pydantic import BaseModel
 
 import otelhooks
 from otelhooks import policy
@@ -339,6 +340,73 @@ def test_a_file_tool_of_the_community_leaves_policy_files_alone(
     before = (home / "policies" / "p.yaml").read_text()
     assert made.invoke(args) == "Policy files cannot be changed from here."
     assert (home / "policies" / "p.yaml").read_text() == before
+
+
+class Given(BaseModel):
+    file_path: str
+
+
+def bound(inner: Any) -> Any:
+    return inner._run
+
+
+def partial_of_bound(inner: Any) -> Any:
+    return functools.partial(functools.partial(inner._run))
+
+
+def partial_of_class(inner: Any) -> Any:
+    return functools.partial(type(inner)._run, inner)
+
+
+def partial_by_name(inner: Any) -> Any:
+    return functools.partial(type(inner)._run, self=inner)
+
+
+def wrapped(inner: Any) -> Any:
+    @functools.wraps(inner._run)
+    def other(*args: Any, **kwargs: Any) -> Any:
+        return inner._run(*args, **kwargs)
+
+    return other
+
+
+@NEEDS_COMMUNITY
+@pytest.mark.filterwarnings("ignore:`langchain-community` is being sunset:DeprecationWarning")
+@pytest.mark.parametrize(
+    "make", [bound, partial_of_bound, partial_of_class, partial_by_name, wrapped]
+)
+def test_a_file_tool_that_is_known_by_its_method_has_the_root_of_its_object(
+    start: Any, home: Path, make: Any
+) -> None:
+    """The class: a tool's kind is known by a part of it, and its root is looked for elsewhere."""
+    from langchain_community.tools.file_management import ReadFileTool
+
+    (home.parent / "elsewhere" / "a.txt").write_text("inside")
+    start(*policy.workspace_only([home.parent / "elsewhere"]))
+    for root, told in ((home, "Denied by policy"), (home.parent / "elsewhere", "inside")):
+        function = make(ReadFileTool(root_dir=str(root)))
+        reader = StructuredTool.from_function(
+            function, name="reader", description="Read.", args_schema=Given
+        )
+        assert told in reader.invoke({"file_path": "a.txt"})
+
+
+@NEEDS_COMMUNITY
+@pytest.mark.filterwarnings("ignore:`langchain-community` is being sunset:DeprecationWarning")
+def test_a_file_tool_whose_root_cannot_be_read_leads_anywhere(start: Any, home: Path) -> None:
+    from langchain_community.tools.file_management import ReadFileTool
+
+    inner = ReadFileTool(root_dir=str(home))
+
+    def run(file_path: str) -> str:
+        return inner._run(file_path)
+
+    run.__wrapped__ = ReadFileTool._run  # type: ignore[attr-defined]
+    reader = StructuredTool.from_function(
+        run, name="reader", description="Read.", args_schema=Given
+    )
+    start(*policy.workspace_only([home.parent / "elsewhere"]))
+    assert "Denied by policy" in reader.invoke({"file_path": "a.txt"})
 
 
 @pytest.mark.parametrize(

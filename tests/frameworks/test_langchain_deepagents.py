@@ -15,8 +15,10 @@ pytest.importorskip("deepagents", reason="needs Python 3.11")
 from deepagents import create_deep_agent
 from deepagents.backends import CompositeBackend, FilesystemBackend
 from deepagents.middleware.filesystem import FilesystemMiddleware
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import BaseModel
 
 import otelhooks
 from otelhooks import policy, types
@@ -256,6 +258,87 @@ def test_a_search_of_everything_asks_a_routed_backend_for_the_root(
     assert routed.reached == []
     found = run(Ask("glob", {"pattern": "*.txt"}), backend=backend, is_async=is_async)
     assert "Denied" not in found.told
+
+
+def with_backend_of(make: Callable[[Any], Any]) -> Any:
+    """Return deepagents' middleware with a factory, or skip where it takes none."""
+    try:
+        return FilesystemMiddleware(backend=make)
+    except TypeError:
+        pytest.skip("this release takes no factories")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_virtual", [False, True])
+def test_a_factory_makes_the_backend_that_a_path_is_judged_by(
+    start: Any, home: Path, is_virtual: bool, is_async: bool
+) -> None:
+    """The class: a backend that is made for each call is none that has a root."""
+    elsewhere = home.parent / "elsewhere"
+    (elsewhere / "a.txt").write_text("inside")
+    (home / "a.txt").write_text("secret")
+    runtimes: list[Any] = []
+
+    def inside(runtime: Any) -> Any:
+        runtimes.append(runtime)
+        return FilesystemBackend(root_dir=str(elsewhere), virtual_mode=is_virtual)
+
+    def outside(runtime: Any) -> Any:
+        return FilesystemBackend(root_dir=str(home), virtual_mode=True)
+
+    with_backend_of(inside)
+    start(*policy.workspace_only([elsewhere]))
+    path = "a.txt" if is_virtual else str(elsewhere / "a.txt")
+    assert "inside" in run(read_of(path), backend=inside, is_async=is_async).told
+    assert all(runtime is not None for runtime in runtimes)
+    assert "Denied by policy" in run(read_of("a.txt"), backend=outside, is_async=is_async).told
+    path = str(home / "a.txt").lstrip("/")  # relative, which deepagents makes absolute
+    if not is_virtual:
+        assert "Denied by policy" in run(read_of(path), backend=inside, is_async=is_async).told
+
+
+def test_a_factory_that_fails_leads_anywhere(start: Any, home: Path) -> None:
+    made: list[Any] = []
+
+    def fails_at_first(runtime: Any) -> Any:
+        made.append(runtime)
+        if len(made) == 1:
+            raise ValueError("no backend")
+        return FilesystemBackend(root_dir=str(home), virtual_mode=True)
+
+    with_backend_of(fails_at_first)
+    start(*policy.workspace_only([home.parent / "elsewhere"]))
+    assert "Denied by policy" in run(read_of("a.txt"), backend=fails_at_first).told
+
+
+def test_the_backend_that_deepagents_makes_itself_may_be_written_to(start: Any, home: Path) -> None:
+    """Its default is a factory in some releases."""
+    start(str(home / "policies"))
+    write = Ask("write_file", {"file_path": "/a.txt", "content": "text"})
+    assert "Updated file /a.txt" in run(write).told
+
+
+def read_of(path: str) -> Ask:
+    return Ask("read_file", {"file_path": path})
+
+
+def test_a_tool_made_of_a_file_tools_function_has_its_root(start: Any, home: Path) -> None:
+    """The class: a tool's kind is known by a part of it, and its root is looked for elsewhere."""
+    (home / "a.txt").write_text("secret")
+    middleware = FilesystemMiddleware(
+        backend=FilesystemBackend(root_dir=str(home), virtual_mode=True)
+    )
+    (inner,) = (each for each in middleware.tools if getattr(each, "name", "") == "read_file")
+    function = functools.partial(inner.func, runtime=None)  # type: ignore[attr-defined]
+
+    class Given(BaseModel):
+        file_path: str
+
+    reader = StructuredTool.from_function(
+        function, name="reader", description="Read.", args_schema=Given
+    )
+    start(*policy.workspace_only([home.parent / "elsewhere"]))
+    assert "Denied by policy" in reader.invoke({"file_path": "a.txt"})
 
 
 def test_a_shell_of_deepagents_leaves_policy_files_where_it_works_alone(
