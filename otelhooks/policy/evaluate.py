@@ -329,7 +329,7 @@ class PolicySet:
                     subject = call.record() if rule.wants_call else view
                     matches = test(subject)
                     if type(matches) is not bool:
-                        if inspect.isawaitable(matches):
+                        while inspect.isawaitable(matches):  # an `await` may be forgotten
                             matches = yield _wait(matches)
                             if type(matches) is Raised:
                                 raise matches.error

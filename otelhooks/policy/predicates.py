@@ -6,6 +6,7 @@ pydantic model parsed from the arguments or the `ToolCall`. It is sync or async.
 
 from __future__ import annotations
 
+import dataclasses
 import dis
 import functools
 import inspect
@@ -13,7 +14,7 @@ import itertools
 import math
 import types as python_types
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from otelhooks import types
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AllOf", "Test", "check_numbers", "read"]
 
-_CONTAINERS = (dict, list, tuple, set, frozenset)
+_SCALARS = (str, bytes, int, range, type, python_types.NoneType)
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")  # of CPython's byte code; the second in 3.12 and 3.13
 # Names that a dict of arguments goes by; understood even where they cannot be resolved, since they
 # are often imported for the type checker only.
@@ -41,22 +42,28 @@ def check_numbers(value: Any) -> None:
         ValueError: They do, at any depth.
     """
     for item in _items(value):
-        if isinstance(item, _CONTAINERS) or hasattr(item.__class__, "__pydantic_validator__"):
+        if isinstance(item, float):
+            if math.isnan(item):
+                msg = "an argument is NaN, which no condition can compare"
+                raise ValueError(msg)
+        elif not isinstance(item, _SCALARS):
             check_numbers(item)
-        elif isinstance(item, float) and math.isnan(item):
-            msg = "an argument is NaN, which no condition can compare"
-            raise ValueError(msg)
 
 
 def _items(value: Any) -> Iterable[Any]:
-    """Return what a container, or a model or dataclass of pydantic, holds."""
-    if isinstance(value, _CONTAINERS):
-        mapping = cast("dict[str, Any]", value)
-        return mapping.values() if isinstance(value, dict) else cast("Iterable[Any]", value)
-    held = getattr(value, "__dict__", None)
-    if held is None:  # it has slots
-        return [getattr(value, name) for name in value.__dataclass_fields__]
-    return held.values()
+    """Return what a container, a model or a dataclass holds; keys are held, too."""
+    of_class = value.__class__
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[Any, Any]", value)
+        return itertools.chain(mapping, mapping.values())
+    if isinstance(value, Collection):
+        return cast("Iterable[Any]", value)
+    if dataclasses.is_dataclass(of_class):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(of_class)]
+    if not hasattr(of_class, "__pydantic_validator__"):
+        return ()
+    model = cast("pydantic.BaseModel", value)
+    return (*model.__dict__.values(), *(model.model_extra or {}).values())
 
 
 class AllOf:
@@ -194,6 +201,12 @@ def _of_call(test: Test) -> Callable[[types.ToolCall], Any]:
     return function if test.wants_call else lambda call: function(call.args)
 
 
+async def _settled(value: Any) -> Any:
+    while inspect.isawaitable(value):  # what an `await` was forgotten for, too
+        value = await value
+    return value
+
+
 def _all(functions: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     def test(call: Any) -> Any:
         for index, function in enumerate(functions):
@@ -205,11 +218,10 @@ def _all(functions: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         return True
 
     async def rest(value: Awaitable[Any], call: Any, index: int) -> bool:
-        if not await value:
+        if not await _settled(value):
             return False
         for function in functions[index:]:
-            value = function(call)
-            if not (await value if inspect.isawaitable(value) else value):
+            if not await _settled(function(call)):
                 return False
         return True
 

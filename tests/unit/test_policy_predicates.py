@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import dataclasses
 import functools
+import math
 import typing
 from typing import TYPE_CHECKING, Annotated, Any
 from unittest import mock
@@ -16,7 +19,7 @@ from otelhooks import policy, types
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import adrive, drive
-from otelhooks.policy.predicates import read
+from otelhooks.policy.predicates import AllOf, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,6 +207,14 @@ async def later(args: Any) -> Any:
     return True
 
 
+async def never(args: Any) -> Any:
+    return False
+
+
+async def forgets_to_await(args: Any) -> Any:
+    return never(args)
+
+
 def raises(args: Any) -> Any:
     raise ValueError
 
@@ -252,6 +263,9 @@ class TestErrors:
             (lambda args: None if args else True, "allow"),
             (sometimes, "deny"),
             (later, "deny"),
+            (forgets_to_await, "allow"),
+            (AllOf(forgets_to_await, later), "allow"),
+            (AllOf(later, forgets_to_await), "allow"),
             (raises, "deny"),
             (all, "allow"),
         ],
@@ -266,22 +280,47 @@ class TestErrors:
             read("x", "a")  # type: ignore[arg-type]
 
 
-class TestNumbersOfModels:
-    @pytest.mark.parametrize(("amount", "expected"), [("1", "allow"), ("NaN", "deny")])
-    def test_a_dataclass_with_slots_is_read_too(self, amount: str, expected: str) -> None:
-        def when(args: Transfer) -> bool:
-            return args.part.amount > 100
-
-        assert decide(when, {"part": {"amount": amount}}) == expected
-
-
 @pydantic.dataclasses.dataclass(slots=True)
-class Part:
+class Slots:
+    amount: float
+
+
+@dataclasses.dataclass
+class Plain:
     amount: float
 
 
 class Transfer(pydantic.BaseModel):
-    part: Part
+    model_config = pydantic.ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float]
+    slots: Slots | None = None
+    plain: Plain | None = None
+    queue: collections.deque[float] = collections.deque()
+    keys: dict[float, str] = {}
+    sequence: typing.Sequence[float] = ()
+
+
+class TestNumbersOfModels:
+    @pytest.mark.parametrize(("amount", "expected"), [("1", "allow"), ("NaN", "deny")])
+    @pytest.mark.parametrize("held", ["slots", "plain", "queue", "keys", "sequence", "more"])
+    def test_whatever_holds_one_is_read(self, held: str, amount: str, expected: str) -> None:
+        def when(args: Transfer) -> bool:
+            return False
+
+        shapes: dict[str, Any] = {
+            "slots": {"amount": amount},
+            "plain": {"amount": amount},
+            "queue": [amount],
+            "sequence": [amount],
+            "keys": {amount: "x"},
+            "more": amount,
+        }
+        assert decide(when, {held: shapes[held]}) == expected
+
+    @pytest.mark.parametrize("given", [Plain(math.nan), [Plain(math.nan)], {math.nan: 1}])
+    def test_so_is_an_argument_of_a_call_in_python(self, given: Any) -> None:
+        assert decide(lambda args: False, {"x": given}) == "deny"
+        assert decide(lambda args: False, {"x": [object(), "nan", 1.0, Plain(2.0)]}) == "allow"
 
 
 class TestAllOf:
