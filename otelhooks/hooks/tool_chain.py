@@ -207,6 +207,8 @@ class ToolChain(Chain):
         """Put what asks to people, and their edit to the deciders; return what holds it up."""
         rules, call, verdict = list(self.asks.values()), self.call, self.verdict
         deciding = rules[0]
+        if verdict.approval is not None:
+            self.watch.answered(verdict, call)
         verdict.decision = ASK
         verdict.policy_id, verdict.rule_id = deciding.policy_id, deciding.id
         verdict.policy_version, verdict.severity = deciding.policy_version, deciding.severity

@@ -19,7 +19,7 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
-from otelhooks.hooks.verdict import Approval, RuleLike
+from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 
 __all__ = ["Watch", "ask_handlers", "asking"]
 
@@ -57,6 +57,9 @@ class Watch:
             decision_id: Of the question before, where one decision takes several.
         """
         return ask_handlers(rules, call)
+
+    def answered(self, verdict: Verdict, call: Call) -> None:
+        """A question was answered that is not the last about its call: another rule asks now."""
 
     def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
         """Make the record that listeners of every point get; content stays out.

@@ -14,7 +14,7 @@ from otelhooks.telemetry.quiet import fails_open
 if TYPE_CHECKING:
     from otelhooks.instrumentation._runtime import Runtime
 
-__all__ = ["record_end", "record_unrun", "record_verdict", "record_withdrawn"]
+__all__ = ["record_end", "record_unawaited", "record_unrun", "record_verdict"]
 
 
 def record_verdict(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
@@ -34,8 +34,8 @@ def record_verdict(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any,
     return may_go_on
 
 
-def record_withdrawn(rt: Runtime, op: Op, verdict: Verdict) -> None:
-    """Hand a question that nobody waits for any more to the recorders; telemetry: fails open."""
+def record_unawaited(rt: Runtime, op: Op, verdict: Verdict) -> None:
+    """Hand a verdict to the recorders for which no call waits; telemetry: fails open."""
     for recorder in op.recorders:
         if recorder.wants_verdicts():
             _write(rt, recorder, op, verdict, {})

@@ -360,8 +360,8 @@ class Runtime:
             context = trace.set_span_in_context(op.span) if op.span is not None else None
             self.verdicts.event(verdict, self.about(op), context)
 
-    def record_withdrawn(self, op: Op, verdict: Verdict) -> None:
-        """Tell and write down a question that nobody waits for any more."""
+    def record_unawaited(self, op: Op, verdict: Verdict) -> None:
+        """Tell and write down a verdict for which no call waits: of a question that is over."""
         self.tell_verdict(op, verdict)
         if self.audit is not None:
             self.audit.write(self.audit_record(op, verdict))

@@ -16,7 +16,7 @@ from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch, ask_handlers, log
 from otelhooks.instrumentation._frames import Op
-from otelhooks.instrumentation._recording import record_withdrawn
+from otelhooks.instrumentation._recording import record_unawaited
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
@@ -111,8 +111,8 @@ class RuntimeWatch(Watch):
             verdict.approval, verdict.allowed = Approval("withdrawn"), False
             _end_wait(wait, verdict.approval)
             if isinstance(op, Op):
-                runtime.record_withdrawn(op, verdict)
-                record_withdrawn(runtime, op, verdict)
+                runtime.record_unawaited(op, verdict)
+                record_unawaited(runtime, op, verdict)
             raise
         finally:
             runtime.wait_for(-1)
@@ -127,6 +127,19 @@ class RuntimeWatch(Watch):
             exemplar(wait),
         )
         return approval
+
+    @fails_open
+    def answered(self, verdict: Verdict, call: Call) -> None:
+        """Tell and write down an answer that another question follows; the last is the verdict."""
+        runtime, op = self._runtime, call.op
+        if not isinstance(op, Op):
+            return
+        if op.resumed is not None and op.resumed.approval is verdict.approval:
+            return  # written down before the pause
+        if op.call is not None:
+            op.call.args = call.args
+        runtime.record_unawaited(op, verdict)
+        record_unawaited(runtime, op, verdict)
 
     @fails_open
     def _approver_failed(self, rule: RuleLike, error: BaseException) -> None:
@@ -179,4 +192,6 @@ def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
         return
     wait.set_attribute(semconv.APPROVAL_STATUS, approval.status)
     wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
+    if approval.approver_id:
+        wait.set_attribute(semconv.APPROVAL_APPROVER_ID, approval.approver_id)
     wait.end()
