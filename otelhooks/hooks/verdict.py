@@ -185,6 +185,11 @@ class Approval:
         """Whether the call may go on."""
         return self.status == "approved"
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether an approver has answered: not if time was over, or nobody could be asked."""
+        return self.status in {"approved", "rejected"}
+
     def join(self, before: Approval | None) -> None:
         """Stand for an approval before this one, too, if it is for the same arguments."""
         if before is not None and same_json(before.args, self.args):

@@ -191,7 +191,8 @@ def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
     if wait is None:
         return
     wait.set_attribute(semconv.APPROVAL_STATUS, approval.status)
-    wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
-    if approval.approver_id:
-        wait.set_attribute(semconv.APPROVAL_APPROVER_ID, approval.approver_id)
+    if approval.is_answered:
+        wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
+        if approval.approver_id:
+            wait.set_attribute(semconv.APPROVAL_APPROVER_ID, approval.approver_id)
     wait.end()

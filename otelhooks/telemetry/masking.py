@@ -128,7 +128,10 @@ _OPTION_GAP = (  # in a command, or in the text of a list of arguments
 _TAG = r"<(?:[\w.-]{1,64}:)?\Z"
 _TAG_CONTENT = r"(?s)(?:\s[^<>]{0,256})?>((?:<!\[CDATA\[.*?(?:\]\]>|\Z)|[^<])+)(?:<\\?/([\w.:-]+))?"
 _BARE_VALUE = r"[^\s,;&\"'\\}\])]+"
-_HEADER_VALUE = r"(?:[^\r\n,;\"'\\}]|=\"[^\"\r\n\\]*\")+"
+_HEADER_VALUE = (  # with the parameters of a digest or a signature
+    r"(?:=\"[^\"\r\n\\]*\"|[^\r\n,;\"'\\}])+"
+    r"(?:,\s{0,8}(?:[\w-]{1,64}=\"[^\"\r\n\\]*\"|(?:algorithm|nc|qop)=\w{1,64}))*"
+)
 _COOKIES = r"[^\r\n\"'\\}]+"
 _BARE_VALUES = {"authorization": _HEADER_VALUE, "cookie": _COOKIES}
 _BRACKET = r"[\[\]{}]"

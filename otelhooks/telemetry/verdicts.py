@@ -184,7 +184,8 @@ class Verdicts:
         if approval is not None:
             attributes[semconv.APPROVAL_STATUS] = approval.status
             attributes[semconv.APPROVAL_WAIT_DURATION] = approval.wait_s
-            attributes[semconv.APPROVAL_APPROVER_TYPE] = approval.approver_type
+            if approval.is_answered:
+                attributes[semconv.APPROVAL_APPROVER_TYPE] = approval.approver_type
             if approval.approver_id:
                 attributes[semconv.APPROVAL_APPROVER_ID] = approval.approver_id
         return attributes

@@ -15,6 +15,7 @@ import otelhooks
 from otelhooks import policy, types
 from otelhooks.approvals import Approval, Terminal, Unavailable, first_of
 from otelhooks.errors import Denied
+from otelhooks.telemetry import semconv
 
 CALL = types.ToolCall(name="t", args={"x": 1})
 
@@ -131,3 +132,14 @@ class TestFirstOf:
             t()
         assert "approver of rule `t` could not be asked" in caplog.text
         assert ("the chat is down" in caplog.text) is (capture != "NO_CONTENT")
+
+    def test_no_human_is_told_of_where_none_was_asked(self, governed: Any) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        governed(policies=[policy.ask_user("t")], approvals=self.unavailable)
+        with pytest.raises(Denied):
+            t()
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.APPROVAL_STATUS] == "error"
+        assert semconv.APPROVAL_APPROVER_TYPE not in attributes

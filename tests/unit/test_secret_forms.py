@@ -211,19 +211,17 @@ class TestHeadersAndAddresses:
             ("Cookie: a=1; session=s3cr3t; c=3", f"Cookie: {MASK}"),
             ("Set-Cookie: sid=s3cr3t; Path=/, b=2\nHost: x", f"Set-Cookie: {MASK}\nHost: x"),
             ("curl -H 'Cookie: a=1; b=s3cr3t' x", f"curl -H 'Cookie: {MASK}' x"),
-            ('Authorization: Digest username="a", response="s3cr3t"', None),
+            (
+                'Authorization: Digest username="a", qop=auth, response="s3cr3t"\nHost: x',
+                f"Authorization: {MASK}\nHost: x",
+            ),
             ("postgres://ann:p@s3cr3t@db/x", f"postgres://{MASK}@db/x"),
             ("https://ann:s3cr3t@h/?to=a@b", f"https://{MASK}@h/?to=a@b"),
         ],
     )
-    def test_every_part_of_a_secret_value(
-        self, redactor: Redactor, text: str, masked: str | None
-    ) -> None:
-        found = redactor.mask_text(text)
-        assert masked in (None, found)
-        if masked is not None:
-            assert "s3cr3t" not in found
-        assert redactor.mask_text(found) == found
+    def test_every_part_of_a_secret_value(self, redactor: Redactor, text: str, masked: str) -> None:
+        assert redactor.mask_text(text) == masked
+        assert redactor.mask_text(masked) == masked
 
     @pytest.mark.parametrize("text", ["https://h:80/@me", "a cookie or two", "mailto:a@b.org"])
     def test_what_has_no_secret_stays(self, redactor: Redactor, text: str) -> None:
