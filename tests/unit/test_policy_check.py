@@ -77,6 +77,12 @@ def test_an_allow_beside_a_deny_of_the_same_tool_contradicts_it() -> None:
     ]
 
 
+def test_an_id_twice() -> None:
+    assert problems(policy.deny("a", id="x"), policy.deny("b", id="x")) == [
+        "`deny: b` has the id of `deny: a` (code): `x`"
+    ]
+
+
 def test_the_same_rule_twice() -> None:
     assert problems(policy.deny("a"), policy.deny("a", id="x")) == [
         "`deny: a` says what `deny: a` (code) says already"

@@ -33,6 +33,12 @@ def test_rules_that_came_and_went() -> None:
     assert said(old, new) == [("removed", "code/x", {}), ("added", "code/y", {})]
 
 
+def test_one_of_two_rules_with_the_same_id_is_not_lost() -> None:
+    old = subject(policy.deny("a", id="x"), policy.deny("b", id="x"))
+
+    assert said(old, subject(policy.deny("a", id="x"))) == [("removed", "code/x", {})]
+
+
 def test_a_rule_with_an_id_keeps_it_through_a_change() -> None:
     old = subject(policy.deny("a", id="x", severity="low"))
     new = subject(policy.ask_user("a", id="x", reason="Ask."))

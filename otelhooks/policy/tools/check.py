@@ -73,15 +73,22 @@ class KnownTools:
 
 
 def lint_rules(table: PolicySet, known: KnownTools) -> Iterator[Finding]:
-    """Find rules that never decide.
+    """Find rules that never decide, and rules that records cannot tell apart.
 
     Args:
         table: The rules.
         known: Tools that are known to exist.
     """
+    first: dict[tuple[str, str], Rule] = {}
     for rule in table.rules:
         yield from _shadowed(rule, table.rules)
         yield from _unmatched(rule, known)
+        same = first.setdefault((rule.policy_id, rule.id), rule)
+        if rule.policy.id and same is not rule:
+            problem = f"{_text(rule)} has the id of {_text(same)} ({_place(same)}): `{rule.id}`"
+            yield Finding(
+                "error", _place(rule), problem, "records name rules by id: give it another"
+            )
 
 
 # -- rules behind others --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -91,10 +92,14 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[s
     return {key: pair for key, pair in found.items() if pair[0] != pair[1]}
 
 
-def _entries(subject: Subject) -> dict[tuple[str, str], Entry]:
+def _entries(subject: Subject) -> dict[tuple[str, str, int], Entry]:
+    """Return what a policy has by kind, name, and number among those of the same name."""
     table = subject.table()
-    found = [_settings(table), *_rules(table), *_hooks(subject)]
-    return {(entry.kind, entry.name): entry for entry in found}
+    found: dict[tuple[str, str, int], Entry] = {}
+    for entry in (_settings(table), *_rules(table), *_hooks(subject)):
+        keys = ((entry.kind, entry.name, number) for number in itertools.count())
+        found[next(key for key in keys if key not in found)] = entry
+    return found
 
 
 def _settings(table: PolicySet) -> Entry:
