@@ -197,7 +197,8 @@ def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
     """Return what a call is, by the object that has the tool's settings: middleware or backend.
 
     Where that is not known (None), a path may lead anywhere: to ``/``, which is outside of every
-    workspace and around every protected file.
+    workspace and around every protected file. So may a pattern that climbs: to where depends on
+    the links among what it matches.
     """
     given = args.get(found.path) if found.path else None
     given = given if isinstance(given, str) else None
@@ -205,7 +206,7 @@ def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
         command = args.get("command")
         found = _COMMANDS.get(command, found) if isinstance(command, str) else found
     canonical, kind = found.canonical, found.kind
-    if owner is None and kind != "shell":
+    if (owner is None and kind != "shell") or (found is _FIND and _climbs(args.get("pattern"))):
         return Reading(canonical, kind, os.path.abspath(os.sep))
     if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
@@ -237,6 +238,11 @@ def _place(backend: Any, path: str) -> tuple[str, str] | None:
 
 _ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
 """Settings of middleware, backends and tools that are the directory in which they work."""
+
+
+def _climbs(pattern: Any) -> bool:
+    """Return whether a pattern has ``..``; an absolute one starts from where the search does."""
+    return isinstance(pattern, str) and ".." in pattern.replace("\\", "/").split("/")
 
 
 def _rooted(path: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("langchain_core")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware.file_search import FilesystemFileSearchMiddleware
 from langchain.agents.middleware.shell_tool import ShellToolMiddleware
 from langchain_anthropic.middleware import (
     ClaudeBashToolMiddleware,
@@ -340,6 +341,15 @@ def test_a_file_tool_of_the_community_leaves_policy_files_alone(
     before = (home / "policies" / "p.yaml").read_text()
     assert made.invoke(args) == "Policy files cannot be changed from here."
     assert (home / "policies" / "p.yaml").read_text() == before
+
+
+def test_a_pattern_of_langchains_search_that_climbs_leads_anywhere(start: Any, home: Path) -> None:
+    (home.parent / "elsewhere" / "key.txt").write_text("secret")
+    middleware = FilesystemFileSearchMiddleware(root_path=str(home))
+    start(*policy.workspace_only([home], {"find_file": "path"}))
+    climbing = Ask("glob_search", {"pattern": "../elsewhere/*"})
+    assert "Denied by policy" in run(middleware, climbing).told
+    assert "/a.txt" in run(middleware, Ask("glob_search", {"pattern": "*.txt"})).told
 
 
 class Given(BaseModel):

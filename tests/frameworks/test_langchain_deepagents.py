@@ -260,6 +260,24 @@ def test_a_search_of_everything_asks_a_routed_backend_for_the_root(
     assert "Denied" not in found.told
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_virtual", [False, True])
+@pytest.mark.parametrize("pattern", ["../elsewhere/*", "policies/../../*/*", "/../elsewhere/*"])
+def test_a_pattern_that_climbs_leads_anywhere(
+    start: Any, home: Path, pattern: str, is_virtual: bool, is_async: bool
+) -> None:
+    """The class: what a search reaches is told by another argument than its path."""
+    (home.parent / "elsewhere" / "key.txt").write_text("secret")
+    (home / "a..txt").write_text("text")
+    backend = FilesystemBackend(root_dir=str(home), virtual_mode=is_virtual)
+    start(*policy.workspace_only([home], SEARCHES))
+    world = run(Ask("glob", {"pattern": pattern}), backend=backend, is_async=is_async)
+    assert "Denied by policy" in world.told
+    for inside in ("*..txt", "/a..txt"):
+        world = run(Ask("glob", {"pattern": inside}), backend=backend, is_async=is_async)
+        assert "a..txt" in world.told
+
+
 def with_backend_of(make: Callable[[Any], Any]) -> Any:
     """Return deepagents' middleware with a factory, or skip where it takes none."""
     try:
