@@ -319,8 +319,8 @@ def test_a_factory_that_fails_leads_anywhere(start: Any, home: Path) -> None:
     made: list[Any] = []
 
     def fails_at_first(runtime: Any) -> Any:
-        made.append(runtime)
-        if len(made) == 1:
+        if hasattr(runtime, "tool_call_id") and not made:  # some releases ask it for models, too
+            made.append(runtime)
             raise ValueError("no backend")
         return FilesystemBackend(root_dir=str(home), virtual_mode=True)
 
