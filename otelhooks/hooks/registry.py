@@ -142,10 +142,6 @@ class PointHooks:
             r for r in ordered if r.kind == "inspect" and r.background
         )
 
-    def gates_only(self) -> PointHooks:
-        """Return its gates, for a call that hooks have decided about."""
-        return PointHooks(self.gates)
-
     def __bool__(self) -> bool:
         return bool(
             self.deciders or self.transformers or self.inspectors or self.background or self.gates

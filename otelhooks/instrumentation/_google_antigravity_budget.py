@@ -108,4 +108,4 @@ def _operation(rt: Runtime) -> tuple[Op, PointHooks]:
     op = Op(session, turn, turn, None, turn.agent if turn is not None else "", branch)
     op.span = turn.span if turn is not None else None
     hooks, _ = rt.in_force(current_scope(), branch)
-    return op, hooks.at("pre_model_call").gates_only()
+    return op, PointHooks(hooks.at("pre_model_call").gates)
