@@ -117,6 +117,19 @@ def test_a_local_call_does_not_take_a_servers_permit():
     assert not permits.holds("inner")
 
 
+def test_a_permit_is_for_one_tool_at_one_seat():
+    permits = Permits()
+    permits.leave(Handoff("inner", "fetch", None), {"x": 1})
+    assert permits.take("other", fetch()) is None
+    assert permits.take("inner", Call("send", {"x": 1})) is None
+    assert permits.take("inner", fetch()) is not None
+
+
+def test_a_limit_counts_a_call_once_at_all_its_seats(tracer_provider):
+    instrument([policy.RateLimit(tool_calls=1, per="day")], tracer_provider)
+    assert nested(fetch(), fetch(server="github"), None, "ok") == ["ok"]
+
+
 def test_what_a_server_calls_itself_is_judged_once_a_deeper_seat_hears_it(
     tracer_provider, exporter
 ):
