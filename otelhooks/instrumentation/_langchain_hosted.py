@@ -51,7 +51,8 @@ def hosted(definition: Any) -> Hosted | None:
     """Return what a defined tool is to rules that runs at the provider; None of any other.
 
     Args:
-        definition: In the provider's form. One that also declares functions is of several tools.
+        definition: In the provider's form. What is denied of several tools in it denies them all;
+            one that also declares functions is not taken for hosted.
     """
     if not isinstance(definition, Mapping) or not definition:
         return None
@@ -64,11 +65,11 @@ def hosted(definition: Any) -> Hosted | None:
             return None
         server = definition.get("server_label") or definition.get("mcp_server_name")
         return hosted_as(str(definition.get("name") or name), _read(name), server, definition)
-    [name, *others] = definition
-    if others or name not in _OF_GOOGLE:
+    names = [_OF_GOOGLE.get(key, "") for key in definition]
+    if "" in names:
         return None
-    name = _OF_GOOGLE[name]
-    return hosted_as(name, _read(name), None, definition)
+    several = (hosted_as(name, _read(name), None, definition) for name in names)
+    return Hosted(tuple(call for one in several for call in one.calls))
 
 
 def _is_away(environment: Any) -> bool:

@@ -34,6 +34,10 @@ HOSTED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "Anthropic code": ({"type": "code_execution_20250825", "name": "x"}, ["kind:shell", "x"]),
     "Anthropic server": ({"type": "mcp_toolset", "mcp_server_name": "github"}, ["github/*"]),
     "Google search": ({"google_search": {}}, ["search_web", "google_search"]),
+    "Google several": (
+        {"url_context": {}, "googleSearch": {}},
+        ["search_web", "read_url_content", "kind:net"],
+    ),
     "Google code": ({"codeExecution": {}}, ["code_execution", "kind:shell"]),
     "Google pages": ({"url_context": {}}, ["read_url_content"]),
     "nobody knows": ({"type": "teleport_20300101", "name": "teleport"}, ["teleport", "kind:net"]),
