@@ -8,15 +8,15 @@ rewrite, spans record.
 from typing import TYPE_CHECKING
 
 from otelhooks import audit, errors, hooks, policy, types
-from otelhooks._instrument import Handle, instrument, uninstrument
-from otelhooks._late import late_names
-from otelhooks._scopes import cache, current_context, emit, scope, session, turn
+from otelhooks.late import late_names
+from otelhooks.loops.scopes import cache, current_context, emit, scope, session, turn
+from otelhooks.setup.instrument import Handle, instrument, uninstrument
 from otelhooks.version import __version__
 
 if TYPE_CHECKING:
-    from otelhooks._decorators.agent import agent
-    from otelhooks._decorators.model_call import model_call
-    from otelhooks._decorators.tool import call_tool, tool
+    from otelhooks.loops.agents import agent
+    from otelhooks.loops.model_calls import model_call
+    from otelhooks.loops.tools import call_tool, tool
 
 __all__ = [
     "Handle",
@@ -44,8 +44,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
         globals(),
         {
-            "otelhooks._decorators.agent": "agent",
-            "otelhooks._decorators.model_call": "model_call",
-            "otelhooks._decorators.tool": "call_tool tool",
+            "otelhooks.loops.agents": "agent",
+            "otelhooks.loops.model_calls": "model_call",
+            "otelhooks.loops.tools": "call_tool tool",
         },
     )

@@ -12,19 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otelhooks._builtin_tools import BuiltinTools, normalize_builtin_tool_name
-from otelhooks._late import late_names
+from otelhooks.late import late_names
+from otelhooks.records.canonical_tools import BuiltinTools, normalize_builtin_tool_name
 from otelhooks.state import ToolContext
 
 if TYPE_CHECKING:
-    from otelhooks._mcp_servers import (
-        BaseMcpServerConfig,
-        McpHttpServer,
-        McpServerConfig,
-        McpStdioServer,
-        McpStreamableHttpServer,
-    )
-    from otelhooks._records import (
+    from otelhooks.records.calls import (
         AgentCall,
         HookEvent,
         ModelCall,
@@ -35,8 +28,24 @@ if TYPE_CHECKING:
         ToolResult,
         Usage,
     )
-    from otelhooks._results import HookAction, HookResult
-    from otelhooks._steps import (
+    from otelhooks.records.hook_result import HookAction, HookResult
+    from otelhooks.records.mcp_servers import (
+        BaseMcpServerConfig,
+        McpHttpServer,
+        McpServerConfig,
+        McpStdioServer,
+        McpStreamableHttpServer,
+    )
+    from otelhooks.records.media import (
+        Audio,
+        Content,
+        Document,
+        Image,
+        Video,
+        from_bytes,
+        from_file,
+    )
+    from otelhooks.records.steps import (
         AskQuestionEntry,
         AskQuestionInteractionSpec,
         AskQuestionOption,
@@ -52,7 +61,6 @@ if TYPE_CHECKING:
         StopHookResult,
         StopReason,
     )
-    from otelhooks.media import Audio, Content, Document, Image, Video, from_bytes, from_file
 
 __all__ = [
     "AgentCall",
@@ -101,14 +109,14 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
         globals(),
         {
-            "otelhooks._mcp_servers": "BaseMcpServerConfig McpHttpServer McpServerConfig"
+            "otelhooks.records.mcp_servers": "BaseMcpServerConfig McpHttpServer McpServerConfig"
             " McpStdioServer McpStreamableHttpServer",
-            "otelhooks._records": "AgentCall HookEvent ModelCall ModelResponse RunInfo"
+            "otelhooks.records.calls": "AgentCall HookEvent ModelCall ModelResponse RunInfo"
             " SubagentInfo ToolCall ToolResult Usage",
-            "otelhooks._results": "HookAction HookResult",
-            "otelhooks._steps": "AskQuestionEntry AskQuestionInteractionSpec AskQuestionOption"
-            " QuestionHookResult QuestionResponse Step StepSource StepStatus StepTarget StepType"
-            " StopArgs StopDecision StopHookResult StopReason",
-            "otelhooks.media": "Audio Content Document Image Video from_bytes from_file",
+            "otelhooks.records.hook_result": "HookAction HookResult",
+            "otelhooks.records.steps": "AskQuestionEntry AskQuestionInteractionSpec"
+            " AskQuestionOption QuestionHookResult QuestionResponse Step StepSource StepStatus"
+            " StepTarget StepType StopArgs StopDecision StopHookResult StopReason",
+            "otelhooks.records.media": "Audio Content Document Image Video from_bytes from_file",
         },
     )

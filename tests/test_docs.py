@@ -14,9 +14,10 @@ import click
 import pytest
 
 import otelhooks
-from otelhooks import _instrument, config, instrumentation
+from otelhooks import config
 from otelhooks.cli import COMMANDS, cli
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
+from otelhooks.setup import guarded, instrument
 from otelhooks.store.reader import Store
 from otelhooks.store.tree import render
 from otelhooks.telemetry import semconv
@@ -56,7 +57,7 @@ def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     framework: tuple[str, ...] = ()
     if page.parent.name == "frameworks":
-        packages = instrumentation.adapter(page.stem).packages
+        packages = guarded.adapter(page.stem).packages
         framework = tuple(package.distributions[0] for package in packages)
     return [
         Block(
@@ -118,7 +119,7 @@ def run_page(page: Path, folder: Path) -> int:
 
 def newest_tree(folder: Path) -> str:
     """Return the tree of the newest trace in the store, without its heading."""
-    handle = _instrument._handle  # pyright: ignore[reportPrivateUsage]
+    handle = instrument._handle  # pyright: ignore[reportPrivateUsage]
     assert handle is not None
     handle.force_flush()
     trace = Store(folder / "store.db").trace("last")
@@ -305,13 +306,13 @@ def exists(name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("framework", instrumentation.ADAPTERS)
+@pytest.mark.parametrize("framework", guarded.ADAPTERS)
 def test_the_readme_names_the_range_of_every_package(framework: str) -> None:
     rows = [
         line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| [")
     ]
     row = next(line for line in rows if f"frameworks/{framework}.md" in line)
 
-    for package in instrumentation.adapter(framework).packages:
+    for package in guarded.adapter(framework).packages:
         assert package.distributions[0] in row
         assert f"`{package.supported}`" in row

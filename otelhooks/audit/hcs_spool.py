@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from otelhooks import _exits
 from otelhooks.audit.hcs_outbox import Outbox
 from otelhooks.audit.hcs_sender import Sender
 from otelhooks.audit.trail import Audit
 from otelhooks.errors import ConfigError
+from otelhooks.process import exits
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Spool:
             self.send()
         _live.add(self)
         self._at_exit = functools.partial(_close, weakref.ref(self))
-        _exits.register(self._at_exit)
+        exits.register(self._at_exit)
 
     def _begin(self) -> None:
         """Set what each process has for itself."""
@@ -196,7 +196,7 @@ class Spool:
         Returns:
             Whether everything is on the topic.
         """
-        _exits.unregister(self._at_exit)
+        exits.unregister(self._at_exit)
         deadline = None if timeout is None else time.monotonic() + timeout
         is_written = self._trail.close(timeout)
         is_sent = self._sender.flush(_left(deadline))

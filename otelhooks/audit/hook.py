@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from otelhooks._failures import outline
 from otelhooks.hooks.base import OnEventHook
+from otelhooks.records.failures import outline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,11 +14,11 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from otelhooks import _exits
 from otelhooks.audit.chain import Chain, Fields, encode
 from otelhooks.audit.segment import is_transient, occupied, place, unusable
 from otelhooks.audit.ticket import Ticket
 from otelhooks.audit.writer import Writer, logger
+from otelhooks.process import exits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,7 +88,7 @@ class Audit:
             writer.start()
         _live.add(self)
         self._at_exit = functools.partial(_close, weakref.ref(self))
-        _exits.register(self._at_exit)
+        exits.register(self._at_exit)
 
     def _reset(self, parent: str | None) -> None:
         """Set what each process has for itself; `parent` is the chain it was forked from."""
@@ -235,7 +235,7 @@ class Audit:
             if is_first:
                 self._say_lost(chain, writer)
                 writer.put(chain.close(self._clock()))
-        _exits.unregister(self._at_exit)
+        exits.unregister(self._at_exit)
         return writer.end(timeout) if is_first else writer.flush(0)
 
     def __enter__(self) -> Audit:

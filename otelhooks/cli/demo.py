@@ -18,7 +18,7 @@ from otelhooks.cli import ExitCode
 from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
-    from otelhooks._instrument import Handle
+    from otelhooks.setup.instrument import Handle
 
 STORIES = {
     "openai_agents": ("agents", "openai-agents"),

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
-from otelhooks import __version__, instrumentation
+from otelhooks import __version__
 from otelhooks.cli import ExitCode
 from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
-from otelhooks.instrumentation import _tracers
-from otelhooks.instrumentation._builtin import BuiltIn
-from otelhooks.instrumentation._kinds import HINT, unmatched
+from otelhooks.patching.builtin import BuiltIn
 from otelhooks.plain_text import sanitize
+from otelhooks.setup import guarded, tracers
+from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from otelhooks._policies import Policies
-    from otelhooks.instrumentation._patch import Adapter, Coverage
+    from otelhooks.patching.patches import Adapter, Coverage
+    from otelhooks.setup.policies import Policies
 
 _ABSENT = ("not installed", "off")
 
@@ -93,12 +93,12 @@ def doctor(
     others, can_deny = _others(config)
     proofs: Sequence[Proof] = ()
     if prove:
-        proofs = importlib.import_module("otelhooks.instrumentation.prove").prove_all()
-    tools = {name: _built_in(instrumentation.adapter(name)) for name in instrumentation.ADAPTERS}
+        proofs = importlib.import_module("otelhooks.frameworks.proof").prove_all()
+    tools = {name: _built_in(guarded.adapter(name)) for name in guarded.ADAPTERS}
     parts = [
         (name, what, how)
-        for name in instrumentation.ADAPTERS
-        for what, how in instrumentation.adapter(name).in_part
+        for name in guarded.ADAPTERS
+        for what, how in guarded.adapter(name).in_part
     ]
     loaded = _load(policies)
     unfired = () if loaded is None or loaded.files is None else loaded.files.unfired
@@ -110,8 +110,8 @@ def doctor(
             {"framework": name, "what": what, "how_far": how} for name, what, how in parts
         ]
         report["not_guarded"] = [other._asdict() for other in others]
-        report["tracers"] = [tracer._asdict() for tracer in _tracers.installed()]
-        report["openai_agents_sends_traces"] = _tracers.sends_traces()
+        report["tracers"] = [tracer._asdict() for tracer in tracers.installed()]
+        report["openai_agents_sends_traces"] = tracers.sends_traces()
         report["approval_timeout"] = config.approval_timeout
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         report["unmatched"] = [{"rule": rule, "tool": tool} for rule, tool in idle]
@@ -177,15 +177,15 @@ def examine() -> tuple[tuple[Coverage, ...], dict[str, str]]:
     failures: dict[str, str] = {}
     with _quiet():
         try:
-            instrumentation.install(strict=True)
-            for name in instrumentation.modules():
+            guarded.install(strict=True)
+            for name in guarded.modules():
                 try:
                     importlib.import_module(name)
                 except Exception as error:
                     failures[name] = repr(error)
-            return instrumentation.coverage(), failures
+            return guarded.coverage(), failures
         finally:
-            instrumentation.uninstall()
+            guarded.uninstall()
 
 
 @contextlib.contextmanager
@@ -260,13 +260,13 @@ class Other(NamedTuple):
 
 def _others(config: Config) -> tuple[list[Other], bool]:
     """Return those that the settings do not turn off, and whether anything can deny."""
-    from otelhooks._handle import registered, split
-    from otelhooks._policies import Policies
     from otelhooks.hooks.registry import HookSet
-    from otelhooks.instrumentation import _ungoverned
+    from otelhooks.setup import ungoverned
+    from otelhooks.setup.handle import registered, split
+    from otelhooks.setup.policies import Policies
 
-    _, off = instrumentation.wanted(config.frameworks)
-    others = [Other(known.name, *found) for known, *found in _ungoverned.installed(off)]
+    _, off = guarded.wanted(config.frameworks)
+    others = [Other(known.name, *found) for known, *found in ungoverned.installed(off)]
     rules, objects = split(config.policies)
     policies = Policies.load(rules, config)
     hooks = registered([*policies.hooks, *objects, *config.hooks])
@@ -288,13 +288,13 @@ def _not_guarded(others: Sequence[Other], *, can_deny: bool) -> Iterator[str]:
 
 
 def _traced(config: Config) -> Iterator[str]:
-    tracers = list(_tracers.installed())
-    if tracers:
+    found = list(tracers.installed())
+    if found:
         yield "\nInstalled, can trace the same agents"
-        yield from _columns([(f"  {each.distribution}", each.version) for each in tracers])
+        yield from _columns([(f"  {each.distribution}", each.version) for each in found])
         if config.sources["spans"] == "default":
             yield 'hint: set spans="annotate" in programs that switch one on: one span a call'
-    if _tracers.sends_traces():
+    if tracers.sends_traces():
         yield "\nTraces of others"
         yield "  openai-agents sends its own, with prompts and results, to OpenAI"
         yield "hint: OPENAI_AGENTS_DISABLE_TRACING=1 or agents.set_tracing_disabled(True) ends that"
@@ -371,7 +371,7 @@ def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:
 def _unmatched(policies: Policies, rows: tuple[Coverage, ...]) -> tuple[tuple[str, str], ...]:
     """Return rules for a kind that no tool of what is installed here has: label and tool."""
     names = dict.fromkeys(row.framework for row in rows if row.state not in _ABSENT)
-    adapters = [instrumentation.adapter(name) for name in names]
+    adapters = [guarded.adapter(name) for name in names]
     return tuple((rule.label, rule.tool) for rule in unmatched(policies.written, adapters))
 
 

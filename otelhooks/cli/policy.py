@@ -399,7 +399,7 @@ def _open(policies: tuple[str, ...]) -> Subject:
 
 def _configured(servers: str) -> tuple[Any, ...]:
     """Return the configurations of MCP servers that a text names."""
-    from otelhooks.config_values import objects
+    from otelhooks.config.values import objects
 
     return objects(servers, "--mcp-servers")
 

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from otelhooks._late import late_names
 from otelhooks.hooks.base import (
     DecideHook,
     InspectHook,
@@ -63,6 +62,7 @@ from otelhooks.hooks.functions import (
     stop,
 )
 from otelhooks.hooks.runner import HookRunner
+from otelhooks.late import late_names
 from otelhooks.state import StateStore
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from otelhooks import _exits
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.registry import Registration
+from otelhooks.process import exits
 
 if TYPE_CHECKING:
     from otelhooks.hooks.watch import Watch
@@ -135,6 +135,6 @@ def _after_fork() -> None:
     _waiting = _Queue()  # the parent's thread did not survive the fork, and runs what was queued
 
 
-_exits.register(flush)
+exits.register(flush)
 if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
     os.register_at_fork(after_in_child=_after_fork)

@@ -10,11 +10,11 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
 
 from otelhooks import types
-from otelhooks._failures import WrongAnswer, error_type
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
 from otelhooks.hooks.watch import Watch
+from otelhooks.records.failures import WrongAnswer, error_type
 
 __all__ = ["CHECK_FAILED", "Chain", "observed", "rule_verdict"]
 

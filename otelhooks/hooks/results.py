@@ -13,13 +13,13 @@ from collections.abc import Callable, Generator
 from typing import Any, cast
 
 from otelhooks import types
-from otelhooks._failures import error_type
 from otelhooks.hooks import background
 from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
+from otelhooks.records.failures import error_type
 
 __all__ = [
     "inspect_point",

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from otelhooks import types
-from otelhooks._failures import FAILED, error_type
 from otelhooks.hooks import background, points, results
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
 from otelhooks.hooks.calls import Call
@@ -21,6 +20,7 @@ from otelhooks.hooks.drive import Run, adrive, arun
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Verdict, text_of
 from otelhooks.hooks.watch import Watch
+from otelhooks.records.failures import FAILED, error_type
 
 __all__ = ["HookRunner", "Observer"]
 

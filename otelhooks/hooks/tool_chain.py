@@ -10,7 +10,6 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from otelhooks import types
-from otelhooks._failures import error_type
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.chain import Chain, observed, rule_verdict
 from otelhooks.hooks.context import HookContext
@@ -29,6 +28,7 @@ from otelhooks.hooks.verdict import (
     text_of,
 )
 from otelhooks.hooks.watch import Watch
+from otelhooks.records.failures import error_type
 
 __all__ = ["MAX_ROUNDS", "NEVER_SETTLED", "ToolChain"]
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from otelhooks import types
-from otelhooks._failures import outline
 from otelhooks.hooks.answers import read_answer
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
+from otelhooks.records.failures import outline
 
 __all__ = ["Watch", "ask_handlers", "asking"]
 

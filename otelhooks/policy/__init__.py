@@ -8,7 +8,7 @@ given to ``otelhooks.instrument(policies=[...])``, or made a hook of with `enfor
 
 from typing import TYPE_CHECKING
 
-from otelhooks._late import late_names
+from otelhooks.late import late_names
 from otelhooks.policy.builders import (
     allow,
     allow_mcp,

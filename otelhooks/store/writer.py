@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 from otelhooks.store import codec, connection, retention, schema
 from otelhooks.store.sdk_logs import (
     LogRecordExporter,

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

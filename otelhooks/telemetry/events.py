@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
-from otelhooks._failures import outline
 from otelhooks.errors import ConfigError
+from otelhooks.records.failures import outline
 from otelhooks.telemetry.secret_forms import FORMS
 from otelhooks.telemetry.secret_options import cover, in_arguments
 

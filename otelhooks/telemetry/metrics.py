@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from opentelemetry.metrics import NoOpMeter, Observation
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.by_identity import ByIdentity
 from otelhooks.telemetry.counters import CellCounter, exemplar_context

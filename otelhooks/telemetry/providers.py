@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry import metrics, trace
 
-from otelhooks import _exits
-from otelhooks._failures import outline
+from otelhooks.process import exits
+from otelhooks.records.failures import outline
 from otelhooks.telemetry.built import SIGNALS, no_providers
 from otelhooks.telemetry.ending import end_of, flush_of, in_time, shut_down
 
@@ -82,7 +82,7 @@ class Providers:
         self._watched: dict[str, Callable[[], Any]] = {}
         self.owned: frozenset[str] = frozenset()
         self._resolve()
-        _exits.register(self.shutdown)
+        exits.register(self.shutdown)
 
     # --- Choosing -------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Providers:
         if self._is_shut_down:
             return True
         self._is_shut_down = True
-        _exits.unregister(self.shutdown)
+        exits.unregister(self.shutdown)
         self._watched = {}
         self._callbacks.clear()
         if self._is_stale:

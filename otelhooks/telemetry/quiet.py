@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 
 __all__ = ["fails_open", "report"]
 

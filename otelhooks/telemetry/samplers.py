@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:

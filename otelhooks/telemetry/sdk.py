@@ -29,8 +29,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
-from otelhooks._failures import outline
 from otelhooks.errors import ConfigError
+from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.built import NOWHERE, SIGNALS, Built, no_providers
 from otelhooks.telemetry.exporters import exporters

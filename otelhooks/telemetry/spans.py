@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from otelhooks._failures import error_type
+from otelhooks.records.failures import error_type
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 

@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from otelhooks._failures import error_type
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
+from otelhooks.records.failures import error_type
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import Content
 

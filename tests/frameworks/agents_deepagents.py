@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from otelhooks.instrumentation._versions import at_least
+from otelhooks.patching.versions import at_least
 from tests.frameworks.agents_langchain import (
     RAISED,
     ScriptedModel,

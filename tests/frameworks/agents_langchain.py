@@ -19,7 +19,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from otelhooks.instrumentation._versions import at_least
+from otelhooks.patching.versions import at_least
 from tests.frameworks.contract import Chunks, Path, Run, World
 
 with warnings.catch_warnings():

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 from google.antigravity import Agent
 
-from otelhooks.instrumentation._prove_google_antigravity import ScriptedGemini, offline
-from otelhooks.instrumentation._trial import Step
+from otelhooks.frameworks.google_antigravity.prove import ScriptedGemini, offline
+from otelhooks.frameworks.trial import Step
 from tests.frameworks.contract import World
 
 TASK = "Do as the script says."

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from otelhooks.instrumentation._builtin import Table, key_of
+from otelhooks.patching.builtin import Table, key_of
 
 
 def import_all(package: Any) -> None:

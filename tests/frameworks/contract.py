@@ -57,7 +57,8 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.instrumentation import _patch, _seat, _versions, adapter
+from otelhooks.patching import patches, seats, versions
+from otelhooks.setup.guarded import adapter
 from otelhooks.telemetry import semconv
 from tests import conformance
 
@@ -880,7 +881,7 @@ class Contract:
         before = self._places()
         assert before
         self.instrument(policy.deny("something_else"))
-        entries = [e for e in _patch.coverage() if e.framework == self.framework and e.version]
+        entries = [e for e in patches.coverage() if e.framework == self.framework and e.version]
         assert {e.state for e in entries} <= {"patched", "partial", "refused", "not imported"}
         assert "patched" in {e.state for e in entries} or "partial" in {e.state for e in entries}
         changed = [key for key, value in self._places().items() if before[key] is not value]
@@ -892,11 +893,11 @@ class Contract:
     def _places(self) -> dict[tuple[str, str], Any]:
         found: dict[tuple[str, str], Any] = {}
         for package in adapter(self.framework).packages:
-            version = _versions.installed(package.distributions, package.module)[1]
+            version = versions.installed(package.distributions, package.module)[1]
             table = package.seats(version) if callable(package.seats) else package.seats
             for seat in table:
                 module = sys.modules.get(seat.module)
-                place = _seat.find(seat, module) if module is not None else None
+                place = seats.find(seat, module) if module is not None else None
                 if place is not None:
                     key = (f"{place.owner!r}", place.attribute)
                     found[key] = inspect.getattr_static(place.owner, place.attribute, None)

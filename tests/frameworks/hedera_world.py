@@ -13,7 +13,7 @@ from hedera_agent_kit.shared.configuration import Context
 from hedera_agent_kit.shared.models import ToolResponse
 from pydantic import BaseModel
 
-from otelhooks.instrumentation._versions import at_least
+from otelhooks.patching.versions import at_least
 from tests.frameworks.contract import Path, Run, World
 
 VERSION = importlib.metadata.version("hedera-agent-kit")

@@ -12,8 +12,7 @@ from google.antigravity import types as antigravity
 from google.antigravity.proto import localharness_pb2 as wire
 from packaging.version import Version
 
-from otelhooks.instrumentation import _google_antigravity_agents as agents
-from otelhooks.instrumentation.google_antigravity import ADAPTER
+from otelhooks.frameworks.google_antigravity import ADAPTER, agents
 from tests.frameworks import builtin_tools
 
 IS_NEWEST = Version("0.1.22") <= Version(version("google-antigravity"))

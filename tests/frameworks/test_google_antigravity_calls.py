@@ -25,7 +25,7 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
-from otelhooks.instrumentation import _versions
+from otelhooks.patching import versions
 from otelhooks.telemetry import semconv
 from tests.frameworks.antigravity_world import (
     ask,
@@ -625,7 +625,7 @@ class TestPatching:
 
     def test_an_unknown_version_is_refused(self, instrument, monkeypatch, caplog):
         monkeypatch.setattr(
-            _versions, "installed", lambda names, module: ("google-antigravity", "0.2.0")
+            versions, "installed", lambda names, module: ("google-antigravity", "0.2.0")
         )
         instrument(policy.deny("danger"))
         world = World()

@@ -22,7 +22,7 @@ from hedera_agent_kit.shared.models import ToolResponse
 import otelhooks
 from otelhooks import policy
 from otelhooks.errors import SeatError
-from otelhooks.instrumentation import _versions
+from otelhooks.patching import versions
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import REASON, Seen
 from tests.frameworks.hedera_fixtures import on, seen  # noqa: F401  # fixtures
@@ -364,13 +364,13 @@ def test_parameters_packed_otherwise_are_judged_by_themselves(on: Any, seen: See
 
 
 def test_a_version_out_of_range_refuses(on: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = _versions.installed
+    real = versions.installed
 
     def installed(names: Any, module: str) -> Any:
         name, version = real(names, module)
         return name, "4.0" if name == "hedera-agent-kit" else version
 
-    monkeypatch.setattr(_versions, "installed", installed)
+    monkeypatch.setattr(versions, "installed", installed)
     tool = OneStep(danger)
     handle = on(policy.deny("something_else"))
     assert "4.0" in call(tool, path="/").error

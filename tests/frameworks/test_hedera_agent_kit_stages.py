@@ -23,7 +23,7 @@ from hedera_agent_kit.shared.models import (
 from opentelemetry.trace import StatusCode
 
 from otelhooks import hooks, policy, types
-from otelhooks.instrumentation import _stages
+from otelhooks.pipeline import tool_stages
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import Seen
 from tests.frameworks.hedera_fixtures import client, ledger, on, seen  # noqa: F401  # fixtures
@@ -497,7 +497,7 @@ def test_what_cannot_be_recorded_between_steps_does_not_go_on(
         yield from ()
         return False
 
-    monkeypatch.setattr(_stages, "settle", settle)
+    monkeypatch.setattr(tool_stages, "settle", settle)
     on(
         hooks=[
             writer(

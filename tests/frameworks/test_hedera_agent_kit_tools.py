@@ -24,7 +24,7 @@ from hedera_agent_kit.shared.models import (
 from opentelemetry.trace import StatusCode
 
 from otelhooks import hooks, policy, types
-from otelhooks.instrumentation._hedera_agent_kit_results import rewritten
+from otelhooks.frameworks.hedera_agent_kit.results import rewritten
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import REASON, Seen
 from tests.frameworks.hedera_fixtures import client, ledger, on, seen  # noqa: F401  # fixtures

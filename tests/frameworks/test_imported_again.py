@@ -19,8 +19,8 @@ import pytest
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.instrumentation import ADAPTERS, coverage_so_far
-from otelhooks.instrumentation._seat import SeatWrapper
+from otelhooks.patching.seats import SeatWrapper
+from otelhooks.setup.guarded import ADAPTERS, coverage_so_far
 
 pytestmark = [
     pytest.mark.timeout(120),  # a framework is imported twice
@@ -42,7 +42,7 @@ class Copies:
     def __init__(self, framework: str) -> None:
         self.framework = framework
         self.packages = {*ADAPTERS[framework], *FURTHER.get(framework, ())}
-        self.proof = f"otelhooks.instrumentation._prove_{framework}"
+        self.proof = f"otelhooks.frameworks.{framework}.prove"
 
     def is_of_it(self, name: str) -> bool:
         return name.partition(".")[0] in self.packages or name == self.proof

@@ -34,8 +34,8 @@ from langgraph.types import Command, interrupt
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
-from otelhooks.instrumentation import _versions
-from otelhooks.instrumentation._runtime import Runtime
+from otelhooks.patching import versions
+from otelhooks.pipeline.runtime import Runtime
 from otelhooks.telemetry import semconv
 from tests.frameworks.agents_langchain import (
     ScriptedModel,
@@ -725,13 +725,13 @@ def test_a_summary_of_the_history_is_shown_to_hooks(start: Any) -> None:
 def test_a_version_out_of_range_refuses_tools_models_and_graphs(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = _versions.installed
+    real = versions.installed
 
     def installed(names: Any, module: str) -> Any:
         name, version = real(names, module)
         return name, "9.0" if version and name in ("langchain-core", "langgraph") else version
 
-    monkeypatch.setattr(_versions, "installed", installed)
+    monkeypatch.setattr(versions, "installed", installed)
     world = World()
     graph, tools = agent(world), tools_of(world)
     start(policy.deny("something_else"))

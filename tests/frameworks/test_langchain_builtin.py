@@ -29,9 +29,9 @@ from pydantic import BaseModel
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.instrumentation._builtin import find
-from otelhooks.instrumentation._langchain_builtin import EDITOR, TABLE, at, read
-from otelhooks.instrumentation._versions import at_least
+from otelhooks.frameworks.langchain.builtin import EDITOR, TABLE, at, read
+from otelhooks.patching.builtin import find
+from otelhooks.patching.versions import at_least
 from tests.frameworks.agents_langchain import ScriptedModel, begin, said
 from tests.frameworks.builtin_tools import check
 from tests.frameworks.contract import ANSWER, REASON, Ask, World

@@ -29,8 +29,8 @@ from typing_extensions import TypedDict
 
 import otelhooks
 from otelhooks import hooks, policy, types
-from otelhooks.instrumentation import _model_seat
-from otelhooks.instrumentation._langchain_fields import field
+from otelhooks.frameworks.langchain.fields import field
+from otelhooks.pipeline import model_seat
 
 OURS = str(Path(otelhooks.__file__).parent)
 ADAPTER = ("langchain.py", "_langchain_")
@@ -128,7 +128,7 @@ def test_nothing_is_converted_where_nobody_looks(
     def note(name: str) -> Any:
         return lambda *args, **kwargs: looked.append(name)
 
-    monkeypatch.setattr(_model_seat, "as_messages", note("messages"))
+    monkeypatch.setattr(model_seat, "as_messages", note("messages"))
     for record in ("ModelCall", "ModelResponse", "ToolCall", "ToolResult"):
         monkeypatch.setattr(types, record, note(record))
     run(5)

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 import otelhooks
 from otelhooks import policy, types
 from otelhooks.errors import SeatError
-from otelhooks.instrumentation import _versions
+from otelhooks.patching import versions
 from tests.frameworks.agents_deepagents import PATHS
 from tests.frameworks.agents_langchain import ScriptedModel, agent, begin, said, tools_of
 from tests.frameworks.contract import ANSWER, DANGER, REASON, Ask, Contract, World
@@ -394,13 +394,13 @@ def test_a_release_of_deepagents_that_is_not_known_refuses(
     start: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The class: what the log says is refused is refused at each way in."""
-    installed = _versions.installed
+    installed = versions.installed
 
     def newer(distributions: tuple[str, ...], module: str) -> tuple[str, str]:
         found = installed(distributions, module)
         return (found[0], "9.0") if module == "deepagents" else found
 
-    monkeypatch.setattr(_versions, "installed", newer)
+    monkeypatch.setattr(versions, "installed", newer)
     start(policy.deny("danger"))
     model = ScriptedModel(world=World())
     with pytest.raises(SeatError, match=r"9\.0"):

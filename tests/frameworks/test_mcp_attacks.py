@@ -14,11 +14,11 @@ pytest.importorskip("mcp")
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import adrive
-from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import adrive
+from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import World
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixtures
@@ -191,7 +191,7 @@ def call_below(server: Any, args: dict[str, Any], sent: dict[str, Any] | None = 
 
     async def run() -> Any:
         async with connected(server) as client:
-            rt = _runtime.active()
+            rt = runtime.active()
             assert rt is not None
             operation = tool(rt, FrameworkSeat(), Call("danger", args, server="github"))
             return await adrive(operation, lambda args: client.call_tool("danger", sent or args))

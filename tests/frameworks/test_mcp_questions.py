@@ -15,7 +15,7 @@ pytest.importorskip("mcp")
 from mcp import types as wire
 
 from otelhooks import hooks, policy, types
-from otelhooks.instrumentation._mcp_questions import Elicitation
+from otelhooks.frameworks.mcp.questions import Elicitation
 from otelhooks.telemetry import semconv
 from tests.frameworks.mcp_fixtures import on  # noqa: F401  # fixtures
 from tests.frameworks.mcp_world import (

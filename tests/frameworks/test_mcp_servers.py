@@ -94,7 +94,7 @@ class TestServerIdentity:
         assert ran.read_text() == ""
 
     def test_streams_that_were_mixed_are_no_connection(self, on, ran):
-        from otelhooks.instrumentation._mcp_connections import peer_of
+        from otelhooks.frameworks.mcp.connections import peer_of
 
         params = stdio("anything", ran)
         on(policy.allow("trusted/*"), mcp_servers=[config(params)])

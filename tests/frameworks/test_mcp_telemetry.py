@@ -16,7 +16,7 @@ pytest.importorskip("mcp")
 from mcp import types as wire
 
 from otelhooks import policy
-from otelhooks.instrumentation import _mcp_wire as records
+from otelhooks.frameworks.mcp import wire as records
 from otelhooks.telemetry import semconv
 from tests import conformance
 from tests.frameworks.contract import World

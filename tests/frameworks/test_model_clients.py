@@ -20,8 +20,8 @@ import pytest
 
 import otelhooks
 from otelhooks import errors, policy
-from otelhooks.instrumentation._known import KNOWN
-from otelhooks.instrumentation._ungoverned import ungoverned
+from otelhooks.setup.known import KNOWN
+from otelhooks.setup.ungoverned import ungoverned
 
 DENY = [policy.deny("run_command")]
 CHAT = {

@@ -24,8 +24,8 @@ from packaging.version import Version
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.instrumentation._builtin_openai_agents import TABLE
-from otelhooks.instrumentation._prove_openai_agents import ScriptedModel
+from otelhooks.frameworks.openai_agents.builtin_kinds import TABLE
+from otelhooks.frameworks.openai_agents.prove import ScriptedModel
 from tests.frameworks import builtin_tools
 
 VERSION = Version(importlib.metadata.version("openai-agents"))

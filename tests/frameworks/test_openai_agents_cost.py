@@ -20,10 +20,8 @@ pytest.importorskip("agents")
 import agents
 
 from otelhooks import hooks, policy, types
-from otelhooks.instrumentation import _openai_agents_calls as calls
-from otelhooks.instrumentation import _openai_agents_models as models
-from otelhooks.instrumentation import _openai_agents_stand_ins as stand_ins
-from otelhooks.instrumentation._prove_openai_agents import ScriptedModel
+from otelhooks.frameworks.openai_agents import calls, models, stand_ins
+from otelhooks.frameworks.openai_agents.prove import ScriptedModel
 
 ADAPTER = models.__file__.removesuffix("models.py")
 CALLS = 20

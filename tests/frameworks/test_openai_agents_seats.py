@@ -27,8 +27,8 @@ from pydantic import BaseModel
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
-from otelhooks.instrumentation import _versions
-from otelhooks.instrumentation._prove_openai_agents import ScriptedModel, prove
+from otelhooks.frameworks.openai_agents.prove import ScriptedModel, prove
+from otelhooks.patching import versions
 from otelhooks.telemetry import semconv
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("openai-agents").split(".")[:2])
@@ -786,7 +786,7 @@ def test_each_attempt_of_a_model_call_is_one_span_and_denies_hold_after_it(instr
 def test_an_unknown_version_is_refused_at_every_seat(instrument, monkeypatch, caplog):
     ran: list[Any] = []
     tool = noting(ran)
-    monkeypatch.setattr(_versions, "installed", lambda names, module: (names[0], "9.9"))
+    monkeypatch.setattr(versions, "installed", lambda names, module: (names[0], "9.9"))
     with caplog.at_level(logging.ERROR):
         instrument(policy.deny("danger"))
     with pytest.raises(SeatError, match=r"9\.9"):

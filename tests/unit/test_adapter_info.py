@@ -9,12 +9,12 @@ from otelhooks.telemetry import semconv
 @pytest.fixture
 def told(meter_provider, metrics_reader, monkeypatch):
     """Return what the gauge tells of packages: name, version and state of each."""
-    from otelhooks import _instrument
-    from otelhooks.instrumentation._adapter import Coverage
+    from otelhooks.patching.adapters import Coverage
+    from otelhooks.setup import instrument
 
     def read(*entries):
         rows = [Coverage(n, n, v, ">=1", state, (), (), "") for n, v, state in entries]
-        monkeypatch.setattr(_instrument.instrumentation, "coverage_so_far", lambda: rows)
+        monkeypatch.setattr(instrument.guarded, "coverage_so_far", lambda: rows)
         otelhooks.instrument(frameworks=[], meter_provider=meter_provider)
         return states(metrics_reader)
 

@@ -20,11 +20,11 @@ from opentelemetry.sdk.trace import TracerProvider
 import otelhooks
 from otelhooks import errors, hooks, policy, types
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 REFUSED = "The call was refused because a policy check failed."
@@ -56,7 +56,7 @@ def on(tracer_provider):
     def start(*rules: Any, **settings: Any) -> Any:
         settings.setdefault("tracer_provider", tracer_provider)
         otelhooks.instrument(policies=list(rules), frameworks=[], **settings)
-        return _runtime.active()
+        return runtime.active()
 
     return start
 
@@ -215,7 +215,7 @@ class Deeper(ToolSeat):
 
 def handed_on(outer: Call, inner: Call, again: int = 1) -> list[Any]:
     """Make a call whose body makes another, so many times; return what came of them."""
-    rt = _runtime.active()
+    rt = runtime.active()
     assert rt is not None
     found: list[Any] = []
 
@@ -387,7 +387,7 @@ class TestPauses:
     ):
         path = tmp_path / "audit.jsonl"
         handle = otelhooks.instrument(policies=[before], frameworks=[], audit=path)
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         call = Call("deploy", {}, id="1")
         assert drive(tool(rt, Pausing(), call), lambda _: "come back") == "come back"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 
-from otelhooks.instrumentation._builtin import BuiltIn, find
+from otelhooks.patching.builtin import BuiltIn, find
 
 
 class Shell:

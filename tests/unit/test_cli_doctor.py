@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import otelhooks
-from otelhooks import __version__, instrumentation, policy
+from otelhooks import __version__, policy
 from otelhooks.cli import cli
-from otelhooks.instrumentation._builtin import BuiltIn
-from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+from otelhooks.patching.builtin import BuiltIn
+from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
+from otelhooks.setup import guarded
 
 FAKES = Path(__file__).parent / "fake_frameworks"
 
@@ -42,7 +43,7 @@ def doctor(tmp_path, monkeypatch):
         importlib.invalidate_caches()
         table = tuple(Seat("fakefw.tools", name) for name in seats)
         table += (Seat("fakefw.agent", "Agent.later", required=False),)
-        module = ModuleType("otelhooks.instrumentation.fake")
+        module = ModuleType("otelhooks.frameworks.fake")
         module.ADAPTER = Adapter(
             "fake",
             (Package(("fake-fw",), ">=1.2,<2", "fakefw", table),),
@@ -55,9 +56,9 @@ def doctor(tmp_path, monkeypatch):
             in_part=(("agent.stop", "a run is not sent on"),),
         )
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(instrumentation, "ADAPTERS", {"fake": ("fakefw",)})
+        monkeypatch.setattr(guarded, "ADAPTERS", {"fake": ("fakefw",)})
         if proofs is not None:
-            prove = ModuleType("otelhooks.instrumentation.prove")
+            prove = ModuleType("otelhooks.frameworks.proof")
             prove.prove_all = lambda: proofs
             monkeypatch.setitem(sys.modules, prove.__name__, prove)
         return CliRunner().invoke(cli, ["doctor", *arguments])
@@ -89,7 +90,7 @@ def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
         "  no answer within 300 s denies (approval_timeout: default)\n"
     )
     assert (result.exit_code, result.stderr) == (0, "")
-    assert instrumentation.coverage() == ()
+    assert guarded.coverage() == ()
 
 
 @pytest.mark.parametrize(

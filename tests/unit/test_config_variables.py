@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import otelhooks
-from otelhooks import config_variables
 from otelhooks.cli import cli
 from otelhooks.config import load
+from otelhooks.config import variables as config_variables
 from otelhooks.errors import ConfigError
 
 

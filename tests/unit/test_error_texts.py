@@ -24,10 +24,10 @@ import otelhooks
 from otelhooks import audit, hooks, policy, types
 from otelhooks.hooks.base import HOOK_CLASSES
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import Split, Unrun
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import Split, Unrun
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy.files import load
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
 
@@ -109,11 +109,11 @@ def work() -> None:
         await asyncio.gather(act_later(), standalone(), return_exceptions=True)
 
     def refused() -> None:
-        split = Split(tool(_runtime.active(), ToolSeat(), Call("t", {}))).begin()
+        split = Split(tool(runtime.active(), ToolSeat(), Call("t", {}))).begin()
         split.finish(Unrun(SAYS, is_refused=False))
 
     def answered() -> None:
-        Split(tool(_runtime.active(), Answers(), Call("t", {}))).begin().finish("raw")
+        Split(tool(runtime.active(), Answers(), Call("t", {}))).begin().finish("raw")
 
     calls: list[Callable[[], Any]] = [
         lambda: act(SAYS),
@@ -305,7 +305,7 @@ def test_no_module_logs_the_text_of_an_exception() -> None:
 
     What fails while a framework is patched has no content yet, and is told in full.
     """
-    at_start = {"_unit.py", "_seat.py", "_waiting.py", "_ungoverned.py"}
+    at_start = {"packages.py", "seats.py", "arrivals.py", "ungoverned.py"}
     telling = re.compile(r"\bexc_info=|log(?:ger)?\.exception\(")
     sources = Path(otelhooks.__file__).parent.rglob("*.py")
     found = {path.name for path in sources if telling.search(path.read_text(encoding="utf-8"))}

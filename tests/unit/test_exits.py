@@ -8,24 +8,24 @@ import sys
 
 import pytest
 
-from otelhooks import _exits
+from otelhooks.process import exits
 
 
 @pytest.fixture
 def called(monkeypatch):
-    monkeypatch.setattr(_exits, "_functions", {})
+    monkeypatch.setattr(exits, "_functions", {})
     return []
 
 
 def test_the_last_registered_is_called_first_and_each_once(called):
     functions = [lambda number=number: called.append(number) for number in range(3)]
     for function in [*functions, functions[0]]:
-        _exits.register(function)
-    _exits.unregister(functions[1])
-    _exits.end()
-    _exits.end()
+        exits.register(function)
+    exits.unregister(functions[1])
+    exits.end()
+    exits.end()
     for function in functions:
-        _exits.unregister(function)
+        exits.unregister(function)
     assert called == [0, 2]
 
 
@@ -35,11 +35,11 @@ def test_one_that_fails_does_not_stop_the_others(called, caplog):
 
     functions = [lambda: called.append("first"), fail]
     for function in functions:
-        _exits.register(function)
+        exits.register(function)
     with caplog.at_level(logging.ERROR, "otelhooks"):
-        _exits.end()
+        exits.end()
     for function in functions:
-        _exits.unregister(function)
+        exits.unregister(function)
     assert called == ["first"]
     assert "no space left" in caplog.text
     assert "secret" not in caplog.text
@@ -50,10 +50,10 @@ import atexit, threading, time
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 
 @otelhooks.tool
 def danger(by):
@@ -71,7 +71,7 @@ class Seat(ToolSeat):
 
 def search():
     # a tool of a conversation, as a framework calls it that has many of them
-    operation = tool(_runtime.active(), Seat(), Call("search", {}), "conversation")
+    operation = tool(runtime.active(), Seat(), Call("search", {}), "conversation")
     try:
         drive(operation, lambda args: print("searched", flush=True))
     except otelhooks.errors.Denied:
@@ -95,7 +95,7 @@ def go_on():
 atexit.register(last)  # before otelhooks registers its own, so called after it
 @hooks.pre_tool_call_decide
 def once(context, data):
-    conversation = _runtime.active().sessions.get("conversation").context
+    conversation = runtime.active().sessions.get("conversation").context
     before = conversation.get(data.name)
     conversation.set(data.name, True)
     return types.HookResult(allow=not before)

@@ -8,7 +8,7 @@ import pytest
 
 from otelhooks import policy, types
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation._hosted import Hosted, rule_against
+from otelhooks.pipeline.hosted_tools import Hosted, rule_against
 
 SEARCH = Hosted((Call("web_search", {}, canonical=("search_web",), kind="net"),))
 SERVER = Hosted((Call("hosted_mcp", {}, kind="net"),), "github")

@@ -17,9 +17,9 @@ import pytest
 import wrapt
 
 from otelhooks.errors import SeatError
-from otelhooks.instrumentation import _patch
-from otelhooks.instrumentation._patch import Adapter, Package, Seat
-from otelhooks.instrumentation._seat import SeatWrapper
+from otelhooks.patching import patches
+from otelhooks.patching.patches import Adapter, Package, Seat
+from otelhooks.patching.seats import SeatWrapper
 
 TOOLS = """
     def helper(x): return x
@@ -54,7 +54,7 @@ class Framework:
     def install(self, *seats: Seat, strict: bool = True) -> None:
         seats = seats or (self.seat("helper"), self.seat("Tool.run"))
         package = Package(("twice",), ">=1,<2", "twice", seats)
-        _patch.install(Adapter("twice", (package,)), strict=strict)
+        patches.install(Adapter("twice", (package,)), strict=strict)
 
     def guards(self, *functions: Any) -> bool:
         """Whether each of these functions passes its seat, and passes it once."""
@@ -65,7 +65,7 @@ class Framework:
 
     @property
     def state(self) -> str:
-        (row,) = _patch.coverage()
+        (row,) = patches.coverage()
         return row.state
 
 
@@ -92,7 +92,7 @@ def framework(tmp_path, monkeypatch):
     made.write("twice/tools.py", TOOLS)
     made.write("twice/agent.py", "from twice.tools import Tool, helper\n")
     yield made
-    _patch.uninstall()
+    patches.uninstall()
     forget()
 
 
@@ -183,7 +183,7 @@ class TestImportedAgain:
     def test_after_uninstall_no_copy_is_guarded(self, framework):
         framework.install()
         importlib.import_module("twice.tools")
-        _patch.uninstall()
+        patches.uninstall()
 
         assert type(again().helper) is not SeatWrapper
 
@@ -254,7 +254,7 @@ class TestPutBack:
             (copy.helper.__wrapped__, vars(copy.Tool)["run"].__wrapped__)
             for copy in (old[0], new[0])
         ]
-        _patch.uninstall()
+        patches.uninstall()
 
         assert self.wrappers(*old, *new) == []
         assert functions == [(copy.helper, vars(copy.Tool)["run"]) for copy in (old[0], new[0])]
@@ -267,7 +267,7 @@ class TestPutBack:
         old = (agent.helper.__wrapped__, agent.Tool)
         importlib.reload(tools)
         new = (tools.helper.__wrapped__, tools.Tool)
-        _patch.uninstall()
+        patches.uninstall()
 
         assert (agent.helper, agent.Tool) == old
         assert (tools.helper, tools.Tool) == new
@@ -311,7 +311,7 @@ class TestProblems:
 
         assert not framework.guards(old.helper, new.Tool().run)
         assert [record.levelno for record in caplog.records] == [logging.ERROR]
-        _patch.set_strict(True)
+        patches.set_strict(True)
         for function in (new.Tool().run, old.Tool().run, old.helper):
             with pytest.raises(SeatError):
                 function(1)

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 import otelhooks
-from otelhooks import hooks, instrumentation, policy, types
+from otelhooks import hooks, policy, types
 from otelhooks.audit import Audit
 from otelhooks.errors import ConfigError, Denied
-from otelhooks.instrumentation import _runtime
+from otelhooks.pipeline import runtime
+from otelhooks.setup import guarded
 from otelhooks.telemetry import semconv
 
 Result = types.HookResult
@@ -52,12 +53,12 @@ class TestBadInput:
     def test_an_unknown_mode(self, governed: Any) -> None:
         with pytest.raises(ConfigError, match="mode"):
             governed(mode="lenient")
-        assert _runtime.active() is None
+        assert runtime.active() is None
 
     def test_an_unknown_framework(self, governed: Any) -> None:
         with pytest.raises(ConfigError, match="unknown framework `lnagchain`"):
             governed(frameworks=["lnagchain"])
-        assert _runtime.active() is None
+        assert runtime.active() is None
 
     def test_an_object_that_is_neither_rule_nor_hook(self, governed: Any) -> None:
         for setting in ("hooks", "policies"):
@@ -78,10 +79,10 @@ class TestBadInput:
 
         threads = set(threading.enumerate())
         with monkeypatch.context() as patch:
-            patch.setattr(instrumentation, "install", fail)
+            patch.setattr(guarded, "install", fail)
             with pytest.raises(RuntimeError, match="half way"):
                 governed(policies=[policy.deny("t")])
-        assert _runtime.active() is None
+        assert runtime.active() is None
         assert t() == 1
         assert set(threading.enumerate()) <= threads
         governed(policies=[policy.deny("t")])
@@ -174,9 +175,9 @@ class TestHandle:
     def test_only_the_severest_of_very_many_start_at_zero(
         self, governed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        from otelhooks import _handle
+        from otelhooks.setup import handle as handles
 
-        monkeypatch.setattr(_handle, "MAX_ZERO_COUNTERS", 1)
+        monkeypatch.setattr(handles, "MAX_ZERO_COUNTERS", 1)
         governed(
             policies=[policy.deny("x", id="r1"), policy.deny("y", id="r2", severity="critical")]
         )
@@ -214,7 +215,7 @@ class TestStrict:
         self, governed: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen: list[bool] = []
-        monkeypatch.setattr(instrumentation, "set_strict", seen.append)
+        monkeypatch.setattr(guarded, "set_strict", seen.append)
         handle = governed()
         handle.register(policy.allow("x"))
         assert seen[-1] is False
@@ -225,7 +226,7 @@ class TestStrict:
         self, governed: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen: list[bool] = []
-        monkeypatch.setattr(instrumentation, "set_strict", seen.append)
+        monkeypatch.setattr(guarded, "set_strict", seen.append)
         governed()
         with otelhooks.scope(policies=[policy.allow("x")]):
             assert seen == [False]
@@ -234,7 +235,7 @@ class TestStrict:
 
     def test_what_is_given_holds(self, governed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[bool] = []
-        monkeypatch.setattr(instrumentation, "set_strict", seen.append)
+        monkeypatch.setattr(guarded, "set_strict", seen.append)
         governed(policies=[policy.deny("x")], strict=False)
         with otelhooks.scope(policies=[policy.deny("y")]):
             assert set(seen) == {False}
@@ -273,7 +274,7 @@ class TestUninstrument:
                 hooks.post_turn(background=True)(lambda data: log.append("background")),
             ]
         )
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         session = rt.sessions.get("c")
         session.started_in = os.getpid()
@@ -287,17 +288,17 @@ class TestSessions:
     def test_the_least_recently_used_conversation_ends_when_there_are_too_many(
         self, governed: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from otelhooks.instrumentation import _frames
+        from otelhooks.pipeline import frames
 
         ended: list[str] = []
-        monkeypatch.setattr(_frames, "MAX_SESSIONS", 2)
+        monkeypatch.setattr(frames, "MAX_SESSIONS", 2)
 
         @hooks.on_session_end
         def end(context: hooks.SessionContext) -> None:
             ended.append(context.get("session_id"))
 
         governed(hooks=[end])
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         for id in ("a", "b", "a", "c"):
             rt.sessions.get(id).started_in = os.getpid()
@@ -337,12 +338,12 @@ class TestFork:
 
     def test_the_child_waits_for_nobody_of_the_parent(self, governed: Any) -> None:
         governed(policies=[policy.allow("t")])
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         rt.pending = 3
         child = os.fork()
         if child == 0:
-            here = _runtime.active()
+            here = runtime.active()
             ok = here is not None and here.pending is None and t() == 1
             os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0

@@ -10,7 +10,7 @@ from otelhooks.errors import ConfigError
 
 pytest.importorskip("opentelemetry.instrumentation", reason="opentelemetry-instrument is not there")
 
-from otelhooks.instrumentation.instrumentor import OtelHooksInstrumentor
+from otelhooks.setup.instrumentor import OtelHooksInstrumentor
 
 
 class TestInstrumentor:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import otelhooks
-from otelhooks import instrumentation, policy
-from otelhooks.instrumentation._builtin import BuiltIn
-from otelhooks.instrumentation._kinds import kinds_of, unmatched
-from otelhooks.instrumentation._patch import Adapter, Package, Seat
+from otelhooks import policy
+from otelhooks.patching.builtin import BuiltIn
+from otelhooks.patching.patches import Adapter, Package, Seat
+from otelhooks.setup import guarded
+from otelhooks.setup.kinds import kinds_of, unmatched
 
 FAKES = Path(__file__).parent / "fake_frameworks"
 SHELL = {"fakefw.tools:Bash": BuiltIn("bash", ("run_command",), "shell")}
@@ -38,10 +39,10 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     importlib.invalidate_caches()
 
     def make(built_in: Any) -> None:
-        module: Any = ModuleType("otelhooks.instrumentation.fake")
+        module: Any = ModuleType("otelhooks.frameworks.fake")
         module.ADAPTER = adapter(built_in)
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(instrumentation, "ADAPTERS", {"fake": ("fakefw",)})
+        monkeypatch.setattr(guarded, "ADAPTERS", {"fake": ("fakefw",)})
 
     yield make
     for name in [name for name in sys.modules if name.partition(".")[0] == "fakefw"]:

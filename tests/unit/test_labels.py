@@ -14,11 +14,11 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import OperationContext, SessionContext, TurnContext
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._tool import tool as run_tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.tool_call import tool as run_tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy import labels as label_module
 from otelhooks.telemetry import semconv
 
@@ -364,9 +364,9 @@ class TestAttacks:
     def test_eviction_keeps_the_mark(
         self, governed: Any, tools: Tools, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from otelhooks.instrumentation import _frames
+        from otelhooks.pipeline import frames
 
-        monkeypatch.setattr(_frames, "MAX_SESSIONS", 1)
+        monkeypatch.setattr(frames, "MAX_SESSIONS", 1)
         governed(policies=RULES)
         with otelhooks.session("a"):
             tools.fetch()
@@ -394,7 +394,7 @@ class TestServers:
         group = "deeper"
 
     def through(self, call: Call, deeper: Call) -> None:
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
 
         def body(args: Any) -> Any:
@@ -428,7 +428,7 @@ class TestServers:
 
     def test_a_server_without_a_name_may_be_the_one(self, governed: Any, tools: Tools) -> None:
         governed(policies=[policy.label("web/get", adds="untrusted"), RULES[1]])
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         with otelhooks.session("c"):
             call = Call("get", {}, claimed_server=True)

@@ -16,8 +16,8 @@ import pytest
 
 import otelhooks
 from otelhooks import audit, hooks, policy, types
-from otelhooks._forks import held_over_forks
-from otelhooks._late import late_names
+from otelhooks.late import late_names
+from otelhooks.process.forks import held_over_forks
 
 PACKAGES = [otelhooks, audit, hooks, policy, types]
 

@@ -32,12 +32,12 @@ from otelhooks.hooks.recorders import Recorder
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.runner import HookRunner
 from otelhooks.hooks.verdict import ALLOW, DENY, Verdict
-from otelhooks.instrumentation import _drive
-from otelhooks.instrumentation._frames import Session, Turn, with_frame
-from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._runtime import SUPPRESSED, Loaded, Runtime
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import drivers
+from otelhooks.pipeline.frames import Session, Turn, with_frame
+from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.runtime import SUPPRESSED, Loaded, Runtime
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy.candidate import Candidate
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.hook import PolicyHook
@@ -337,7 +337,7 @@ class Way:
         return with_frame(where, None, otel_context.Context())
 
     def run(self, call: Call) -> None:
-        _drive.drive(tool(self.rt, self.seat, call), lambda args: "done")
+        drivers.drive(tool(self.rt, self.seat, call), lambda args: "done")
 
 
 class Suppressed(Way):
@@ -352,7 +352,7 @@ class Async(Way):
         async def body(args: Any) -> str:
             return "done"
 
-        LOOP.run_until_complete(_drive.adrive(tool(self.rt, self.seat, call), body))
+        LOOP.run_until_complete(drivers.adrive(tool(self.rt, self.seat, call), body))
 
 
 class Resumed(Way):
@@ -374,10 +374,10 @@ class BehindAPermit(Way):
         inner.claimed_server, inner.server_says = call.claimed_server, call.server_says
 
         def body(args: Any) -> Any:
-            return _drive.drive(tool(self.rt, seat, inner), lambda args: "done")
+            return drivers.drive(tool(self.rt, seat, inner), lambda args: "done")
 
         self.seat = Outer()
-        _drive.drive(tool(self.rt, self.seat, call), body)
+        drivers.drive(tool(self.rt, self.seat, call), body)
 
 
 class ByHook(Way):

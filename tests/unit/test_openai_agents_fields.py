@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from otelhooks.instrumentation import _openai_agents_fields as fields
-from otelhooks.instrumentation._openai_agents_fields import install_function
+from otelhooks.frameworks.openai_agents import fields
+from otelhooks.frameworks.openai_agents.fields import install_function
 
 
 @dataclass

@@ -16,9 +16,9 @@ import pytest
 import wrapt
 
 from otelhooks.errors import ConfigError, SeatError
-from otelhooks.instrumentation import _patch, _unit
-from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
-from otelhooks.instrumentation._seat import SeatWrapper
+from otelhooks.patching import packages, patches
+from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
+from otelhooks.patching.seats import SeatWrapper
 
 FAKES = Path(__file__).parent / "fake_frameworks"
 NAMES = ("fakefw", "otherfw")
@@ -43,7 +43,7 @@ def publish(tmp_path, monkeypatch):
         importlib.invalidate_caches()
 
     yield publish
-    _patch.uninstall()
+    patches.uninstall()
     _purge()
 
 
@@ -85,7 +85,7 @@ def _import(name):
 
 
 def _row(index=0):
-    return _patch.coverage()[index]
+    return patches.coverage()[index]
 
 
 def _states():
@@ -112,7 +112,7 @@ def _call_all(tools):
 
 class TestPatch:
     def test_every_kind_of_function_is_wrapped_and_keeps_its_result(self, seen):
-        _patch.install(_adapter(*(_seat(seen, name) for name in ALL_KINDS)), strict=True)
+        patches.install(_adapter(*(_seat(seen, name) for name in ALL_KINDS)), strict=True)
         tools = _import("fakefw.tools")
 
         results = _call_all(tools)
@@ -132,14 +132,14 @@ class TestPatch:
         if imported_first:
             _import("fakefw.tools")
         seats = [_seat(seen, name) for name in ALL_KINDS]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         tools = _import("fakefw.tools")
         owners = [tools, *[tools.Tool] * 4, tools.Tool.Options]
         places = list(zip(owners, [name.split(".")[-1] for name in ALL_KINDS], strict=True))
         wrappers = [vars(owner)[name] for owner, name in places]
         originals = [wrapper.__wrapped__ for wrapper in wrappers]
 
-        _patch.uninstall()
+        patches.uninstall()
 
         assert all(type(wrapper) is SeatWrapper for wrapper in wrappers)
         assert all(
@@ -153,13 +153,13 @@ class TestPatch:
 
     def test_an_inherited_method_is_wrapped_on_the_class_that_defines_it(self, seen):
         targets = ("Tool.inherited", "Tool.inherited_class")
-        _patch.install(_adapter(*(_seat(seen, name) for name in targets)), strict=True)
+        patches.install(_adapter(*(_seat(seen, name) for name in targets)), strict=True)
         base, tools = _import("fakefw.base"), _import("fakefw.tools")
         originals = [vars(base.Root)[name].__wrapped__ for name in ("inherited", "inherited_class")]
 
         tools.Loud().inherited(1)
         assert tools.Loud.inherited_class(2) == ("Loud", 2)
-        _patch.uninstall()
+        patches.uninstall()
 
         assert seen == list(targets)
         assert "inherited" not in vars(tools.Tool)
@@ -167,18 +167,18 @@ class TestPatch:
         assert vars(base.Root)["inherited_class"] is originals[1]
 
     def test_a_method_of_another_package_is_shadowed_and_the_shadow_removed(self, seen):
-        _patch.install(_adapter(_seat(seen, "Tool.__init__")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.__init__")), strict=True)
         tools = _import("fakefw.tools")
 
         tools.Tool()
         assert "__init__" in vars(tools.Tool)
-        _patch.uninstall()
+        patches.uninstall()
 
         assert seen == ["Tool.__init__"]
         assert "__init__" not in vars(tools.Tool)
 
     def test_an_override_that_calls_super_passes_the_base_seat_once(self, seen):
-        _patch.install(_adapter(_seat(seen, "Tool.run")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run")), strict=True)
 
         assert _import("fakefw.tools").Loud().run(1) == ("loud", "ran", 1)
         assert seen == ["Tool.run"]
@@ -186,7 +186,7 @@ class TestPatch:
     def test_a_name_copied_by_from_import_is_wrapped_and_put_back_in_each_module(self, seen):
         # `agent` is imported after `tools` was patched, so it copies our wrapper of `helper`
         seats = [_seat(seen, "helper"), _seat(seen, "helper", module="fakefw.agent")]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         agent, tools = _import("fakefw.agent"), _import("fakefw.tools")
 
         agent.Agent().run(1)
@@ -194,26 +194,26 @@ class TestPatch:
         assert _row().state == "patched"
         original = tools.helper.__wrapped__
         assert not isinstance(original, wrapt.FunctionWrapper)
-        _patch.uninstall()
+        patches.uninstall()
 
         assert tools.helper is original
         assert agent.helper is original
 
     def test_a_copy_in_a_module_that_is_no_seat_is_put_back_too(self, seen):
-        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
+        patches.install(_adapter(_seat(seen, "helper")), strict=True)
         agent = _import("fakefw.agent")
         original = agent.helper.__wrapped__
         agent.Agent().run(1)
         assert seen == ["helper"]
 
-        _patch.uninstall()
+        patches.uninstall()
 
         assert agent.helper is _import("fakefw.tools").helper is original
 
     def test_an_object_made_before_install_is_guarded(self, seen):
         tool = _import("fakefw.tools").Tool()
 
-        _patch.install(_adapter(_seat(seen, "Tool.run")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run")), strict=True)
         tool.run(1)
 
         assert seen == ["Tool.run"]
@@ -221,26 +221,26 @@ class TestPatch:
     def test_installing_twice_patches_once_and_returns_the_same_state(self, seen):
         adapter = _adapter(_seat(seen, "Tool.run"))
 
-        first, second = (_patch.install(adapter, strict=True) for _ in range(2))
+        first, second = (patches.install(adapter, strict=True) for _ in range(2))
         _import("fakefw.tools").Tool().run(1)
 
         assert first is second
         assert seen == ["Tool.run"]
 
     def test_two_adapters_of_one_framework_conflict(self, seen):
-        _patch.install(_adapter(_seat(seen, "Tool.run")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run")), strict=True)
 
         with pytest.raises(ConfigError, match=r"already patched by another adapter\nhint: call"):
-            _patch.install(_adapter(_seat(seen, "Tool.run")), strict=True)
+            patches.install(_adapter(_seat(seen, "Tool.run")), strict=True)
 
     def test_a_seat_that_another_otelhooks_holds_refuses_instead_of_judging_twice(self, seen):
         tools = _import("fakefw.tools")
-        _patch.install(_adapter(_seat(seen, "Tool.run"), framework="first"), strict=True)
-        _patch.install(_adapter(_seat(seen, "Tool.run"), framework="second"), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run"), framework="first"), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run"), framework="second"), strict=True)
 
         with pytest.raises(SeatError, match=r"`fakefw.tools.Tool.run` is already patched by"):
             tools.Tool().run(1)
-        _patch.uninstall("second")
+        patches.uninstall("second")
         tools.Tool().run(1)
         assert seen == ["Tool.run"]
 
@@ -250,9 +250,9 @@ class TestPatch:
         original = vars(tools.Tool)["run"]
 
         for _ in range(3):
-            _patch.install(adapter, strict=True)
+            patches.install(adapter, strict=True)
             tools.Tool().run(1)
-            _patch.uninstall()
+            patches.uninstall()
 
         assert seen == ["Tool.run"] * 3
         assert vars(tools.Tool)["run"] is original
@@ -265,7 +265,7 @@ class TestPatch:
             depths.append([frame.function for frame in inspect.stack()[1:3]])
             return wrapped(*args, **kwargs)
 
-        _patch.install(_adapter(Seat("fakefw.tools", "helper", wrapper)), strict=True)
+        patches.install(_adapter(Seat("fakefw.tools", "helper", wrapper)), strict=True)
         _import("fakefw.tools").helper(1)
 
         name = "test_a_wrapper_runs_only_one_flag_check_before_the_adapter"
@@ -275,7 +275,7 @@ class TestPatch:
 
 class TestForeignWrappers:
     def test_a_plain_wrapper_on_top_stays_and_ours_passes_through(self, seen):
-        _patch.install(_adapter(_seat(seen, "Tool.run")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run")), strict=True)
         tools = _import("fakefw.tools")
         ours = tools.Tool.run
 
@@ -285,7 +285,7 @@ class TestForeignWrappers:
 
         tools.Tool.run = foreign
         assert tools.Tool().run(1) == ("foreign", ("ran", 1))
-        _patch.uninstall()
+        patches.uninstall()
 
         assert seen == ["Tool.run"]
         assert vars(tools.Tool)["run"] is foreign
@@ -293,11 +293,11 @@ class TestForeignWrappers:
         assert seen == ["Tool.run"]
 
     def test_a_wrapt_wrapper_on_top_survives_and_ours_below_it_goes(self, seen):
-        _patch.install(_adapter(_seat(seen, "Tool.run")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run")), strict=True)
         tools = _import("fakefw.tools")
         original = vars(tools.Tool)["run"].__wrapped__
         foreign = wrapt.wrap_function_wrapper(tools.Tool, "run", _spy(seen, "foreign"))
-        _patch.uninstall()
+        patches.uninstall()
 
         tools.Tool().run(1)
 
@@ -307,33 +307,33 @@ class TestForeignWrappers:
 
     def test_installing_under_what_was_left_runs_the_new_wrapper_only(self, seen):
         adapter = _adapter(_seat(seen, "Tool.run"))
-        _patch.install(adapter, strict=True)
+        patches.install(adapter, strict=True)
         tools = _import("fakefw.tools")
         ours = tools.Tool.run
         tools.Tool.run = foreign = lambda self, x: ours(self, x)
-        _patch.uninstall()
-        _patch.install(adapter, strict=True)
+        patches.uninstall()
+        patches.install(adapter, strict=True)
 
         tools.Tool().run(1)
         assert seen == ["Tool.run"]
         assert _row().state == "patched"
-        _patch.uninstall()
+        patches.uninstall()
         assert vars(tools.Tool)["run"] is foreign
 
     def test_a_name_that_somebody_replaced_is_reported_and_left_alone(self, seen):
-        _patch.install(_adapter(_seat(seen, "Tool.run"), _seat(seen, "helper")), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run"), _seat(seen, "helper")), strict=True)
         tools = _import("fakefw.tools")
         tools.Tool.run = replaced = lambda self, x: x
 
         assert _states() == {"tools.Tool.run": "displaced", "tools.helper": "patched"}
-        _patch.uninstall()
+        patches.uninstall()
         assert vars(tools.Tool)["run"] is replaced
 
 
 class TestDeferredImport:
     def test_installing_imports_nothing_of_the_framework(self, seen):
         seats = [_seat(seen, "helper"), _seat(seen, "compact", module="fakefw.inner.late")]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
 
         assert not [name for name in sys.modules if name.startswith("fakefw")]
         assert _row().state == "not imported"
@@ -341,7 +341,7 @@ class TestDeferredImport:
 
     def test_a_module_that_is_imported_later_is_patched_then(self, seen):
         seats = [_seat(seen, "helper"), _seat(seen, "compact", module="fakefw.inner.late")]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         _import("fakefw.tools").helper(1)
         assert _row().state == "partial"
         assert _states() == {"tools.helper": "patched", "inner.late.compact": "not imported"}
@@ -351,8 +351,8 @@ class TestDeferredImport:
         assert seen == ["helper", "compact"]
 
     def test_an_import_after_uninstall_patches_nothing(self, seen):
-        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
-        _patch.uninstall()
+        patches.install(_adapter(_seat(seen, "helper")), strict=True)
+        patches.uninstall()
 
         helper = _import("fakefw.tools").helper
 
@@ -360,9 +360,9 @@ class TestDeferredImport:
 
     def test_hooks_of_an_earlier_generation_do_not_patch_beside_those_of_a_later(self, seen):
         adapter = _adapter(_seat(seen, "helper"))
-        _patch.install(adapter, strict=True)
-        _patch.uninstall()
-        _patch.install(adapter, strict=True)
+        patches.install(adapter, strict=True)
+        patches.uninstall()
+        patches.install(adapter, strict=True)
 
         helper = _import("fakefw.tools").helper
         helper(1)
@@ -376,8 +376,8 @@ class TestDeferredImport:
         def fail(self, modules):
             raise RuntimeError("bug of ours")
 
-        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
-        monkeypatch.setattr(_unit.Unit, "_judge", fail)
+        patches.install(_adapter(_seat(seen, "helper")), strict=True)
+        monkeypatch.setattr(packages.Unit, "_judge", fail)
         tools = _import("fakefw.tools")
 
         with pytest.raises(SeatError, match="import hook failed: RuntimeError"):
@@ -388,16 +388,16 @@ class TestDeferredImport:
         def fail(self, *args):
             raise RuntimeError("bug of ours")
 
-        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
-        monkeypatch.setattr(_unit.Unit, "_judge", fail)
-        monkeypatch.setattr(_unit.Unit, "_apply_problem", fail)
+        patches.install(_adapter(_seat(seen, "helper")), strict=True)
+        monkeypatch.setattr(packages.Unit, "_judge", fail)
+        monkeypatch.setattr(packages.Unit, "_apply_problem", fail)
 
         assert _import("fakefw.tools").helper(1) == ("helper", 1)
         assert "refusal failed: fake-fw" in caplog.text
 
     def test_an_import_that_fails_fails_as_it_would_without_us(self, seen):
         seat = Seat("fakefw.broken", "anything", _spy(seen, "broken"))
-        _patch.install(_adapter(seat), strict=True)
+        patches.install(_adapter(seat), strict=True)
 
         with pytest.raises(RuntimeError, match="broken on purpose"):
             _import("fakefw.broken")
@@ -405,7 +405,7 @@ class TestDeferredImport:
 
     def test_a_distribution_that_appears_after_install_is_judged_at_its_import(self, publish):
         seen = []
-        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
+        patches.install(_adapter(_seat(seen, "helper")), strict=True)
         assert _row().state == "not installed"
         publish()
 
@@ -415,7 +415,7 @@ class TestDeferredImport:
         assert (_row().state, _row().version) == ("patched", "1.4.0")
 
     def test_a_version_that_changed_before_the_import_counts(self, seen, publish):
-        _patch.install(_adapter(_seat(seen, "helper")), strict=True)
+        patches.install(_adapter(_seat(seen, "helper")), strict=True)
         publish(version="2.5")
 
         with pytest.raises(SeatError, match=r"fake-fw 2.5: this version is not supported"):
@@ -425,14 +425,14 @@ class TestDeferredImport:
         self, publish, tmp_path, caplog
     ):
         (tmp_path / "fakefw.py").write_text("answer = 42\n")
-        _patch.install(_adapter(_seat([], "helper")), strict=True)
+        patches.install(_adapter(_seat([], "helper")), strict=True)
 
         assert _import("fakefw").answer == 42
         assert _row().state == "not installed"
         assert not caplog.records
 
     def test_a_framework_without_metadata_is_refused(self, publish):
-        _patch.install(_adapter(_seat([], "helper")), strict=True)
+        patches.install(_adapter(_seat([], "helper")), strict=True)
 
         with pytest.raises(SeatError, match=r"\(unknown version\): its version cannot be read"):
             _import("fakefw.tools").helper(1)
@@ -454,7 +454,7 @@ class TestDeferredImport:
             thread.start()
             assert gate.begun.wait(5)
             threading.Timer(0.05, gate.go.set).start()
-            _patch.install(adapter, strict=True)
+            patches.install(adapter, strict=True)
             thread.join(5)
         finally:
             del sys.modules["fakefw_gate"]
@@ -481,7 +481,7 @@ class TestDeferredImport:
             thread.start()
             assert found.wait(5)
             threading.Timer(0.05, go.set).start()
-            _patch.install(_adapter(_seat(seen, "helper")), strict=True)
+            patches.install(_adapter(_seat(seen, "helper")), strict=True)
             thread.join(5)
         finally:
             sys.meta_path.remove(slow)
@@ -492,7 +492,7 @@ class TestDeferredImport:
     def test_looking_for_a_seat_does_not_run_a_lazy_module_attribute(self, seen):
         lazy = _import("fakefw.lazy")
         seat = _seat(seen, "Thing.run", module="fakefw.lazy", required=False)
-        _patch.install(_adapter(seat), strict=True)
+        patches.install(_adapter(seat), strict=True)
 
         assert lazy.asked == []
         assert _states() == {"lazy.Thing.run": "missing"}
@@ -515,7 +515,7 @@ class TestRefusal:
         if imported_first:
             _import("fakefw.tools")
         seats = [_seat(seen, name) for name in ("helper", "Tool.run", *targets)]
-        _patch.install(_adapter(*seats, supported=supported), strict=True)
+        patches.install(_adapter(*seats, supported=supported), strict=True)
         tools = _import("fakefw.tools")
 
         with pytest.raises(SeatError, match=problem) as caught:
@@ -539,7 +539,7 @@ class TestRefusal:
         if imported_first:
             _import("fakefw.tools")
         seats = [_seat(seen, name) for name in ("helper", "Tool.run", *targets)]
-        _patch.install(_adapter(*seats, supported=supported), strict=False)
+        patches.install(_adapter(*seats, supported=supported), strict=False)
         tools = _import("fakefw.tools")
 
         assert tools.helper(1) == ("helper", 1)
@@ -550,7 +550,7 @@ class TestRefusal:
 
     def test_a_module_that_does_not_exist_is_known_before_any_import(self, seen):
         seats = [_seat(seen, "helper"), _seat(seen, "get_model", module="fakefw.moved.loop")]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         assert "no module `fakefw.moved.loop`" in _row().error
 
         with pytest.raises(SeatError, match=r"no module `fakefw.moved.loop`"):
@@ -558,7 +558,7 @@ class TestRefusal:
 
     def test_a_seat_missing_in_a_later_module_turns_the_earlier_ones_to_refusing(self, seen):
         seats = [_seat(seen, "helper"), _seat(seen, "gone", module="fakefw.inner.late")]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         tools = _import("fakefw.tools")
         tools.helper(1)
         _import("fakefw.inner.late")
@@ -569,7 +569,7 @@ class TestRefusal:
 
     def test_a_seat_missing_in_a_later_module_puts_the_earlier_ones_back(self, seen):
         seats = [_seat(seen, "helper"), _seat(seen, "gone", module="fakefw.inner.late")]
-        _patch.install(_adapter(*seats), strict=False)
+        patches.install(_adapter(*seats), strict=False)
         tools = _import("fakefw.tools")
         assert isinstance(tools.helper, wrapt.FunctionWrapper)
         _import("fakefw.inner.late")
@@ -584,7 +584,7 @@ class TestRefusal:
         seats = [_seat(seen, "helper"), _seat(seen, "FunctionTool.invoke", install=fail)]
         tools = _import("fakefw.tools")
         original = tools.helper
-        _patch.install(_adapter(*seats), strict=False)
+        patches.install(_adapter(*seats), strict=False)
 
         assert tools.helper is original
         assert "`fakefw.tools.FunctionTool.invoke` cannot be patched: TypeError" in caplog.text
@@ -595,7 +595,7 @@ class TestRefusal:
         def table(version):
             raise LookupError(version)
 
-        _patch.install(
+        patches.install(
             Adapter("fake", (Package(("fake-fw",), ">=1", "fakefw", table),)), strict=True
         )
         _import("fakefw")
@@ -609,12 +609,12 @@ class TestRefusal:
             return f"refused: {error.version}"
 
         seats = [_seat(seen, "Tool.run", refuse=refuse), _seat(seen, "Tool.gone")]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
 
         assert _import("fakefw.tools").Tool().run(1) == "refused: 1.4.0"
 
     def test_each_refused_call_raises_an_error_of_its_own(self, seen):
-        _patch.install(_adapter(_seat(seen, "helper"), supported=">=9"), strict=True)
+        patches.install(_adapter(_seat(seen, "helper"), supported=">=9"), strict=True)
         helper = _import("fakefw.tools").helper
         errors = []
         for _ in range(2):
@@ -625,30 +625,30 @@ class TestRefusal:
         assert errors[0] is not errors[1]
 
     def test_strict_may_be_switched_on_and_off_while_running(self, seen):
-        _patch.install(_adapter(_seat(seen, "helper"), supported=">=9"), strict=False)
+        patches.install(_adapter(_seat(seen, "helper"), supported=">=9"), strict=False)
         tools = _import("fakefw.tools")
         original = tools.helper
         assert tools.helper(1) == ("helper", 1)
 
-        _patch.set_strict(True)
+        patches.set_strict(True)
         with pytest.raises(SeatError):
             tools.helper(1)
-        _patch.set_strict(False)
+        patches.set_strict(False)
 
         assert tools.helper is original
 
     def test_strict_does_not_touch_a_package_without_a_problem(self, seen):
-        _patch.install(_adapter(_seat(seen, "helper")), strict=False)
+        patches.install(_adapter(_seat(seen, "helper")), strict=False)
         helper = _import("fakefw.tools").helper
 
-        _patch.set_strict(True)
+        patches.set_strict(True)
 
         assert helper(1) == ("helper", 1)
         assert seen == ["helper"]
 
     def test_an_optional_seat_may_be_missing(self, seen):
         seats = [_seat(seen, "helper"), _seat(seen, "Tool.gone", required=False)]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         _import("fakefw.tools").helper(1)
 
         assert seen == ["helper"]
@@ -656,9 +656,9 @@ class TestRefusal:
         assert _states() == {"tools.helper": "patched", "tools.Tool.gone": "missing"}
 
     def test_refusal_is_put_back_by_uninstall(self, seen):
-        _patch.install(_adapter(_seat(seen, "helper"), supported=">=9"), strict=True)
+        patches.install(_adapter(_seat(seen, "helper"), supported=">=9"), strict=True)
         tools = _import("fakefw.tools")
-        _patch.uninstall()
+        patches.uninstall()
 
         assert tools.helper(1) == ("helper", 1)
         assert not isinstance(tools.helper, wrapt.FunctionWrapper)
@@ -674,7 +674,7 @@ class TestTables:
             asked.append(version)
             return (_seat(seen, "helper"),)
 
-        _patch.install(
+        patches.install(
             Adapter("fake", (Package(("fake-fw",), ">=1", "fakefw", table),)), strict=True
         )
         _import("fakefw.tools").helper(1)
@@ -688,7 +688,7 @@ class TestTables:
             _seat(seen, "Tool.later", since="1.4.1"),
             _seat(seen, "Tool.earlier", until="1.4"),
         ]
-        _patch.install(_adapter(*seats), strict=True)
+        patches.install(_adapter(*seats), strict=True)
         _import("fakefw.tools").helper(1)
 
         assert _states() == {"tools.helper": "patched"}
@@ -706,20 +706,20 @@ class TestTables:
                 ),
             ),
         )
-        _patch.install(adapter, strict=True)
+        patches.install(adapter, strict=True)
 
         assert _import("fakefw.tools").helper(1) == ("helper", 1)
         with pytest.raises(SeatError, match=r"fake is not guarded: other-fw 7.0"):
             _import("otherfw").Graph().stream(1)
-        assert [row.state for row in _patch.coverage()] == ["patched", "refused"]
+        assert [row.state for row in patches.coverage()] == ["patched", "refused"]
 
     @pytest.mark.parametrize("name", ["fake", "fake-fw"])
     def test_off_leaves_the_framework_untouched(self, publish, caplog, name):
         publish(version="9.9")
-        _patch.install(_adapter(_seat([], "helper")), strict=True, off=frozenset({name}))
+        patches.install(_adapter(_seat([], "helper")), strict=True, off=frozenset({name}))
 
         helper = _import("fakefw.tools").helper
-        _patch.set_strict(True)
+        patches.set_strict(True)
 
         assert helper(1) == ("helper", 1)
         assert not isinstance(helper, wrapt.FunctionWrapper)
@@ -733,14 +733,14 @@ class TestTables:
             "graphs", "no seat yet", "other-fw", "otherfw", (Seat("otherfw", "Graph.stream"),)
         )
         adapter = _adapter(_seat([], "helper"), not_covered=(gap,))
-        _patch.install(adapter, strict=False)
+        patches.install(adapter, strict=False)
         graph = _import("otherfw").Graph()
 
         assert graph.stream(1) == ("stream", 1)
-        _patch.set_strict(True)
+        patches.set_strict(True)
         with pytest.raises(SeatError, match="graphs is not covered: no seat yet"):
             graph.stream(1)
-        assert [(row.distribution, row.state) for row in _patch.coverage()] == [
+        assert [(row.distribution, row.state) for row in patches.coverage()] == [
             ("fake-fw", "not imported"),
             ("other-fw", "refused"),
         ]
@@ -771,7 +771,7 @@ class TestDescriptors:
     def test_a_field_without_default_is_a_seat_by_descriptor(self, seen):
         old = _import("fakefw.tools").FunctionTool("old", lambda x: ("raw", x))
         seat = _seat(seen, "FunctionTool.invoke", install=_install_invoker)
-        _patch.install(_adapter(seat), strict=True)
+        patches.install(_adapter(seat), strict=True)
         new = _import("fakefw.tools").FunctionTool("new", lambda x: ("raw", x))
 
         assert old.invoke(1) == new.invoke(1) == copy.copy(new).invoke(1) == ("raw", 1)
@@ -780,11 +780,11 @@ class TestDescriptors:
 
     def test_a_descriptor_is_removed_and_what_was_handed_out_passes_through(self, seen):
         seat = _seat(seen, "FunctionTool.invoke", install=_install_invoker)
-        _patch.install(_adapter(seat), strict=True)
+        patches.install(_adapter(seat), strict=True)
         tools = _import("fakefw.tools")
         tool = tools.FunctionTool("new", lambda x: ("raw", x))
         kept = tool.invoke
-        _patch.uninstall()
+        patches.uninstall()
 
         assert kept(1) == tool.invoke(1) == ("raw", 1)
         assert "invoke" not in vars(tools.FunctionTool)
@@ -792,7 +792,7 @@ class TestDescriptors:
 
     def test_a_refused_descriptor_refuses(self, seen):
         seat = _seat(seen, "FunctionTool.invoke", install=_install_invoker)
-        _patch.install(_adapter(seat, supported=">=9"), strict=True)
+        patches.install(_adapter(seat, supported=">=9"), strict=True)
         tool = _import("fakefw.tools").FunctionTool("new", lambda x: x)
 
         with pytest.raises(SeatError):
@@ -800,7 +800,7 @@ class TestDescriptors:
 
     def test_a_field_that_is_gone_is_missing(self, seen):
         seat = _seat(seen, "FunctionTool.call", install=_install_invoker)
-        _patch.install(_adapter(seat), strict=True)
+        patches.install(_adapter(seat), strict=True)
         _import("fakefw.tools")
 
         assert _row().error == "seat `fakefw.tools.FunctionTool.call` is missing"
@@ -809,7 +809,7 @@ class TestDescriptors:
 class TestOverrides:
     def test_overrides_are_wrapped_also_in_classes_made_later(self, seen):
         tools = _import("fakefw.tools")
-        _patch.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
 
         class Mine(tools.Loud):
             def run(self, x):
@@ -827,13 +827,13 @@ class TestOverrides:
     def test_overrides_are_put_back_identically(self, seen):
         tools = _import("fakefw.tools")
         loud = vars(tools.Loud)["run"]
-        _patch.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
 
         def run(self, x):
             return x
 
         mine = type("Mine", (tools.Tool,), {"run": run})
-        _patch.uninstall()
+        patches.uninstall()
 
         assert vars(tools.Loud)["run"] is loud
         assert vars(mine)["run"] is run
@@ -853,7 +853,7 @@ class TestOverrides:
         package = Package(
             ("fake-fw",), ">=1", "otherfw", (_seat(seen, "Base.run", "otherfw", overrides=True),)
         )
-        _patch.install(Adapter("fake", (package,)), strict=True)
+        patches.install(Adapter("fake", (package,)), strict=True)
         other = _import("otherfw")
         original = vars(other.Base)["__init_subclass__"].__func__.__closure__
 
@@ -864,13 +864,13 @@ class TestOverrides:
         assert other.made == [("Mine", "mine")]
         assert Mine().run() == "mine"
         assert seen == ["Base.run"]
-        _patch.uninstall()
+        patches.uninstall()
         restored = vars(other.Base)["__init_subclass__"]
         assert any(cell.cell_contents is restored for cell in original)
 
     def test_classes_made_while_running_are_not_kept_alive(self, seen):
         tools = _import("fakefw.tools")
-        _patch.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
         made = weakref.ref(type("Short", (tools.Tool,), {"run": lambda self, x: x}))
 
         gc.collect()
@@ -897,20 +897,20 @@ class TestThreads:
             tools.helper(1)
             tools.Tool().run(1)
 
-        actions = [lambda: _patch.install(adapter, strict=True)] * 2
-        actions += [_patch.uninstall, use, _patch.coverage]
+        actions = [lambda: patches.install(adapter, strict=True)] * 2
+        actions += [patches.uninstall, use, patches.coverage]
         threads = [threading.Thread(target=repeat, args=(action,)) for action in actions]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(20)
-        _patch.uninstall()
+        patches.uninstall()
 
         assert failures == []
         tools = _import("fakefw.tools")
         assert not isinstance(tools.helper, wrapt.FunctionWrapper)
         assert not isinstance(vars(tools.Tool)["run"], wrapt.FunctionWrapper)
-        assert _patch.coverage() == ()
+        assert patches.coverage() == ()
 
     def test_whoever_imports_while_another_installs_is_guarded(self, seen, often_switched):
         adapter = _adapter(_seat(seen, "helper"), _seat(seen, "Tool.run"))
@@ -925,11 +925,11 @@ class TestThreads:
                     failures.append(error)
 
         for _ in range(60):
-            _patch.uninstall()
+            patches.uninstall()
             _purge()
             start = threading.Barrier(4)
-            actions = [lambda: _patch.install(adapter, strict=True)] * 2
-            actions += [lambda: _import("fakefw.tools").helper(1), _patch.coverage]
+            actions = [lambda: patches.install(adapter, strict=True)] * 2
+            actions += [lambda: _import("fakefw.tools").helper(1), patches.coverage]
             threads = [threading.Thread(target=repeat, args=(each, start)) for each in actions]
             for thread in threads:
                 thread.start()
@@ -947,10 +947,10 @@ class TestCoverage:
             _seat(seen, "helper", entry=True),
             not_covered=(NotCovered("kept functions", "they hold no seat"),),
         )
-        state = _patch.install(adapter, strict=True)
+        state = patches.install(adapter, strict=True)
         _import("fakefw.tools")
 
-        assert state.coverage() == _patch.coverage()
+        assert state.coverage() == patches.coverage()
         assert _row().to_dict() == {
             "framework": "fake",
             "distribution": "fake-fw",

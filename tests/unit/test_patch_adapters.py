@@ -6,27 +6,27 @@ from types import ModuleType
 
 import pytest
 
-from otelhooks import instrumentation
 from otelhooks.errors import ConfigError
-from otelhooks.instrumentation import _patch
-from otelhooks.instrumentation._patch import Adapter, NotCovered, Package, Seat
+from otelhooks.patching import patches
+from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
+from otelhooks.setup import guarded
 
 
 @pytest.fixture
 def adapters(monkeypatch):
     """Two adapters, of which the second knows a distribution that it does not cover."""
-    one = ModuleType("otelhooks.instrumentation.one")
+    one = ModuleType("otelhooks.frameworks.one")
     options = {"taste": ("sweet", "sour")}
     one.ADAPTER = Adapter("one", (Package(("one-fw",), ">=1", "one_fw", ()),), options=options)
-    two = ModuleType("otelhooks.instrumentation.two")
+    two = ModuleType("otelhooks.frameworks.two")
     gap = NotCovered("deep", "later", "two-deep", "two_deep", (Seat("two_deep", "go"),))
     two.ADAPTER = Adapter("two", (Package(("two-fw", "two-slim"), ">=1", "two_fw", ()),), (gap,))
     for module in (one, two):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     packages = {"one": ("one_fw",), "two": ("two_fw", "two_deep")}
-    monkeypatch.setattr(instrumentation, "ADAPTERS", packages)
+    monkeypatch.setattr(guarded, "ADAPTERS", packages)
     yield
-    instrumentation.uninstall()
+    guarded.uninstall()
 
 
 @pytest.mark.usefixtures("adapters")
@@ -46,65 +46,65 @@ class TestWanted:
         ],
     )
     def test_what_is_not_wanted_is_off(self, frameworks, off):
-        assert instrumentation.wanted(frameworks) == (("one", "two"), frozenset(off))
+        assert guarded.wanted(frameworks) == (("one", "two"), frozenset(off))
 
     @pytest.mark.parametrize("frameworks", ["three", ["one", "three"], {"three": "on"}])
     def test_an_unknown_framework_is_an_error_that_lists_the_known(self, frameworks):
         with pytest.raises(ConfigError, match=r"unknown framework `three`\nhint: use one of `one`"):
-            instrumentation.wanted(frameworks)
+            guarded.wanted(frameworks)
 
     def test_a_package_that_no_adapter_guards_may_be_meant(self):
         with pytest.raises(ConfigError, match=r"did you mean `pydantic_ai`\?"):
-            instrumentation.wanted({"pydantic-ai": "off"})
+            guarded.wanted({"pydantic-ai": "off"})
 
     def test_an_unknown_setting_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown setting for framework `one`: `maybe`"):
-            instrumentation.wanted({"one": "maybe"})
+            guarded.wanted({"one": "maybe"})
 
     def test_an_unknown_option_is_an_error_that_lists_the_known(self):
         hint = "hint: use one of `spans`, `taste`"
         with pytest.raises(ConfigError, match=rf"of framework `one`: `colour`\n{hint}"):
-            instrumentation.wanted({"one": {"colour": "red"}})
+            guarded.wanted({"one": {"colour": "red"}})
 
     def test_an_option_takes_its_own_words_only(self):
-        assert instrumentation.wanted({"one": {"taste": "sour"}}) == (("one", "two"), frozenset())
+        assert guarded.wanted({"one": {"taste": "sour"}}) == (("one", "two"), frozenset())
         with pytest.raises(ConfigError, match=r'cannot be `salt`\nhint: use "sweet" or "sour"'):
-            instrumentation.wanted({"one": {"taste": "salt"}})
+            guarded.wanted({"one": {"taste": "salt"}})
 
     def test_an_unknown_adapter_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown framework `three`"):
-            instrumentation.adapter("three")
+            guarded.adapter("three")
 
 
 @pytest.mark.usefixtures("adapters")
 class TestInstall:
     def test_all_are_installed_in_order_and_reported(self):
-        instrumentation.install({"one": "off"}, strict=False)
-        rows = instrumentation.coverage()
+        guarded.install({"one": "off"}, strict=False)
+        rows = guarded.coverage()
 
         assert [(row.framework, row.distribution, row.state) for row in rows] == [
             ("one", "one-fw", "off"),
             ("two", "two-fw", "not installed"),
             ("two", "two-deep", "not installed"),
         ]
-        assert instrumentation.coverage_so_far() == rows
-        instrumentation.uninstall()
-        assert instrumentation.coverage() == ()
+        assert guarded.coverage_so_far() == rows
+        guarded.uninstall()
+        assert guarded.coverage() == ()
 
     def test_an_adapter_that_cannot_be_installed_leaves_none_behind(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "two_fw", ModuleType("two_fw"))
         other = Adapter("two", ())
-        _patch.install(other, strict=False)
+        patches.install(other, strict=False)
 
         with pytest.raises(ConfigError, match="already patched by another adapter"):
-            instrumentation.install(strict=False)
-        assert instrumentation.coverage() == ()
+            guarded.install(strict=False)
+        assert guarded.coverage() == ()
 
 
 def test_the_machinery_imports_no_framework_and_no_sdk():
     """It also leaves out the heavy modules that are to be imported where they are used."""
     code = (
-        "import sys, otelhooks.instrumentation, otelhooks.instrumentation._patch\n"
+        "import sys, otelhooks.setup.guarded, otelhooks.patching.patches\n"
         "heavy = ('agents', 'mcp', 'langchain_core', 'langgraph', 'yaml', 'packaging', 'click',\n"
         "         'opentelemetry.sdk', 'opentelemetry.instrumentation', 'sqlite3', 'rich')\n"
         "print([name for name in heavy if name in sys.modules])"

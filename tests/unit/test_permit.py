@@ -14,11 +14,11 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import approvals, hooks, policy, types
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._permit import Handoff, Permits
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.permits import Handoff, Permits
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.verdicts import arguments_hash
 
@@ -59,7 +59,7 @@ class Inner(ToolSeat):
 
 def nested(outer: Call, inner: Call, server: str | None, *bodies: Any, seat: Any = None) -> Any:
     """Run a call whose body makes another; return what the inner calls gave."""
-    rt = _runtime.active()
+    rt = runtime.active()
     assert rt is not None
     inner_seat = seat or Inner()
     found: list[Any] = []
@@ -296,7 +296,7 @@ def test_an_edit_at_a_deeper_seat_is_shown_to_hooks_and_recorded(
         path = tmp_path / f"{kind}-{edit}"
         settings: dict[str, Any] = {"capture_content": "SPAN_ONLY"} if content else {}
         instrument([rule], tracer_provider, hooks=[guard], audit=path, **settings)
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         inner, ran = Inner(), []
 
@@ -347,7 +347,7 @@ def test_a_deny_at_a_deeper_seat_is_told_as_any_denied_call(tracer_provider, exp
             mcp_servers=[],
             audit=path,
         )
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
 
         def body(args: Any, rt: Any = rt, inner: Any = inner) -> Any:
@@ -520,7 +520,7 @@ def test_a_deeper_seat_is_told_how_its_part_ended(tracer_provider, body, failure
 
 def test_a_seat_names_the_type_of_its_errors(tracer_provider, exporter):
     instrument([policy.deny("x")], tracer_provider)
-    rt = _runtime.active()
+    rt = runtime.active()
     assert rt is not None
     seat = Inner()
 
@@ -535,8 +535,8 @@ def test_a_seat_names_the_type_of_its_errors(tracer_provider, exporter):
 
 
 def test_a_seat_can_stand_on_an_attribute_that_the_constructor_sets():
-    from otelhooks.instrumentation import _patch
-    from otelhooks.instrumentation._seat import Seat, find
+    from otelhooks.patching import patches
+    from otelhooks.patching.seats import Seat, find
 
     class Server:
         def __init__(self) -> None:
@@ -544,7 +544,7 @@ def test_a_seat_can_stand_on_an_attribute_that_the_constructor_sets():
 
     module = type(hooks)("fake_server")
     module.Server = Server
-    seat = Seat("fake_server", "Server.handlers", _patch.pass_through, install=lambda *_: list)
+    seat = Seat("fake_server", "Server.handlers", patches.pass_through, install=lambda *_: list)
     assert find(seat, module) is not None
     assert find(Seat("fake_server", "Server.others", install=lambda *_: list), module) is None
 
@@ -553,7 +553,7 @@ def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
     """They get the wrapper, and the function again; what is another function stays."""
     import sys
 
-    from otelhooks.instrumentation import _seat
+    from otelhooks.patching import seats
 
     def connect() -> str:
         return "connected"
@@ -569,16 +569,16 @@ def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
         seen.append("called")
         return wrapped(*args, **kwargs)
 
-    seat = _seat.Seat("fake_one", "connect", wrapper, copies=True)
-    switch = _seat.Switch(lambda: otelhooks.errors.SeatError("never"))
-    switch.mode = _seat.GUARD
-    place = _seat.find(seat, defining)
+    seat = seats.Seat("fake_one", "connect", wrapper, copies=True)
+    switch = seats.Switch(lambda: otelhooks.errors.SeatError("never"))
+    switch.mode = seats.GUARD
+    place = seats.find(seat, defining)
     assert place is not None
-    handle = _seat.Handle(seat, place, switch)
-    _seat.wrap_copies([handle])
+    handle = seats.Handle(seat, place, switch)
+    seats.wrap_copies([handle])
     assert copying.connect() == defining.connect() == "connected"
     assert seen == ["called", "called"]
     assert other.connect is len
-    _seat.restore_copies([handle], everywhere=False)
+    seats.restore_copies([handle], everywhere=False)
     handle.undo()
     assert copying.connect is defining.connect is connect

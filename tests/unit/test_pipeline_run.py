@@ -12,9 +12,9 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import Split, drive
-from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
+from otelhooks.pipeline.drivers import Split, drive
 from otelhooks.telemetry import semconv
 
 Result = types.HookResult
@@ -48,7 +48,7 @@ class Seat(RunSeat):
         return f"answer to {request.prompt}"
 
     def run(self, agent: str = "a", prompt: Any = "hi", body: Any = None, **fields: Any) -> Any:
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         return drive(agent_run(rt, self, RunRequest(agent, prompt, **fields)), body or self.body)
 
@@ -205,7 +205,7 @@ class TestOrder:
     ) -> None:
         log: list[str] = []
         governed(hooks=every_hook(log))
-        rt = _runtime.active()
+        rt = runtime.active()
         assert rt is not None
         split = Split(agent_run(rt, seat, RunRequest("a", "x"))).begin()
         assert split.proceeds
@@ -518,7 +518,7 @@ class TestSubagents:
 
         @otelhooks.tool
         def delegate() -> Any:
-            rt = _runtime.active()
+            rt = runtime.active()
             assert rt is not None
             return drive(agent_run(rt, Raising(), RunRequest("worker", "x")), lambda r: 1)
 

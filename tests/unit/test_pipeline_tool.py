@@ -23,10 +23,10 @@ from otelhooks.errors import ApprovalTimeout, Denied
 from otelhooks.hooks import drive, own_threads
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import Approval
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import Split, Unrun
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import Split, Unrun
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from tests.unit.noting import Tool
 
@@ -44,7 +44,7 @@ def body() -> Tool:
 
 def active() -> Any:
     """Return the runtime that `governed` has set up."""
-    return _runtime.active()
+    return runtime.active()
 
 
 def deny(**fields: Any) -> Any:

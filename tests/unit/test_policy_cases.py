@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from otelhooks import policy
-from otelhooks._policies import Policies
 from otelhooks.errors import ConfigError, PolicyFileError
 from otelhooks.policy.files import Loaded
 from otelhooks.policy.tools.cases import cases_of, read_suites
 from otelhooks.policy.tools.subject import Subject
 from otelhooks.policy.tools.trials import Result, junit, run_suite
+from otelhooks.setup.policies import Policies
 
 ALL_CASES = sorted((Path(__file__).parent.parent / "cases").glob("*.yaml"))
 

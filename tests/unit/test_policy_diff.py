@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks import hooks, policy, types
-from otelhooks._policies import Policies
 from otelhooks.policy.files import Loaded
 from otelhooks.policy.tools.diff import diff
 from otelhooks.policy.tools.subject import Subject
+from otelhooks.setup.policies import Policies
 
 
 def subject(*rules: Any, hooks: tuple[Any, ...] = (), default: str = "allow") -> Subject:

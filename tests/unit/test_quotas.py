@@ -22,10 +22,10 @@ from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.verdict import Ruling
 from otelhooks.hooks.watch import Watch
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive as drive_operation
-from otelhooks.instrumentation._tool import tool as run_tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import drive as drive_operation
+from otelhooks.pipeline.tool_call import tool as run_tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy import counters
 from otelhooks.policy.counters import MemoryStorage
 from otelhooks.telemetry import semconv
@@ -127,9 +127,9 @@ class TestToolCalls:
     def test_evicted_conversations_keep_their_count(
         self, governed: Any, tool: Tool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from otelhooks.instrumentation import _frames
+        from otelhooks.pipeline import frames
 
-        monkeypatch.setattr(_frames, "MAX_SESSIONS", 1)
+        monkeypatch.setattr(frames, "MAX_SESSIONS", 1)
         governed(policies=[policy.RateLimit(tool_calls=1)])
         for name in ("a", "b"):
             with otelhooks.session(name):
@@ -291,7 +291,7 @@ class TestWhatCounts:
                 return raw == "come back"
 
         def call(id: str, answer: str) -> Any:
-            rt = _runtime.active()
+            rt = runtime.active()
             assert rt is not None
             return drive_operation(run_tool(rt, Pausing(), Call("t", {}, id=id)), lambda _: answer)
 

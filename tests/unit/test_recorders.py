@@ -14,10 +14,10 @@ from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.recorders import Recorder
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import Split, Unrun
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import Split, Unrun
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 
@@ -150,7 +150,7 @@ def test_calls_that_one_rule_allows_have_decision_ids_of_their_own(instrument):
 def test_an_approved_call_that_the_framework_did_not_run_has_no_end(instrument):
     memory = Memory(ends=True)
     instrument(hooks=[memory])
-    rt = _runtime.active()
+    rt = runtime.active()
     assert rt is not None
     split = Split(tool(rt, ToolSeat(), Call("t", {}))).begin()
     split.finish(Unrun("it changed its mind", is_refused=False))

@@ -7,12 +7,12 @@ import pytest
 import otelhooks
 from otelhooks import hooks, types
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._permit import Handoff
-from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 
@@ -43,7 +43,7 @@ class Answering(RunSeat):
 def instrument(tracer_provider):
     def start(*given):
         otelhooks.instrument(hooks=given, frameworks=[], tracer_provider=tracer_provider)
-        return _runtime.active()
+        return runtime.active()
 
     return start
 

@@ -8,10 +8,10 @@ import otelhooks
 from otelhooks import policy
 from otelhooks.approvals import Approval
 from otelhooks.hooks.calls import Call
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime as runtimes
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 
 
@@ -112,7 +112,7 @@ def test_an_answer_before_a_pause_is_not_recorded_again_when_another_rule_asks(t
         hooks=[policy.enforce([enforced])],
         audit=tmp_path / "audit.jsonl",
     )
-    runtime = _runtime.active()
+    runtime = runtimes.active()
     for answer in ("come back", "done"):
         drive(tool(runtime, Pausing(), Call("t", {}, id="1")), lambda _, answer=answer: answer)
     otelhooks.uninstrument()

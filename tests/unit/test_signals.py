@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import otelhooks
-from otelhooks import _signals
 from otelhooks.audit import check
 from otelhooks.errors import ConfigError
+from otelhooks.process import signals
 from tests.children import assert_all_told, work_of
 
 HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ def _start(program, folder, *before, **variables):
             process.kill()
 
 
-@pytest.mark.parametrize("number", _signals.SIGNALS)
+@pytest.mark.parametrize("number", signals.SIGNALS)
 def test_nothing_is_lost_when_a_signal_ends_a_program(number, tmp_path):
     with _start(WORKING, tmp_path) as program:
         answer = json.loads(program.stdout.readline())
@@ -243,7 +243,7 @@ def test_nothing_is_lost_when_a_signal_ends_a_forked_child(tmp_path):
 @pytest.fixture
 def before(monkeypatch):
     """Restore the handlers of the test runner."""
-    handlers = {number: signal.getsignal(number) for number in _signals.SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in signals.SIGNALS}
     for number in handlers:
         signal.signal(number, signal.SIG_DFL)
     functions = (signal.signal, signal.getsignal)
@@ -265,7 +265,7 @@ def test_ours_is_there_whenever_the_default_is_put_back(before):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     otelhooks.instrument(frameworks=[])
     assert get(signal.SIGTERM) is signal.SIG_IGN
-    for number in _signals.SIGNALS:
+    for number in signals.SIGNALS:
         signal.signal(number, 0)
         assert callable(get(number))
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
@@ -277,7 +277,7 @@ def test_uninstrument_puts_functions_and_handlers_back(before):
     own = signal.signal
     otelhooks.uninstrument()
     assert (signal.signal, signal.getsignal) == before
-    assert [signal.getsignal(number) for number in _signals.SIGNALS] == [signal.SIG_DFL] * 3
+    assert [signal.getsignal(number) for number in signals.SIGNALS] == [signal.SIG_DFL] * 3
     assert own(signal.SIGTERM, signal.SIG_DFL) is signal.SIG_DFL  # for those who kept it
 
 

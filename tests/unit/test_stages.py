@@ -12,11 +12,11 @@ from otelhooks.errors import Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive as ask
 from otelhooks.hooks.stages import StageParams
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._drive import drive
-from otelhooks.instrumentation._frames import current_frame
-from otelhooks.instrumentation._tool import tool
-from otelhooks.instrumentation._tool_seat import ToolSeat
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import drive
+from otelhooks.pipeline.frames import current_frame
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from tests.unit.test_recorders import Memory
 
@@ -51,7 +51,7 @@ def guard(place: str) -> Any:
 
 
 def run(body: Any, seat: Staged) -> Any:
-    rt = _runtime.active()
+    rt = runtime.active()
     assert rt is not None
     return drive(tool(rt, seat, Call("t", {"x": 1})), body)
 

@@ -10,7 +10,7 @@ from opentelemetry.trace import StatusCode
 
 from otelhooks import hooks, policy, types
 from otelhooks.hooks import HookRunner
-from otelhooks.instrumentation import _standalone
+from otelhooks.pipeline import standalone
 from otelhooks.telemetry import semconv
 
 pytestmark = pytest.mark.anyio
@@ -147,12 +147,12 @@ async def test_hooks_write_on_the_span_and_read_its_trace(governed: Any) -> None
 async def test_without_instrument_the_applications_provider_is_used(
     tracer_provider: Any, exporter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_standalone, "_own", None)
+    monkeypatch.setattr(standalone, "_own", None)
     await a_turn(HookRunner())
     assert exporter.get_finished_spans() == ()
     trace.set_tracer_provider(tracer_provider)
     await a_turn(HookRunner())
-    own = _standalone._own
+    own = standalone._own
     assert own is not None
     own[1].instruments.close()
     assert {s.name for s in exporter.get_finished_spans()} >= {"execute_tool t", "chat m"}

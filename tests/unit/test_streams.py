@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from otelhooks import hooks, types
-from otelhooks.instrumentation import _runtime
-from otelhooks.instrumentation._run import RunRequest, RunSeat, agent_run
-from otelhooks.instrumentation._streams import astream, stream
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
+from otelhooks.pipeline.streams import astream, stream
 from otelhooks.telemetry import semconv
 
 
@@ -47,7 +47,7 @@ def opened(rt: Any) -> Any:
 def test_a_run_that_a_stop_hook_sends_on_streams_on(governed: Any, sent_on: Any) -> None:
     ended: list[Any] = []
     governed(hooks=[sent_on, hooks.on_run_end(lambda info: ended.append(info.response))])
-    items = stream(opened(_runtime.active()), parts, final=list, chunks=list)
+    items = stream(opened(runtime.active()), parts, final=list, chunks=list)
     assert list(items) == ["x1", "x2", "more1", "more2"]
     assert ended == [["more1", "more2"]]
     assert governed.attributes("invoke_agent a")[semconv.GEN_AI_AGENT_NAME] == "a"
@@ -59,7 +59,7 @@ def test_so_does_an_asynchronous_one(governed: Any, sent_on: Any) -> None:
             yield part
 
     async def main() -> list[Any]:
-        items = astream(opened(_runtime.active()), aparts, final=list, chunks=list)
+        items = astream(opened(runtime.active()), aparts, final=list, chunks=list)
         return [item async for item in items]
 
     governed(hooks=[sent_on])
@@ -74,12 +74,12 @@ def test_a_stream_that_cannot_be_opened_fails_the_operation(governed: Any) -> No
         raise ConnectionError("down")
 
     async def main() -> None:
-        async for _ in astream(opened(_runtime.active()), aclosed, final=list, chunks=list):
+        async for _ in astream(opened(runtime.active()), aclosed, final=list, chunks=list):
             raise AssertionError
 
     governed()
     with pytest.raises(ConnectionError):
-        list(stream(opened(_runtime.active()), closed, final=list, chunks=list))
+        list(stream(opened(runtime.active()), closed, final=list, chunks=list))
     with pytest.raises(ConnectionError):
         asyncio.run(main())
     kinds = [span.attributes[semconv.ERROR_TYPE] for span in governed.spans]
@@ -88,7 +88,7 @@ def test_a_stream_that_cannot_be_opened_fails_the_operation(governed: Any) -> No
 
 def test_what_the_consumer_throws_in_fails_the_operation(governed: Any) -> None:
     governed()
-    items = stream(opened(_runtime.active()), parts, final=list, chunks=list)
+    items = stream(opened(runtime.active()), parts, final=list, chunks=list)
     next(items)
     with pytest.raises(KeyError):
         items.throw(KeyError("x"))

@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import otelhooks
-from otelhooks.instrumentation import _tracers
+from otelhooks.setup import tracers
 
 # Not there with the lowest versions: see pyproject.toml.
 instrumentor = pytest.importorskip("opentelemetry.instrumentation.instrumentor")
@@ -74,7 +74,7 @@ class TestOthers:
         assert 'hint: set spans="annotate"' in line
 
     def test_one_that_is_only_imported_is_not(self, start, tracer):
-        assert _tracers.active("langchain") == []
+        assert tracers.active("langchain") == []
         assert start() == []
 
     @pytest.mark.parametrize("spans", ["auto", "own", "annotate", "off"])
@@ -119,7 +119,7 @@ class TestOthers:
     def test_datadog_is_named(self, start, monkeypatch, caplog):
         caplog.set_level(logging.INFO, logger="otelhooks")
         monkeypatch.setitem(sys.modules, "agents", SimpleNamespace(_datadog_patch=True))
-        _tracers.tell("openai_agents", "auto", is_chosen=False)
+        tracers.tell("openai_agents", "auto", is_chosen=False)
         assert "openai_agents is also traced by `ddtrace`" in caplog.text
 
 
@@ -165,7 +165,7 @@ class TestTracesOfOpenAIAgents:
             monkeypatch.setenv(name, value)
         module = SimpleNamespace(GLOBAL_TRACE_PROVIDER=made)
         monkeypatch.setitem(sys.modules, "agents.tracing.setup", module)
-        assert _tracers.sends_traces() is sends
-        _tracers.tell("openai_agents", "auto", is_chosen=False)
+        assert tracers.sends_traces() is sends
+        tracers.tell("openai_agents", "auto", is_chosen=False)
         assert ("sends traces of its own" in caplog.text) is sends
         assert ("OPENAI_AGENTS_DISABLE_TRACING=1" in caplog.text) is sends

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 import otelhooks
-from otelhooks import _instrument, hooks, policy
-from otelhooks.instrumentation import _unasked
+from otelhooks import hooks, policy
+from otelhooks.setup import instrument, unasked
 
 SAID = "otelhooks: 0 of 2 rules were ever asked"
 START = """
@@ -57,12 +57,12 @@ def test_it_names_what_is_imported_and_not_guarded(stderr, tmp_path):
 @pytest.fixture
 def at_exit(governed, caplog, monkeypatch):
     """Instrument, do something, and return what is said when the process exits."""
-    monkeypatch.setattr(_unasked, "is_one_of_several", lambda: False)  # tests before may have been
+    monkeypatch.setattr(unasked, "is_one_of_several", lambda: False)  # tests before may have been
 
     def run(act=lambda handle: None, **settings):
         handle = governed(**settings)
         act(handle)
-        _instrument._say_unasked(handle)
+        instrument._say_unasked(handle)
         return caplog.text
 
     return run
@@ -133,4 +133,4 @@ def test_without_rules_the_gauge_is_silent(governed):
 
 def test_a_worker_of_gunicorn_is_one_of_several(monkeypatch):
     monkeypatch.setitem(sys.modules, "gunicorn.arbiter", ModuleType("gunicorn.arbiter"))
-    assert _unasked.is_one_of_several()
+    assert unasked.is_one_of_several()

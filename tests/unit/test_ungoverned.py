@@ -13,10 +13,11 @@ import types as python_types
 import pytest
 
 import otelhooks
-from otelhooks import errors, instrumentation, policy
+from otelhooks import errors, policy
 from otelhooks.config import load
-from otelhooks.instrumentation._known import KNOWN
-from otelhooks.instrumentation._ungoverned import installed, ungoverned
+from otelhooks.setup import guarded
+from otelhooks.setup.known import KNOWN
+from otelhooks.setup.ungoverned import installed, ungoverned
 
 FRAMEWORKS = [known for known in KNOWN if not known.is_client]
 CLIENTS = [known for known in KNOWN if known.is_client and known.requests is None]
@@ -375,7 +376,7 @@ class TestSettings:
     )
     def test_a_misspelt_framework_is_told_which_one_is_meant(self, frameworks, meant):
         with pytest.raises(errors.ConfigError, match=f"did you mean `{meant}`"):
-            instrumentation.wanted(load(frameworks=frameworks).frameworks)
+            guarded.wanted(load(frameworks=frameworks).frameworks)
 
 
 class TestInstalled:

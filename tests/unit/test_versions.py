@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from otelhooks.instrumentation import _versions
+from otelhooks.patching import versions
 
 
 def _publish(path, name, version, files=()):
@@ -44,13 +44,13 @@ def _publish(path, name, version, files=()):
     ],
 )
 def test_a_version_lies_in_its_range_as_pep_440_says(version, supported, inside):
-    assert _versions.supports(version, supported) is inside
+    assert versions.supports(version, supported) is inside
 
 
 def test_versions_sort_from_dev_over_pre_releases_to_post():
     order = ["1.0.dev1", "1.0a1", "1.0a2", "1.0b1", "1.0rc1", "1.0", "1.0.post1", "1.0.1", "1.10"]
 
-    assert sorted(order[::2] + order[1::2], key=_versions.parse) == order
+    assert sorted(order[::2] + order[1::2], key=versions.parse) == order
 
 
 def test_our_order_is_that_of_packaging():
@@ -58,29 +58,29 @@ def test_our_order_is_that_of_packaging():
 
     texts = ["0.6.1", "0.10.5", "1.0", "1.0rc2", "1.0.post3", "2.0.0a1", "2.0.dev1", "10.0", "v1.2"]
 
-    assert sorted(texts, key=_versions.parse) == sorted(texts, key=Version)
+    assert sorted(texts, key=versions.parse) == sorted(texts, key=Version)
 
 
 @pytest.mark.parametrize("supported", ["", "1.2", "=>1", ">=x", ">=1;<2"])
 def test_a_range_that_cannot_be_read_is_an_error(supported):
     with pytest.raises(ValueError, match="version range cannot be read"):
-        _versions.supports("1.0", supported)
+        versions.supports("1.0", supported)
 
 
 def test_an_unreadable_version_counts_as_the_newest():
-    assert _versions.at_least("", "99")
-    assert _versions.at_least("2.0", "2")
-    assert not _versions.at_least("1.9", "2")
+    assert versions.at_least("", "99")
+    assert versions.at_least("2.0", "2")
+    assert not versions.at_least("1.9", "2")
     with pytest.raises(ValueError, match="version cannot be read"):
-        _versions.at_least("1.0", "two")
+        versions.at_least("1.0", "two")
 
 
 def test_the_version_is_that_of_the_first_distribution_that_is_installed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     _publish(tmp_path, "fake-slim", "4.1.0")
 
-    assert _versions.installed(("fake-full", "fake-slim"), "fakepkg") == ("fake-slim", "4.1.0")
-    assert _versions.installed(("fake-full",), "fakepkg") == ("fake-full", "")
+    assert versions.installed(("fake-full", "fake-slim"), "fakepkg") == ("fake-slim", "4.1.0")
+    assert versions.installed(("fake-full",), "fakepkg") == ("fake-full", "")
 
 
 def test_of_two_installed_distributions_the_one_that_owns_the_module_counts(tmp_path, monkeypatch):
@@ -88,7 +88,7 @@ def test_of_two_installed_distributions_the_one_that_owns_the_module_counts(tmp_
     _publish(tmp_path, "fake-full", "4.0.0", ["fake_full.py"])
     _publish(tmp_path, "fake-slim", "4.1.0", ["fakepkg/__init__.py", "fakepkg/x.py"])
 
-    assert _versions.installed(("fake-full", "fake-slim"), "fakepkg") == ("fake-slim", "4.1.0")
+    assert versions.installed(("fake-full", "fake-slim"), "fakepkg") == ("fake-slim", "4.1.0")
 
 
 def test_a_module_is_found_without_importing_its_parents(tmp_path, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_module_is_found_without_importing_its_parents(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     found = [
-        _versions.exists(name)
+        versions.exists(name)
         for name in ("noisy.sub.leaf", "noisy.sub.gone", "space.part.leaf", "single.leaf", "nope.x")
     ]
 
@@ -114,10 +114,10 @@ def test_a_module_is_found_without_importing_its_parents(tmp_path, monkeypatch):
 def test_a_module_whose_import_is_blocked_does_not_exist(monkeypatch):
     monkeypatch.setitem(sys.modules, "blocked_fake", None)
 
-    assert not _versions.exists("blocked_fake")
-    assert not _versions.exists("blocked_fake.child")
+    assert not versions.exists("blocked_fake")
+    assert not versions.exists("blocked_fake.child")
 
 
 def test_a_loaded_package_is_searched_where_it_was_loaded_from():
-    assert _versions.exists("importlib.metadata")
-    assert not _versions.exists("importlib.metadata.no_such_module")
+    assert versions.exists("importlib.metadata")
+    assert not versions.exists("importlib.metadata.no_such_module")

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from otelhooks import instrumentation
+from otelhooks import frameworks
 from otelhooks.errors import SeatError
-from otelhooks.instrumentation import _imports, _patch
+from otelhooks.patching import imports, patches
+from otelhooks.setup import guarded
 
-ADAPTER = "otelhooks.instrumentation.shop"
+ADAPTER = "otelhooks.frameworks.shop"
 
 
 class Shop:
@@ -44,14 +45,14 @@ class Shop:
 
     @property
     def state(self) -> str:
-        (row,) = _patch.coverage()
+        (row,) = patches.coverage()
         return row.state
 
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
-    monkeypatch.setattr(instrumentation, "ADAPTERS", {"shop": ("shop",)})
-    monkeypatch.setattr(instrumentation, "__path__", [*instrumentation.__path__, str(tmp_path)])
+    monkeypatch.setattr(guarded, "ADAPTERS", {"shop": ("shop",)})
+    monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     shop = Shop(tmp_path)
     shop.write(
@@ -66,7 +67,7 @@ def shop(tmp_path, monkeypatch):
     shop.write(
         "shop.py",
         """
-        from otelhooks.instrumentation._patch import Adapter, Package, Seat
+        from otelhooks.patching.patches import Adapter, Package, Seat
         seen = []
         def note(wrapped, instance, args, kwargs):
             seen.append(wrapped.__name__)
@@ -76,30 +77,30 @@ def shop(tmp_path, monkeypatch):
         """,
     )
     yield shop
-    instrumentation.uninstall()
+    guarded.uninstall()
     for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
         del sys.modules[name]
     sys.modules.pop(ADAPTER, None)
-    vars(instrumentation).pop("shop", None)
+    vars(guarded).pop("shop", None)
 
 
 def test_an_adapter_is_loaded_when_its_framework_is_imported_and_not_before(shop):
-    instrumentation.install(strict=True)
-    instrumentation.set_strict(True)
-    assert instrumentation.coverage_so_far() == ()
+    guarded.install(strict=True)
+    guarded.set_strict(True)
+    assert guarded.coverage_so_far() == ()
     assert not shop.is_loaded
     importlib.import_module("shop")
     assert shop.state == "patched"
 
 
 def test_a_package_of_a_namespace_waits_for_itself_and_not_for_its_neighbours(shop, monkeypatch):
-    monkeypatch.setattr(instrumentation, "ADAPTERS", {"shop": ("mall.shop",)})
+    monkeypatch.setattr(guarded, "ADAPTERS", {"shop": ("mall.shop",)})
     shop.write("lib/mall/shop/__init__.py", "def pay(x): return x\n")
     shop.write("lib/mall/bakery.py", "")
     shop.write(
         "shop.py",
         """
-        from otelhooks.instrumentation._patch import Adapter, Package, Seat
+        from otelhooks.patching.patches import Adapter, Package, Seat
         seen = []
         def note(wrapped, instance, args, kwargs):
             seen.append(wrapped.__name__)
@@ -108,7 +109,7 @@ def test_a_package_of_a_namespace_waits_for_itself_and_not_for_its_neighbours(sh
         ADAPTER = Adapter("shop", (Package(("shop",), ">=1,<2", "mall.shop", seats),))
         """,
     )
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     importlib.import_module("mall.bakery")
     assert not shop.is_loaded
     importlib.import_module("mall.shop").pay(1)
@@ -118,7 +119,7 @@ def test_a_package_of_a_namespace_waits_for_itself_and_not_for_its_neighbours(sh
 
 
 def test_it_is_there_before_the_first_code_of_the_framework_runs(shop):
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     framework = importlib.import_module("shop")
     framework.buy(1)  # a copy that the framework made as it was imported
     framework.pay(1)
@@ -127,7 +128,7 @@ def test_it_is_there_before_the_first_code_of_the_framework_runs(shop):
 
 def test_a_framework_that_is_imported_already_is_patched_at_once(shop):
     framework = importlib.import_module("shop")
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     assert shop.state == "patched"
     framework.pay(1)
     assert shop.seen == ["pay"]
@@ -137,7 +138,7 @@ def test_an_import_that_had_begun_is_noticed_at_its_next_module(shop, monkeypatc
     """As if the finder had come right after the import system looked for the package."""
     package = ModuleType("shop")
     package.__path__ = [str(shop.folder / "lib" / "shop")]  # type: ignore[attr-defined]
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     monkeypatch.setitem(sys.modules, "shop", package)
     package.pay = lambda x: x  # type: ignore[attr-defined]
     tools = importlib.import_module("shop.tools")
@@ -148,7 +149,7 @@ def test_an_import_that_had_begun_is_noticed_at_its_next_module(shop, monkeypatc
 def test_threads_that_import_at_once_all_wait_for_the_adapter(shop):
     source = (shop.folder / "shop.py").read_text()
     shop.write("shop.py", f"import time\ntime.sleep(0.2)\n{source}")
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     failed: list[BaseException] = []
 
     def use() -> None:
@@ -168,7 +169,7 @@ def test_threads_that_import_at_once_all_wait_for_the_adapter(shop):
 
 
 def test_asking_whether_it_is_there_does_no_harm(shop):
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     spec = importlib.util.find_spec("shop")
     assert spec is not None
     assert spec.loader is not None
@@ -179,32 +180,32 @@ def test_asking_whether_it_is_there_does_no_harm(shop):
 
 
 def test_the_whole_coverage_loads_the_adapters_and_no_framework(shop):
-    instrumentation.install(strict=True)
-    (row,) = instrumentation.coverage()
+    guarded.install(strict=True)
+    (row,) = guarded.coverage()
     assert (row.version, row.state) == ("1.0", "not imported")
     assert "shop" not in sys.modules
-    assert instrumentation.modules() == ("shop", "shop.tools")
+    assert guarded.modules() == ("shop", "shop.tools")
 
 
 def test_an_import_after_uninstall_loads_nothing(shop):
-    instrumentation.install(strict=True)
-    instrumentation.uninstall()
+    guarded.install(strict=True)
+    guarded.uninstall()
     importlib.import_module("shop").pay(1)
     assert not shop.is_loaded
-    assert instrumentation.coverage() == ()
+    assert guarded.coverage() == ()
 
 
 def test_what_is_strict_when_a_framework_is_imported_is_what_holds(shop):
     shop.write("lib/shop-1.dist-info/METADATA", "Name: shop\nVersion: 7.0\n")
-    instrumentation.install(strict=False)
-    instrumentation.set_strict(True)
+    guarded.install(strict=False)
+    guarded.set_strict(True)
     framework = importlib.import_module("shop")
     with pytest.raises(SeatError, match="this version is not supported"):
         framework.pay(1)
 
 
 def test_a_framework_that_is_off_is_left_alone_and_reported(shop):
-    instrumentation.install({"shop": "off"}, strict=True)
+    guarded.install({"shop": "off"}, strict=True)
     importlib.import_module("shop").pay(1)
     assert shop.state == "off"
     assert shop.seen == []
@@ -212,7 +213,7 @@ def test_a_framework_that_is_off_is_left_alone_and_reported(shop):
 
 def test_an_unknown_name_is_an_error_before_anything_is_imported(shop):
     with pytest.raises(ValueError, match="unknown framework `shops`"):
-        instrumentation.install(["shops"], strict=True)
+        guarded.install(["shops"], strict=True)
     assert not shop.is_loaded
 
 
@@ -222,7 +223,7 @@ def test_a_framework_that_is_imported_while_adapters_are_installed_is_guarded(sh
     try:
         for attempt in range(60):
             ends = [
-                threading.Thread(target=instrumentation.install, kwargs={"strict": True}),
+                threading.Thread(target=guarded.install, kwargs={"strict": True}),
                 threading.Thread(target=importlib.import_module, args=("shop",)),
             ]
             for thread in ends:
@@ -233,7 +234,7 @@ def test_a_framework_that_is_imported_while_adapters_are_installed_is_guarded(sh
             sys.modules["shop"].pay(1)
             sys.modules["shop.tools"].buy(1)
             assert (shop.seen, shop.state) == (["pay", "buy"], "patched"), attempt
-            instrumentation.uninstall()
+            guarded.uninstall()
             for name in ("shop", "shop.tools", ADAPTER):
                 del sys.modules[name]
     finally:
@@ -243,9 +244,9 @@ def test_a_framework_that_is_imported_while_adapters_are_installed_is_guarded(sh
 def test_reporting_while_a_framework_is_imported_waits_for_no_lock_that_waits_for_it(shop):
     """Adapters are loaded by the reporter, and modules looked for by the importer, at once."""
     for attempt in range(20):
-        instrumentation.install(strict=True)
+        guarded.install(strict=True)
         ends = [
-            threading.Thread(target=instrumentation.coverage, daemon=True),
+            threading.Thread(target=guarded.coverage, daemon=True),
             threading.Thread(target=importlib.import_module, args=("shop",), daemon=True),
         ]
         for thread in ends:
@@ -254,7 +255,7 @@ def test_reporting_while_a_framework_is_imported_waits_for_no_lock_that_waits_fo
             thread.join(10)
         assert not any(thread.is_alive() for thread in ends), attempt
         assert shop.state == "patched"
-        instrumentation.uninstall()
+        guarded.uninstall()
         for name in ("shop", "shop.tools", ADAPTER):
             del sys.modules[name]
 
@@ -264,15 +265,15 @@ def test_an_adapter_that_comes_after_the_first_finders_were_asked_guards_the_imp
     shop, monkeypatch, behind
 ):
     """As another thread that reports may load it, just between two finders."""
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
 
     class Reporting:
         @staticmethod
         def find_spec(name: str, *args: object) -> None:
             if name == "shop" and not shop.is_loaded:
-                instrumentation.coverage()
+                guarded.coverage()
 
-    place = sys.meta_path.index(_imports.imports) + behind
+    place = sys.meta_path.index(imports.imports) + behind
     finders = [*sys.meta_path[:place], Reporting, *sys.meta_path[place:]]
     monkeypatch.setattr(sys, "meta_path", finders)
     importlib.import_module("shop")
@@ -284,7 +285,7 @@ def test_where_an_adapter_fails_the_framework_cannot_be_imported_under_strict(
     shop, failure, caplog
 ):
     shop.write("shop.py", failure)
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     for name in ("shop", "shop", "shop.tools"):
         with pytest.raises(ImportError, match="otelhooks cannot guard `shop`, its adapter failed"):
             importlib.import_module(name)
@@ -296,7 +297,7 @@ def test_where_an_adapter_fails_without_strict_the_import_goes_on_and_one_line_s
     shop, caplog
 ):
     shop.write("shop.py", "raise OSError('gone')")
-    instrumentation.install(strict=False)
+    guarded.install(strict=False)
     assert importlib.import_module("shop").pay(1) == 1
     assert [(each.levelno, each.message) for each in caplog.records] == [
         (logging.ERROR, "adapter failed: shop")
@@ -306,7 +307,7 @@ def test_where_an_adapter_fails_without_strict_the_import_goes_on_and_one_line_s
 def test_an_interrupted_adapter_is_loaded_at_the_next_import(shop):
     source = (shop.folder / "shop.py").read_text()
     shop.write("shop.py", "raise KeyboardInterrupt")
-    instrumentation.install(strict=True)
+    guarded.install(strict=True)
     with pytest.raises(KeyboardInterrupt):
         importlib.import_module("shop")
     shop.write("shop.py", source + "\n# another size, or its byte code would be taken\n")
@@ -314,15 +315,15 @@ def test_an_interrupted_adapter_is_loaded_at_the_next_import(shop):
     assert shop.seen == ["pay"]
 
 
-@pytest.mark.parametrize("framework", instrumentation.ADAPTERS)
+@pytest.mark.parametrize("framework", guarded.ADAPTERS)
 def test_the_packages_that_load_an_adapter_are_those_it_has_seats_in(framework: Any):
-    known = instrumentation.adapter(framework)
+    known = guarded.adapter(framework)
     names = {package.module for package in known.packages}
     names |= {item.module for item in known.not_covered if item.seats}
     for package in known.packages:
         table = package.seats("9999") if callable(package.seats) else package.seats
         names |= {seat.module for seat in table}
     names |= {seat.module for item in known.not_covered for seat in item.seats}
-    packages = instrumentation.ADAPTERS[framework]
+    packages = guarded.ADAPTERS[framework]
     found = {next((p for p in packages if f"{name}.".startswith(f"{p}.")), name) for name in names}
     assert found == set(packages)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from otelhooks import types
-from otelhooks._failures import error_type, outline
 from otelhooks.hooks import base, points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
@@ -27,6 +26,7 @@ from otelhooks.policy.files.guard import Decision, Guard, HookFailed
 from otelhooks.policy.files.point_hooks import ScriptHook
 from otelhooks.policy.files.script_functions import ALLOW, BLOCK, MODIFY
 from otelhooks.policy.plain_values import plain
+from otelhooks.records.failures import error_type, outline
 
 __all__ = ["CustomHook", "Dispatched", "HookChain"]
 

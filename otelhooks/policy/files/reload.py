@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 
 __all__ = ["INTERVAL_S", "Watch"]
 

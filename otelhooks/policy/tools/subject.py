@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otelhooks import config_values, types
-from otelhooks._policies import Policies
-from otelhooks.config import Config
+from otelhooks import types
+from otelhooks.config import Config, values
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.registry import HookSet, registrations
@@ -19,6 +18,7 @@ from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import HookChain, Loaded, load_hooks
 from otelhooks.policy.rules import flatten_policies
 from otelhooks.policy.tools.dry_run import DryRun
+from otelhooks.setup.policies import Policies
 
 if TYPE_CHECKING:
     from otelhooks.policy.files.guard import Guard
@@ -60,7 +60,7 @@ class Subject:
             PolicyFileError: A file cannot be used.
             ConfigError: A name leads nowhere, or to something that is no policy.
         """
-        return cls.of(config_values.policies(list(names), "POLICY"))
+        return cls.of(values.policies(list(names), "POLICY"))
 
     @classmethod
     def of(cls, given: Iterable[Any]) -> Subject:

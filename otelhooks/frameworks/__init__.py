@@ -1,0 +1,1 @@
+"""The adapters, a package for each framework; imported by name when its framework is. Private."""

@@ -1,0 +1,95 @@
+"""Prove a deny with the real Hedera Agent Kit: the API and tool objects, of both generations."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from hedera_agent_kit.shared.api import HederaAgentAPI
+from hedera_agent_kit.shared.configuration import Context
+from hedera_agent_kit.shared.models import ToolResponse
+from hedera_agent_kit.shared.tool import Tool
+
+import otelhooks
+from otelhooks import policy
+from otelhooks.frameworks.proof import Proof
+from otelhooks.frameworks.trial import REASON, Trial
+
+__all__ = ["prove"]
+
+
+class _Client:
+    """All that the kit wants of a client as long as nothing is sent."""
+
+    network = "offline"
+
+
+def _one_step(name: str, ran: list[str]) -> Tool:
+    class OneStep(Tool):
+        """A tool of the first generation."""
+
+        method = name
+
+        async def execute(self, client: Any, context: Any, params: Any) -> ToolResponse:
+            ran.append(name)
+            return ToolResponse(human_message="done")
+
+    return OneStep()
+
+
+def _phased(name: str, ran: list[str]) -> Tool:
+    base: Any = importlib.import_module("hedera_agent_kit.shared.tool_v2").BaseToolV2
+
+    class Phased(base):
+        """A tool of the second generation, whose first step is none of its business yet."""
+
+        method = name
+
+        async def normalize_params(self, params: Any, context: Any, client: Any) -> Any:
+            ran.append(name)
+            return params
+
+        async def core_action(self, normalized_params: Any, context: Any, client: Any) -> Any:
+            return ToolResponse(human_message="done")
+
+        async def should_secondary_action(self, core_result: Any, context: Any) -> bool:
+            return False
+
+    return Phased()
+
+
+async def _through_api(tool: Any) -> Any:
+    client: Any = _Client()
+    return await HederaAgentAPI(client, Context(), [tool]).run(tool.method, {})
+
+
+async def _directly(tool: Any) -> Any:
+    return await tool.execute(_Client(), Context(), {})
+
+
+async def _play(make: Callable[..., Tool], call: Callable[[Any], Any]) -> tuple[bool, str]:
+    """Call a denied and an allowed tool; say whether the deny held."""
+    trial = Trial()
+    denied, allowed = [await call(make(name, trial.ran)) for name in ("danger", "safe")]
+    trial.shown = str(denied.error)
+    return trial.outcome(went_on=allowed.human_message == "done")
+
+
+def prove() -> Proof:
+    """Run a denied and an allowed tool on each path; the deny holds for this block only."""
+    makers = {"one step": _one_step}
+    if importlib.util.find_spec("hedera_agent_kit.shared.tool_v2") is not None:
+        makers["phased"] = _phased
+    found: list[tuple[str, bool, str]] = []
+    for kind, make in makers.items():
+        for name, call in (("API", _through_api), ("tool object", _directly)):
+            with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
+                held, detail = anyio.run(_play, make, call)
+            found.append((f"{name}, {kind}", held, detail))
+    version = importlib.metadata.version("hedera-agent-kit")
+    return Proof.of("hedera_agent_kit", version, found)

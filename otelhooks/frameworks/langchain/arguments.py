@@ -1,0 +1,166 @@
+# pyright: basic, reportMissingImports=false
+"""Arguments of langchain's tools: which a model gives, and which langgraph fills in.
+
+What langgraph fills in is not shown to rules. An annotation does not tell it from what a model made
+up under the same name, in a loop that hands the model's calls to tools by itself. So `note` looks
+on while langgraph's `ToolNode` fills arguments in; any other value is hidden only where it holds an
+object that no model's JSON can have become.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from otelhooks.frameworks.langchain.builtin import TABLE
+from otelhooks.frameworks.langchain.fields import field, functions
+from otelhooks.patching.builtin import BuiltIn, find
+
+__all__ = ["Facts", "facts_of", "note", "only_argument", "split"]
+
+PLAIN_ARGUMENT = "__arg1"
+"""Name that langchain itself gives models for the one argument of a tool without a schema."""
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class Facts(NamedTuple):
+    """What is known of a tool whatever it is called with.
+
+    Attributes:
+        injected: Arguments that no model gives: name -> whether the framework fills them in.
+        built_in: What it is, for a tool that a framework brings along.
+    """
+
+    injected: Mapping[str, bool]
+    built_in: BuiltIn | None
+
+
+def facts_of(tool: Any) -> Facts:
+    """Return what is known of a tool; read once for each class, schema and pair of functions."""
+    kind, schema = type(tool), field(tool, "args_schema")
+    function, coroutine = functions(tool)
+    try:
+        return _known(kind, _weakly(schema), _weakly(function), _weakly(coroutine))
+    except TypeError:  # one of them cannot be referred to weakly, or is a bound method
+        return _read(kind, schema, function, coroutine)
+
+
+def _weakly(source: Any) -> Callable[[], Any]:
+    if source is None or isinstance(source, dict):
+        return _nothing
+    if type(source) is types.MethodType:
+        raise TypeError("a bound method is a new one each time")
+    return weakref.ref(source)
+
+
+def _nothing() -> None:
+    """Stand for a tool's schema or function that is not there, or has no annotations."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _known(kind: type, *sources: Callable[[], Any]) -> Facts:
+    return _read(kind, *(source() for source in sources))
+
+
+def _read(kind: Any, schema: Any, function: Any, coroutine: Any) -> Facts:
+    injected: dict[str, bool] = {}
+    for source in (schema, function, coroutine, kind._run, kind._arun):
+        if source is not None and not isinstance(source, dict):
+            injected.update(_read_annotations(source))
+    return Facts(injected, find(TABLE, *kind.__mro__, function, coroutine))
+
+
+def _read_annotations(source: Any) -> dict[str, bool]:
+    from langchain_core.tools import base
+
+    try:
+        if isinstance(source, type):
+            hints = base.get_all_basemodel_annotations(source)  # type: ignore[arg-type]
+        else:
+            hints = get_type_hints(source, include_extras=True)
+    except Exception:  # an annotation that cannot be resolved: langchain cannot inject there either
+        return {}
+    return {
+        name: not _is_plain(hint, base.InjectedToolArg)
+        for name, hint in hints.items()
+        if base._is_injected_arg_type(hint)
+    }
+
+
+def _is_plain(hint: Any, injected: type) -> bool:
+    """Say whether an annotation says no more than that somebody injects the argument."""
+    kinds = [item if isinstance(item, type) else type(item) for item in get_args(hint)[1:]]
+    ours = [kind for kind in kinds if issubclass(kind, injected)]
+    return bool(ours) and all(kind is injected for kind in ours)
+
+
+def only_argument(tool: Any) -> str:
+    """Return the name of the argument that a bare text stands for."""
+    schema = getattr(tool, "args_schema", None)
+    if schema is None:
+        return PLAIN_ARGUMENT if "func" in type(tool).model_fields else next(iter(tool.args), "")
+    return next(iter(tool.args), PLAIN_ARGUMENT)
+
+
+# -- what langgraph fills in ------------------------------------------------------------------
+
+_filled: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
+    "otelhooks_langchain_filled", default=types.MappingProxyType({})
+)
+"""Arguments that `ToolNode` filled in last here; a call of it has a context of its own."""
+
+
+def note(before: Any, after: Any) -> None:
+    """Note what `ToolNode` filled in.
+
+    Args:
+        before: The call that the model asked for.
+        after: The call that goes to the tool.
+    """
+    if after is before:
+        return
+    given: Mapping[str, Any] = before.get("args") or {}
+    filled = {
+        name: value
+        for name, value in (after.get("args") or {}).items()
+        if name not in given or given[name] is not value
+    }
+    _filled.set({**_filled.get(), **filled})
+
+
+def split(
+    given: Mapping[str, Any], injected: Mapping[str, bool], hidden: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments that rules are shown; put the others into `hidden`.
+
+    Args:
+        given: What the tool is called with.
+        injected: Arguments that no model gives: name -> whether the framework fills them in.
+        hidden: What rules are not shown is added to it.
+    """
+    shown: dict[str, Any] = {}
+    filled = _filled.get()
+    for name, value in given.items():
+        is_filled = injected.get(name, False) and name in filled and filled[name] is value
+        is_hidden = name in injected and (is_filled or not _is_json(value))
+        (hidden if is_hidden else shown)[name] = value
+    return shown
+
+
+def _is_json(value: Any) -> bool:
+    """Return whether a value is made of nothing but what a model's JSON becomes."""
+    stack, seen = [value], set[int]()
+    while stack:
+        item = stack.pop()
+        if type(item) in _SCALARS:
+            continue
+        if type(item) not in (dict, list) or id(item) in seen:
+            return False
+        seen.add(id(item))
+        stack.extend(item.values() if type(item) is dict else item)
+    return True

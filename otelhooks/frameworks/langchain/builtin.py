@@ -1,0 +1,310 @@
+# pyright: basic
+"""Tools that langchain and what is built on it bring along: what each is, and where it works.
+
+Each is known by the function or class behind it, in every release of the range, since their names
+are settings (``ShellToolMiddleware(tool_name="bash")``). Many file tools take a directory of their
+own for the root; where a path really leads is read from the object that the function belongs to.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from otelhooks.frameworks.langchain.fields import functions
+from otelhooks.patching.builtin import BuiltIn, look_up, of_class, parts_of
+from otelhooks.patching.copies import is_a
+
+__all__ = ["EDITOR", "NOTHING", "SHELL", "TABLE", "Reading", "at", "read"]
+
+
+class Reading(NamedTuple):
+    """What one call of a built-in tool is.
+
+    Attributes:
+        canonical: Canonical names.
+        kind: Kind of tool, if it has one.
+        path: Where the path in its arguments really leads.
+        work_dir: Directory that its other paths, or its commands, start from.
+    """
+
+    canonical: tuple[str, ...] = ()
+    kind: str | None = None
+    path: str | None = None
+    work_dir: str | None = None
+
+
+NOTHING = Reading()
+
+# -- the tools --------------------------------------------------------------------------------
+
+SHELL = BuiltIn("shell", ("run_command",), "shell")
+_LIST = BuiltIn("ls", ("list_directory",), "file_read", path="path")
+_FIND = BuiltIn("glob", ("find_file",), "file_read", path="path")
+_GREP = BuiltIn("grep", ("search_directory",), "file_read", path="path")
+_VIEW = BuiltIn("read_file", ("view_file",), "file_read", path="file_path")
+_CREATE = BuiltIn("write_file", ("create_file",), "file_write", path="file_path")
+_EDIT = BuiltIn("edit_file", ("edit_file",), "file_write", path="file_path")
+_TODOS = BuiltIn("write_todos")
+_TASK = BuiltIn("task", ("invoke_subagent",))
+_COMPACT = BuiltIn("compact_conversation")
+_FETCH = BuiltIn("requests", ("read_url_content",), "net")
+_SEARCH = BuiltIn("web_search", ("search_web",), "net")
+_TRANSFER = BuiltIn("transfer_to_agent")
+_FORWARD = BuiltIn("forward_message")
+_INVALID = BuiltIn("invalid_tool")
+EDITOR = BuiltIn(
+    "str_replace_based_edit_tool",
+    ("create_file", "edit_file", "view_file"),
+    "file_write",
+    path="path",
+)
+_COMMANDS = {
+    "view": _VIEW,
+    "create": _CREATE,
+    **dict.fromkeys(("str_replace", "insert", "delete", "rename"), _EDIT),
+}
+"""What the editor is asked for -> the tool that it is then; for any other word it is all three."""
+
+_LANGCHAIN = "langchain.agents.middleware."
+_ANTHROPIC = "langchain_anthropic.middleware."
+_DEEP = "deepagents.middleware."
+_COMMUNITY = "langchain_community.tools."
+_IN_INIT = "__init__.<locals>"
+_TOOL = ("langchain_core.tools.base", "BaseTool")  # callable in some releases
+
+
+def _deepagents() -> Iterator[tuple[str, BuiltIn]]:
+    """Yield deepagents' tools: made by functions first, by methods since 0.3.9."""
+    for name, what in {
+        "ls": _LIST,
+        "read_file": _VIEW,
+        "write_file": _CREATE,
+        "edit_file": _EDIT,
+        "delete": _EDIT,
+        "glob": _FIND,
+        "grep": _GREP,
+        "execute": SHELL,
+    }.items():
+        for maker in (f"_{name}_tool_generator", f"FilesystemMiddleware._create_{name}_tool"):
+            for form in (name, f"sync_{name}", f"async_{name}"):
+                yield f"{_DEEP}filesystem:{maker}.<locals>.{form}", what
+    for maker in ("_create_task_tool", "_build_task_tool"):
+        for form in ("task", "atask"):
+            yield f"{_DEEP}subagents:{maker}.<locals>.{form}", _TASK
+    for name in ("start_async_task", "check_async_task", "update_async_task", "cancel_async_task"):
+        remote = BuiltIn(name, ("invoke_subagent",), "net")  # the agent runs on a server
+        for form in (name, f"a{name}"):
+            yield f"{_DEEP}async_subagents:_build_{name[:-11]}_tool.<locals>.{form}", remote
+    for form in ("list_async_tasks", "alist_async_tasks"):
+        remote = BuiltIn("list_async_tasks", ("invoke_subagent",), "net")
+        yield f"{_DEEP}async_subagents:_build_list_tasks_tool.<locals>.{form}", remote
+    for form in ("sync_compact", "async_compact"):
+        maker = "SummarizationToolMiddleware._create_compact_tool"
+        yield f"{_DEEP}summarization:{maker}.<locals>.{form}", _COMPACT
+
+
+def _community() -> Iterator[tuple[str, BuiltIn]]:
+    """Yield those of langchain-community's tools that run commands, touch files or search."""
+    yield f"{_COMMUNITY}shell.tool:ShellTool", SHELL
+    for place, what in {
+        "copy:CopyFileTool": _CREATE._replace(path="source_path"),
+        "delete:DeleteFileTool": _EDIT,
+        "file_search:FileSearchTool": _FIND._replace(path="dir_path"),
+        "list_dir:ListDirectoryTool": _LIST._replace(path="dir_path"),
+        "move:MoveFileTool": _EDIT._replace(path="source_path"),
+        "read:ReadFileTool": _VIEW,
+        "write:WriteFileTool": _CREATE,
+    }.items():
+        yield f"{_COMMUNITY}file_management.{place}", what
+    for verb in ("Get", "Post", "Patch", "Put", "Delete"):
+        yield f"{_COMMUNITY}requests.tool:Requests{verb}Tool", _FETCH
+    for place in ("graphql.tool:BaseGraphQLTool", "playwright.navigate:NavigateTool"):
+        yield f"{_COMMUNITY}{place}", _FETCH
+    for place in (
+        "arxiv.tool:ArxivQueryRun",
+        "bing_search.tool:BingSearchResults",
+        "bing_search.tool:BingSearchRun",
+        "brave_search.tool:BraveSearch",
+        "ddg_search.tool:DuckDuckGoSearchResults",
+        "ddg_search.tool:DuckDuckGoSearchRun",
+        "google_serper.tool:GoogleSerperResults",
+        "google_serper.tool:GoogleSerperRun",
+        "jina_search.tool:JinaSearch",
+        "mojeek_search.tool:MojeekSearch",
+        "pubmed.tool:PubmedQueryRun",
+        "searchapi.tool:SearchAPIResults",
+        "searchapi.tool:SearchAPIRun",
+        "searx_search.tool:SearxSearchResults",
+        "searx_search.tool:SearxSearchRun",
+        "tavily_search.tool:TavilyAnswer",
+        "tavily_search.tool:TavilySearchResults",
+        "wikidata.tool:WikidataQueryRun",
+        "wikipedia.tool:WikipediaQueryRun",
+        "you.tool:YouSearchTool",
+        "youtube.search:YouTubeSearchTool",
+    ):
+        yield f"{_COMMUNITY}{place}", _SEARCH
+
+
+TABLE: Mapping[str, BuiltIn] = {
+    f"{_LANGCHAIN}shell_tool:ShellToolMiddleware.{_IN_INIT}.shell_tool": SHELL,
+    f"{_LANGCHAIN}shell_tool:_PersistentShellTool": SHELL,
+    f"{_LANGCHAIN}file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
+    f"{_LANGCHAIN}file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
+    f"{_LANGCHAIN}todo:write_todos": _TODOS,
+    f"{_LANGCHAIN}todo:_write_todos": _TODOS,
+    f"{_LANGCHAIN}todo:_awrite_todos": _TODOS,
+    f"{_LANGCHAIN}todo:TodoListMiddleware.{_IN_INIT}.write_todos": _TODOS,
+    f"{_ANTHROPIC}anthropic_tools:_StateClaudeFileToolMiddleware.{_IN_INIT}.file_tool": EDITOR,
+    f"{_ANTHROPIC}anthropic_tools:_FilesystemClaudeFileToolMiddleware.{_IN_INIT}.file_tool": EDITOR,
+    f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
+    f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
+    "langgraph_supervisor.handoff:create_handoff_tool.<locals>.handoff_to_agent": _TRANSFER,
+    "langgraph_supervisor.handoff:create_forward_message_tool.<locals>.forward_message": _FORWARD,
+    "langgraph_swarm.handoff:create_handoff_tool.<locals>.handoff_to_agent": _TRANSFER,
+    "langchain_classic.agents.agent:ExceptionTool": _INVALID,
+    "langchain_classic.agents.tools:InvalidTool": _INVALID,
+    **dict(_deepagents()),
+    **dict(_community()),
+}
+"""What defines a tool -> what it is; more lines than one release has."""
+
+
+# -- one call ---------------------------------------------------------------------------------
+
+
+_WITH_ROOT = ("file_read", "file_write", "shell")
+
+
+def read(found: BuiltIn, tool: Any, args: Mapping[str, Any], runtime: Any = None) -> Reading:
+    """Return what a call of a built-in tool is.
+
+    Args:
+        found: What is known of the tool.
+        tool: The tool.
+        args: The call's arguments.
+        runtime: What langgraph hands the tool, from which a factory makes its backend.
+    """
+    if found.kind not in _WITH_ROOT:
+        return Reading(found.canonical, found.kind)
+    return at(found, _backend(_owner(tool), runtime), args)
+
+
+def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
+    """Return what a call is, by the object that has the tool's settings: middleware or backend.
+
+    Where that is not known (None), a path may lead anywhere: to ``/``, which is outside of every
+    workspace and around every protected file. So may a pattern that climbs: to where depends on
+    the links among what it matches.
+    """
+    given = args.get(found.path) if found.path else None
+    given = given if isinstance(given, str) else None
+    if found is EDITOR:
+        command = args.get("command")
+        found = _COMMANDS.get(command, found) if isinstance(command, str) else found
+    canonical, kind = found.canonical, found.kind
+    if (owner is None and kind != "shell") or (found is _FIND and _climbs(args.get("pattern"))):
+        return Reading(canonical, kind, os.path.abspath(os.sep))
+    if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
+        given = _rooted(given)
+    searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
+    backends = _all_of(owner, given or "") if searches else [_routed(owner, given or "")]
+    if found is _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
+        backends = [(each, "" if path == "/" else path) for each, path in backends]
+    places = list(filter(None, (_place(*each) for each in backends)))
+    if not places:
+        return Reading(canonical, kind)
+    path, root = (os.path.commonpath(each) for each in zip(*places, strict=True))
+    if kind not in ("file_read", "file_write"):
+        return Reading(canonical, kind, work_dir=root)
+    return Reading(canonical, kind, path, root)
+
+
+def _place(backend: Any, path: str) -> tuple[str, str] | None:
+    """Return where a path leads, and the root of the backend; None if it has none on a disk."""
+    for name in _ROOTS:
+        root = getattr(backend, name, None)
+        if isinstance(root, (str, os.PathLike)):
+            break
+    else:
+        return None
+    root = os.path.abspath(root)
+    is_virtual = name == "root_path" or getattr(backend, "virtual_mode", None) is True
+    return os.path.normpath(os.path.join(root, path.lstrip("/") if is_virtual else path)), root
+
+
+_ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
+"""Settings of middleware, backends and tools that are the directory in which they work."""
+
+
+def _climbs(pattern: Any) -> bool:
+    """Return whether a pattern has ``..``; an absolute one starts from where the search does."""
+    return isinstance(pattern, str) and ".." in pattern.replace("\\", "/").split("/")
+
+
+def _rooted(path: str) -> str:
+    """Return a path as deepagents' tools hand it to their backend (``validate_path``)."""
+    path = os.path.normpath(path).replace("\\", "/")
+    return path if path.startswith("/") else f"/{path}"
+
+
+def _routed(backend: Any, path: str) -> tuple[Any, str]:
+    """Return which backend of a composite one has a path, and what it is called there."""
+    routes = getattr(backend, "routes", None)
+    if not isinstance(routes, Mapping):
+        return backend, path
+    for prefix in sorted(routes, key=len, reverse=True):
+        folder = f"{prefix.rstrip('/')}/"
+        if f"{path}/".startswith(folder):
+            return _routed(routes[prefix], f"/{path[len(folder) :]}")
+    return _routed(getattr(backend, "default", None), path)
+
+
+def _all_of(backend: Any, path: str) -> list[tuple[Any, str]]:
+    """Return all backends of a composite one, which a search of everything reaches.
+
+    The default one is asked for the same path, the others for ``/``. The folder that contains all
+    places is then where the search leads.
+    """
+    routes = getattr(backend, "routes", None)
+    if not isinstance(routes, Mapping):
+        return [(backend, path)]
+    routed = [each for one in routes.values() for each in _all_of(one, "/")]
+    return [*_all_of(getattr(backend, "default", None), path), *routed]
+
+
+def _owner(tool: Any) -> Any:
+    """Return what has a tool's settings: the tool, its middleware or backend; None if not known."""
+    if of_class(TABLE, type(tool)):
+        return tool
+    parts = (part for function in functions(tool) for part in parts_of(function))
+    known = (part.holder for part in parts if look_up(TABLE, part.cls, part.key))
+    return next((owner for owner in map(_held_by, known) if owner is not None), None)
+
+
+def _held_by(holder: Any) -> Any:
+    """Return what a method belongs to, or what the function of a built-in tool closes over."""
+    if not isinstance(holder, types.FunctionType):
+        return holder
+    if hasattr(holder, "__wrapped__"):  # only has the name of what it wraps
+        return None
+    cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True)
+    closed = {name: cell.cell_contents for name, cell in cells if name in ("self", "backend")}
+    return closed.get("self", closed.get("backend"))
+
+
+def _backend(owner: Any, runtime: Any) -> Any:
+    """Return the backend of deepagents' middleware, or what else has a tool's settings.
+
+    A factory makes a backend for each call, so it is asked as the tool will ask it.
+    """
+    backend = getattr(owner, "backend", None) or owner
+    if not callable(backend) or is_a(backend, _TOOL):
+        return backend
+    try:
+        return None if runtime is None else backend(runtime)
+    except Exception:  # the factory's own: the tool will meet it as well
+        return None

@@ -1,0 +1,81 @@
+# pyright: basic
+"""Tools that run at the model's provider, as langchain's chat models define them.
+
+A definition of OpenAI or Anthropic has a ``type``, with a date at its end or none; one of Google
+has a key of the tool's name. Of a type that is not in the table nobody can tell where it runs: it
+counts as one that reaches the network from there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from otelhooks.patching.builtin import BuiltIn
+from otelhooks.pipeline.hosted_tools import Hosted, hosted_as
+
+__all__ = ["hosted"]
+
+_VERSION = re.compile(r"(_preview)?(_\d{8}|_\d{4}_\d{2}_\d{2})?$")
+_HERE = frozenset(
+    "apply_patch bash computer computer_use custom function local_shell memory namespace shell "
+    "text_editor tool_search tool_search_tool_bm25 tool_search_tool_regex".split()
+)
+"""Calls of these come back, and pass a tool seat; a search of tools runs none."""
+
+_SEARCH = BuiltIn("web_search", ("search_web",), "net")
+_FETCH = BuiltIn("web_fetch", ("read_url_content",), "net")
+_CODE = BuiltIn("code_execution", ("code_execution",), "shell")
+_TABLE = {
+    "code_execution": _CODE,
+    "code_interpreter": _CODE,
+    "enterprise_web_search": _SEARCH,
+    "google_search": _SEARCH,
+    "google_search_retrieval": _SEARCH,
+    "shell": BuiltIn("shell", ("run_command",), "shell"),
+    "image_generation": BuiltIn("image_generation", ("generate_image",), "net"),
+    "url_context": _FETCH,
+    "web_fetch": _FETCH,
+    "web_search": _SEARCH,
+}
+_OF_GOOGLE = {
+    spelling: name
+    for name in (*_TABLE, "file_search", "google_maps")
+    for spelling in (name, re.sub("_(.)", lambda found: found[1].upper(), name))
+}
+_OTHER = BuiltIn("", (), "net")
+
+
+def hosted(definition: Any) -> Hosted | None:
+    """Return what a defined tool is to rules that runs at the provider; None of any other.
+
+    Args:
+        definition: In the provider's form. What is denied of several tools in it denies them all;
+            one that also declares functions is not taken for hosted.
+    """
+    if not isinstance(definition, Mapping) or not definition:
+        return None
+    kind = definition.get("type")
+    if kind == "function":  # almost all of them
+        return None
+    if isinstance(kind, str):
+        name = _VERSION.sub("", kind, count=1)
+        if name in _HERE and not _is_away(definition.get("environment")):
+            return None
+        server = definition.get("server_label") or definition.get("mcp_server_name")
+        return hosted_as(str(definition.get("name") or name), _read(name), server, definition)
+    names = [_OF_GOOGLE.get(key, "") for key in definition]
+    if "" in names:
+        return None
+    several = (hosted_as(name, _read(name), None, definition) for name in names)
+    return Hosted(tuple(call for one in several for call in one.calls))
+
+
+def _is_away(environment: Any) -> bool:
+    """Return whether a shell runs in a container of the provider's."""
+    return isinstance(environment, Mapping) and environment.get("type") != "local"
+
+
+def _read(name: str) -> BuiltIn:
+    return _TABLE.get(name, _OTHER)

@@ -1,0 +1,223 @@
+"""Which server a client session talks to: what its transport was given, and what the server says.
+
+Transports are functions that give a pair of streams; sessions are made from such a pair. Both are
+noted, so that a session leads to the command or address that the application wrote down. Where
+anything in between is unknown (other transports, streams that were wrapped, functions that were
+copied before `instrument()`), the session has no connection, and its server no name.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import wrapt
+from opentelemetry.context import Context
+
+from otelhooks.frameworks.mcp.wire import field as read
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.telemetry import semconv
+
+__all__ = [
+    "Connection",
+    "Link",
+    "Peer",
+    "connected_memory",
+    "connected_stdio",
+    "connected_url",
+    "initialized",
+    "made_dispatcher",
+    "made_session",
+    "peer_of",
+    "server_name",
+]
+
+
+class Connection(NamedTuple):
+    """What the application connects to: a command, or an address."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    url: str = ""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes of the network, for spans and metrics."""
+        if self.command:
+            return {semconv.NETWORK_TRANSPORT: "pipe"}
+        found: dict[str, Any] = {semconv.NETWORK_TRANSPORT: "tcp"}
+        try:
+            parts = urlsplit(self.url)
+            host, port = parts.hostname, parts.port
+        except ValueError:  # no address: the client will say so
+            return found
+        if host:
+            found[semconv.SERVER_ADDRESS] = host
+        if port:
+            found[semconv.SERVER_PORT] = port
+        return found
+
+
+class Link:
+    """Client and server session in one process, over a pair of streams in memory.
+
+    Attributes:
+        sent: Context of each call on its way, by its request id.
+    """
+
+    def __init__(self) -> None:
+        self.sent: dict[Any, Context] = {}
+
+
+class Peer:
+    """What is known of the other side of a session.
+
+    Attributes:
+        connection: None if unknown.
+        link: The session of the other side, if it lies in this process (1.x only).
+        says: What a server calls itself.
+        protocol: Version that was agreed on.
+        calls: Contexts of the calls that are open.
+    """
+
+    def __init__(
+        self,
+        connection: Connection | None = None,
+        link: Link | None = None,
+        protocol: str | None = None,
+    ) -> None:
+        self.connection: Connection | None = connection
+        self.link: Link | None = link
+        self.says: str | None = None
+        self.protocol: str | None = protocol
+        self.calls: list[Context] = []
+
+
+_streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referred to weakly
+_dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_peers: weakref.WeakKeyDictionary[Any, Peer] = weakref.WeakKeyDictionary()
+
+
+def peer_of(session: Any) -> Peer:
+    """Return what is known of a session's other side; nothing for a session made before us."""
+    peer = _peers.get(session)
+    if peer is None:
+        peer = _peers[session] = Peer()
+    info = getattr(session, "server_info", None)  # 2.x keeps it, and it may be adopted late
+    if info is not None:
+        peer.says = info.name
+    peer.protocol = getattr(session, "protocol_version", None) or peer.protocol
+    return peer
+
+
+def server_name(rt: Runtime, connection: Connection | None) -> str | None:
+    """Return the name that the application gave to what it connects to; None if it gave none.
+
+    Two names for one command are told apart by the environment it is given, or not at all.
+    """
+    if connection is None:
+        return None
+    found = [config for config in rt.servers if _is_for(config, connection)]
+    if len(found) > 1:
+        found = [c for c in found if (read(c, "env") or {}) == (connection.env or {})]
+    return found[0].name if len(found) == 1 else None
+
+
+def _is_for(config: Any, connection: Connection) -> bool:
+    if connection.url:
+        return read(config, "url") == connection.url
+    command, args = read(config, "command"), read(config, "args")
+    return command == connection.command and tuple(args or ()) == connection.args
+
+
+# -- transports -------------------------------------------------------------------------------
+
+
+class _Noted(wrapt.ObjectProxy):
+    """A transport whose streams are noted while it is open."""
+
+    def __init__(self, transport: Any, of: Callable[[Any], list[tuple[Any, Any]]]) -> None:
+        super().__init__(transport)
+        self._self_of = of
+        self._self_noted: list[int] = []
+
+    async def __aenter__(self) -> Any:
+        streams = await self.__wrapped__.__aenter__()
+        for stream, origin in self._self_of(streams):
+            _streams[id(stream)] = (stream, origin)
+            self._self_noted.append(id(stream))
+        return streams
+
+    async def __aexit__(self, *exc_info: Any) -> Any:
+        for key in self._self_noted:
+            _streams.pop(key, None)
+        return await self.__wrapped__.__aexit__(*exc_info)
+
+
+def _noted(transport: Any, connection: Connection) -> Any:
+    return _Noted(transport, lambda streams: [(stream, connection) for stream in streams[:2]])
+
+
+def connected_stdio(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap ``stdio_client``."""
+    server = args[0] if args else kwargs["server"]
+    connection = Connection(str(server.command), tuple(server.args), server.env)
+    return _noted(wrapped(*args, **kwargs), connection)
+
+
+def connected_url(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap ``sse_client`` and ``streamable_http_client``."""
+    connection = Connection(url=str(args[0] if args else kwargs["url"]))
+    return _noted(wrapped(*args, **kwargs), connection)
+
+
+def connected_memory(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap ``create_client_server_memory_streams``."""
+    link = Link()
+
+    def both(pairs: Any) -> list[tuple[Any, Any]]:
+        return [(stream, link) for pair in pairs for stream in pair]
+
+    return _Noted(wrapped(*args, **kwargs), both)
+
+
+# -- sessions ---------------------------------------------------------------------------------
+
+
+def _origin(args: Any, kwargs: Any) -> Any:
+    """Return where a pair of streams comes from; None unless both come from there."""
+    reads = args[0] if args else kwargs.get("read_stream")
+    writes = args[1] if len(args) > 1 else kwargs.get("write_stream")
+    (_, origin), (_, other) = (_streams.get(id(one), (None, None)) for one in (reads, writes))
+    return origin if origin is other else None
+
+
+def made_dispatcher(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap ``JSONRPCDispatcher.__init__``, which 2.x puts between streams and session."""
+    wrapped(*args, **kwargs)
+    origin = _origin(args, kwargs)
+    if origin is not None:
+        _dispatchers[instance] = origin
+
+
+def made_session(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap the constructor of sessions."""
+    wrapped(*args, **kwargs)
+    dispatcher = kwargs.get("dispatcher")
+    known = dispatcher is not None and dispatcher in _dispatchers
+    origin = _dispatchers[dispatcher] if known else _origin(args, kwargs)
+    _peers[instance] = Peer(
+        connection=origin if isinstance(origin, Connection) else None,
+        link=origin if isinstance(origin, Link) else None,
+    )
+
+
+async def initialized(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Wrap ``ClientSession.initialize`` of 1.x, which does not keep what the server says."""
+    result = await wrapped(*args, **kwargs)
+    peer = peer_of(instance)
+    peer.says, peer.protocol = result.serverInfo.name, str(result.protocolVersion)
+    return result

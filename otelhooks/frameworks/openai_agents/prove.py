@@ -1,0 +1,127 @@
+"""Prove a deny with the real OpenAI Agents SDK: a scripted agent, on its main paths."""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import agents
+from openai.types.responses import ResponseFunctionToolCall
+
+import otelhooks
+from otelhooks import policy
+from otelhooks.frameworks.openai_agents.answers import events_of, message
+from otelhooks.frameworks.proof import Proof
+from otelhooks.frameworks.trial import REASON, Step, Trial
+
+__all__ = ["ScriptedModel", "prove"]
+
+_ids = itertools.count(1)
+
+
+class ScriptedModel(agents.Model):
+    """A model that says what a function says.
+
+    Args:
+        next_step: Function of all that the model is shown, as one text; returns a final text, or
+            the tool calls to ask for: pairs of name and arguments.
+    """
+
+    model = "scripted"
+
+    def __init__(self, next_step: Callable[[str], Step]):
+        self._next_step = next_step
+
+    def answer(self, shown: Any) -> agents.ModelResponse:
+        """Return the next step as an answer."""
+        step = self._next_step(str(shown))
+        output: list[Any] = [message(step)] if isinstance(step, str) else []
+        if not isinstance(step, str):
+            output = [self.asked(name, args) for name, args in step]
+        usage = agents.Usage(requests=1, input_tokens=7, output_tokens=3, total_tokens=10)
+        return agents.ModelResponse(output=output, usage=usage, response_id=None)
+
+    def asked(self, name: str, args: dict[str, Any]) -> Any:
+        """Return a tool call as the model asks for it."""
+        return ResponseFunctionToolCall(
+            type="function_call",
+            call_id=f"call_{next(_ids)}",
+            name=name,
+            arguments=json.dumps(args),
+        )
+
+    async def get_response(
+        self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
+    ) -> agents.ModelResponse:
+        """Answer at once."""
+        return self.answer(input)
+
+    async def stream_response(
+        self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """Answer with the events of a stream."""
+        for event in events_of(self.answer(input)):
+            yield event
+
+
+class _Trial(Trial):
+    """A trial with an agent.
+
+    Attributes:
+        agent: It has the two tools, and the script as its model.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agent = agents.Agent(
+            name="prover",
+            model=ScriptedModel(self.next_step),
+            tools=[agents.function_tool(self.danger), agents.function_tool(self.safe)],
+        )
+
+
+async def _run(trial: _Trial) -> Any:
+    return (await agents.Runner.run(trial.agent, "begin", run_config=_config())).final_output
+
+
+async def _stream(trial: _Trial) -> Any:
+    result = agents.Runner.run_streamed(trial.agent, "begin", run_config=_config())
+    async for _ in result.stream_events():
+        pass
+    return result.final_output
+
+
+async def _agent_as_tool(trial: _Trial) -> Any:
+    steps: list[Any] = [(("prover", {"input": "begin"}),), "done"]
+    inner = trial.agent.as_tool("prover", "Prove it.")
+    outer = agents.Agent(
+        name="outer", model=ScriptedModel(lambda shown: steps.pop(0)), tools=[inner]
+    )
+    return (await agents.Runner.run(outer, "begin", run_config=_config())).final_output
+
+
+def _config() -> agents.RunConfig:
+    return agents.RunConfig(tracing_disabled=True)
+
+
+_PATHS: tuple[tuple[str, Callable[[_Trial], Coroutine[Any, Any, Any]]], ...] = (
+    ("run", _run),
+    ("stream", _stream),
+    ("agent as tool", _agent_as_tool),
+)
+
+
+def prove() -> Proof:
+    """Run a scripted agent against a deny on the main paths of the framework."""
+    paths: list[tuple[str, bool, str]] = []
+    with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
+        for name, run in _PATHS:
+            trial = _Trial()
+            went_on = asyncio.run(run(trial)) == "done"
+            paths.append((name, *trial.outcome(went_on=went_on)))
+    return Proof.of("openai_agents", importlib.metadata.version("openai-agents"), paths)

@@ -1,0 +1,40 @@
+"""Public names of a package that are imported when somebody first asks for them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.process.forks import held_over_forks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["late_names"]
+
+_importing = held_over_forks()
+
+
+def late_names(
+    namespace: dict[str, Any], homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a module.
+
+    Where the module calls this, it keeps the names from type checkers, which would take every name
+    for one that is there, and imports them in ``if TYPE_CHECKING``.
+
+    Args:
+        namespace: The module's ``globals()``; a name stays there once it was found.
+        homes: Module that has them -> names, with blanks between.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    def find(name: str) -> Any:
+        home = home_of.get(name)
+        if home is None:
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        with _importing:
+            found = namespace[name] = getattr(importlib.import_module(home), name)
+        return found
+
+    return find, lambda: sorted({*namespace, *home_of})

@@ -1,0 +1,225 @@
+"""Functions as tools: `@tool`, and `call_tool` for those that a loop looks up by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints, overload
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call
+from otelhooks.loops.decorated import F, Open, Opened, wrap
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.frames import Session, current_frame
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.script_services import TOOLS
+from otelhooks.pipeline.tool_call import tool as tool_operation
+from otelhooks.pipeline.tool_seat import ToolSeat
+
+__all__ = ["call_tool", "tool"]
+
+T = TypeVar("T")
+
+
+class _FunctionTool(ToolSeat):
+    framework = "otelhooks"
+
+
+_SEAT = _FunctionTool()
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class _Parameters:
+    """How a function's arguments become a rule's dict, and the approved dict arguments again."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        try:
+            hints = get_type_hints(function)
+        except Exception:  # an annotation that cannot be resolved is no ToolContext
+            hints = {}
+        self.context = next(
+            (name for name, hint in hints.items() if hint is types.ToolContext), None
+        )
+        parameters = self.signature.parameters
+        by_kind = {p.kind: name for name, p in parameters.items()}
+        self._open = by_kind.get(inspect.Parameter.VAR_KEYWORD)  # of `**kwargs`
+        self.are_by_name: bool = self.context is None and all(
+            p.kind in _BY_NAME for p in parameters.values()
+        )
+        self._names = frozenset(parameters) - {self.context}
+        self._positional = tuple(n for n, p in parameters.items() if p.kind is _BY_NAME[0])
+        self._defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
+        self._defaults.pop(self.context or "", None)
+
+    def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name, defaults included, without the tool context.
+
+        What `**kwargs` takes stands beside the others; but for names that parameters have (a
+        positional one, that of ``*args`` or ``**kwargs``), which stay in a dict of their own.
+
+        Raises:
+            TypeError: They do not fit the signature.
+        """
+        if self.are_by_name and len(args) <= len(self._positional):
+            # What `bind` does, for the common case, at a tenth of its cost.
+            found = dict(zip(self._positional, args, strict=False))
+            if len(found) == len(self._names) and not kwargs:
+                return found
+            found = {**self._defaults, **found}
+            if not kwargs:
+                if len(found) == len(self._names):
+                    return found
+            elif kwargs.keys().isdisjoint(self._positional[: len(args)]):
+                found.update(kwargs)
+                if found.keys() == self._names:
+                    return found
+        given = dict(kwargs)
+        if self.context is not None:
+            given.setdefault(self.context, None)
+        bound = self.signature.bind(*args, **given)
+        bound.apply_defaults()
+        found = dict(bound.arguments)
+        if self.context is not None:
+            found.pop(self.context, None)
+        if self._open is not None:
+            own = self.signature.parameters
+            further: dict[str, Any] = found.pop(self._open, {})
+            found.update((name, value) for name, value in further.items() if name not in own)
+            if kept := {name: value for name, value in further.items() if name in own}:
+                found[self._open] = kept
+        return found
+
+    def write(self, args: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments as the function takes them: positional ones, and by keyword.
+
+        Raises:
+            TypeError: A hook made arguments that the function has no parameter for.
+        """
+        given = dict(args)
+        unknown = args.keys() - self.signature.parameters.keys()
+        if self._open is not None:
+            kept: Any = given.get(self._open, {})
+            given[self._open] = {**kept, **{name: given.pop(name) for name in unknown}}
+        elif unknown:
+            msg = f"unexpected argument `{min(unknown)}`"
+            raise TypeError(msg)
+        if self.context is not None:
+            given[self.context] = _tool_context()
+        bound = inspect.BoundArguments(
+            self.signature,
+            {n: given[n] for n in self.signature.parameters if n in given},  # pyright: ignore[reportArgumentType]
+        )
+        return bound.args, bound.kwargs
+
+
+def _tool_context() -> types.ToolContext:
+    """Return the tools' state of the conversation that the code runs in."""
+    frame = current_frame()
+    rt = runtime.active()
+    session = frame.session if frame is not None else rt.outside if rt is not None else Session()
+    with session.lock:
+        if session.tool_state is None:
+            session.tool_state = types.ToolContext(session.id)
+        return session.tool_state
+
+
+@overload
+def tool(function: F) -> F: ...
+
+
+@overload
+def tool(
+    function: None = None, *, name: str | None = None, server: str | None = None
+) -> Callable[[F], F]: ...
+
+
+def tool(
+    function: F | None = None, *, name: str | None = None, server: str | None = None
+) -> F | Callable[[F], F]:
+    """Put a function under the pipeline as a tool.
+
+    Args:
+        function: Its arguments, by name, are what rules see. A parameter annotated
+            `types.ToolContext` is filled with the conversation's tool state and not shown.
+        name: Name that rules see; the function's own by default.
+        server: Name of a server that the tool belongs to.
+
+    Raises:
+        Denied: From the decorated function, when policy refuses the call.
+
+    Example:
+        >>> import otelhooks
+        >>> @otelhooks.tool
+        ... def add(a: int, b: int) -> int:
+        ...     return a + b
+        >>> add(1, b=2)
+        3
+    """
+
+    def decorate(function: F) -> F:
+        called = name or function.__name__
+        wrapped = TOOLS[called] = wrap(function, _opens(function, called, None, server))
+        return wrapped
+
+    return decorate if function is None else decorate(function)
+
+
+def call_tool(
+    name: str,
+    args: Mapping[str, Any],
+    fn: Callable[..., T],
+    *,
+    id: str | None = None,
+    server: str | None = None,
+) -> T:
+    """Run one call of a tool through the pipeline, for a loop that looks tools up by name.
+
+    Without `otelhooks.instrument()` it is ``fn(**args)``.
+
+    Args:
+        name: Of the tool, as the model was told it; what rules see.
+        args: What the model gave, by name; rules see the defaults of `fn` as well.
+        fn: What runs, with what was approved. Not one under `tool`, which would be judged twice.
+        id: The model's id of the call, by which its answer and its result belong together.
+        server: Name of a server that the tool belongs to.
+
+    Returns:
+        What `fn` returns; for an asynchronous one, that is to be awaited.
+
+    Raises:
+        Denied: Policy refuses the call.
+        TypeError: `args` is not a mapping, or does not fit `fn`.
+
+    Example:
+        >>> import otelhooks
+        >>> otelhooks.call_tool("add", {"a": 1, "b": 2}, lambda a, b: a + b, id="call_7")
+        3
+    """
+    given: Any = args
+    if not isinstance(given, Mapping):
+        msg = f"arguments of `{name}` are not a mapping: {type(given).__name__}"
+        raise TypeError(f"{msg}\nhint: decode the model's text with `json.loads` first")
+    called: Any = fn
+    if inspect.iscoroutinefunction(type(called).__call__):
+        called = called.__call__  # an object with an asynchronous method
+    return wrap(called, _opens(called, name, id, server))(**args)
+
+
+def _opens(function: Callable[..., Any], called: str, id: str | None, server: str | None) -> Open:
+    """Return what opens the operation of a call of a function."""
+    parameters = _Parameters(function)
+    description = inspect.getdoc(function)
+
+    def body(approved: dict[str, Any]) -> Any:
+        if parameters.are_by_name:
+            return function(**approved)
+        positional, by_name = parameters.write(approved)
+        return function(*positional, **by_name)
+
+    def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
+        arguments = parameters.read(args, kwargs)
+        call = Call(called, arguments, id, server, description=description)
+        return tool_operation(rt, _SEAT, call), body, call
+
+    return open_operation

@@ -1,0 +1,1 @@
+"""Put wrappers on functions of frameworks and take them off. Knows no pipeline. Private."""

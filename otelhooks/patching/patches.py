@@ -1,0 +1,258 @@
+"""Patch the frameworks of this process: seats, versions, deferred import, refusal, coverage.
+
+What adapters write (a `Seat` is described in `seats`)::
+
+    Package(distributions, supported, module, seats)     one distribution, range and table
+    NotCovered(what, why, distribution="", module="", seats=())
+    Adapter(framework, packages, not_covered=(), built_in={})
+
+    ADAPTER = Adapter(
+        framework="mcp",
+        packages=(Package(("mcp",), ">=1.22,<3", "mcp", seats),),
+        not_covered=(NotCovered("plain functions", "`@server.tool()` gives them back unchanged"),),
+        built_in={"mcp.tools:Bash": BuiltIn("bash", ("run_command",), "shell")},
+    )
+
+``seats`` is a table or a function ``seats(version) -> table``; it is also asked with a version out
+of range, and with an empty text for an unreadable one, and gives its nearest table then (those
+seats are where calls are refused). ``since`` and ``until`` of a seat are applied afterwards.
+`NotCovered` with ``seats`` refuses at them whenever ``strict`` is on.
+
+What the rest of otelhooks calls::
+
+    install(adapter, *, strict, off=frozenset(), wait=True) -> AdapterState
+    uninstall(framework=None)            coverage() -> tuple[Coverage, ...]
+    set_strict(strict)                   Coverage.to_dict()
+    modules() -> tuple[str, ...]
+
+**The rule.** The unit is a package: one distribution, one version range, one table of seats.
+It is guarded in full, refused in full, or left alone; one switch that all its seats read says
+which, so it changes at once and is never a mix.
+
+1. Its version is read from the metadata of the distribution that owns the module, when
+   `install` runs and again at the first import of one of its modules. Nothing of it is imported.
+2. Out of range, unreadable, a required seat whose module does not exist, or a failing table: the
+   package has a *problem* before any of its code ran.
+3. Otherwise each module's seats are judged as that module is imported: all found, then all
+   patched. A module that is not imported has no code that could run, so its seats may wait.
+4. A required seat that is missing, taken by another otelhooks, or cannot be set is a problem of
+   the whole package, whenever it shows.
+5. A package with a problem is refused under ``strict``: seats already patched refuse from then
+   on, and every seat found in a module, now or imported later, is wrapped to refuse. Without
+   ``strict`` all its seats are put back. Either way one ERROR line, once it is in use.
+
+6. A module that is imported again, after it was removed from ``sys.modules``, or reloaded, is
+   judged again, by the version that is installed then. All copies of a package are one unit: what
+   was found in any of them is guarded, refused and put back with the rest. A problem stays, also
+   where a later copy has none. Copies are kept alive until `uninstall`.
+
+What `imports` tells of runs inside the user's ``import``: it catches everything (and then fails
+the package, closed). After `uninstall` nothing is told any more. A module that other threads import
+during `install` is waited for; one that is only half imported by the very thread that calls it is
+judged as it is. What cannot be reached: bound methods and copies of functions taken before
+`install`, what another thread calls of a module while it is being reloaded, and files that do not
+pass the import system, such as those that are run under another name by
+``importlib.util.spec_from_file_location``.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from otelhooks.errors import ConfigError
+from otelhooks.patching import versions
+from otelhooks.patching.adapters import (
+    Adapter,
+    Coverage,
+    NotCovered,
+    Package,
+    SeatCoverage,
+)
+from otelhooks.patching.imports import lock, wait_for_imports
+from otelhooks.patching.packages import Unit
+from otelhooks.patching.seats import Seat, pass_through
+
+__all__ = [
+    "Adapter",
+    "AdapterState",
+    "Coverage",
+    "NotCovered",
+    "Package",
+    "Seat",
+    "SeatCoverage",
+    "adapters",
+    "coverage",
+    "install",
+    "modules",
+    "pass_through",
+    "set_strict",
+    "uninstall",
+]
+
+_logger = logging.getLogger("otelhooks.instrumentation")
+
+
+class AdapterState:
+    """One installed adapter.
+
+    Attributes:
+        adapter: What was installed.
+    """
+
+    def __init__(self, adapter: Adapter, units: tuple[Unit, ...]) -> None:
+        self.adapter = adapter
+        self._units = units
+
+    @property
+    def is_there(self) -> bool:
+        """Whether any package of it is installed and not turned off."""
+        return any(unit.version and not unit.off for unit in self._units)
+
+    def coverage(self) -> tuple[Coverage, ...]:
+        """Return one row a package; what no seat guards stands in the row of its distribution."""
+        with lock:
+            rows: list[Coverage] = []
+            for index, unit in enumerate(self._units):
+                names = unit.package.distributions
+                items = [
+                    item
+                    for item in self.adapter.not_covered
+                    if item.distribution in names or (index == 0 and not self._has_row(item))
+                ]
+                rows.append(unit.report(items))
+            return tuple(rows)
+
+    def modules(self) -> tuple[str, ...]:
+        """Return the modules with seats of those of its packages that are installed."""
+        units = [unit for unit in self._units if unit.version and not unit.off]
+        return tuple(name for unit in units for name in unit.modules if versions.exists(name))
+
+    def watch(self) -> None:
+        """Have every package of it told of its modules; called under the lock."""
+        for unit in self._units:
+            if not unit.off:
+                unit.watch()
+
+    def start(self, *, as_they_are: bool) -> None:
+        """Patch what is imported of every package (see `Unit.start`); called under the lock."""
+        for unit in self._units:
+            if not unit.off:
+                unit.start(as_they_are=as_they_are)
+
+    def set_strict(self, strict: bool) -> None:
+        """Switch refusal for every package of it; called under the lock."""
+        for unit in self._units:
+            unit.set_strict(strict)
+
+    def clear(self) -> None:
+        """Put everything back, the last package first; called under the lock."""
+        for unit in reversed(self._units):
+            unit.stop()
+
+    def _has_row(self, item: NotCovered) -> bool:
+        return any(item.distribution in unit.package.distributions for unit in self._units)
+
+
+_states: dict[str, AdapterState] = {}
+
+
+def install(
+    adapter: Adapter, *, strict: bool, off: frozenset[str] = frozenset(), wait: bool = True
+) -> AdapterState:
+    """Patch a framework, now or as it is imported. The same adapter again changes nothing.
+
+    Its modules are watched first and looked at last, so that whatever another thread imports in the
+    meantime is met once: told of, waited for, or found.
+
+    Args:
+        adapter: The framework.
+        strict: Whether a package that cannot be guarded in full is refused.
+        off: Names that are left alone: frameworks, or single distributions of one.
+        wait: Whether imports of it that run in other threads, and of which nobody is told, are
+            waited for; not under the lock. Without it they are left to a call that waits.
+
+    Returns:
+        The installed adapter, for its coverage.
+
+    Raises:
+        ConfigError: if another adapter of this framework is installed.
+    """
+    units = _units(adapter, strict=strict, off=off)
+    for unit in units:
+        unit.plan()
+    with lock:
+        state = _states.get(adapter.framework)
+        if state is None:
+            state = _states[adapter.framework] = AdapterState(adapter, units)
+            state.watch()
+        elif state.adapter is not adapter:
+            problem = f"framework `{adapter.framework}` is already patched by another adapter"
+            raise ConfigError(problem, hint="call `otelhooks.uninstrument()` first")
+    if wait:
+        # Whoever began before the watch is not told of, and need not be in `sys.modules` yet.
+        wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
+    with lock:
+        if _states.get(adapter.framework) is state:
+            state.start(as_they_are=wait)
+        return state
+
+
+def uninstall(framework: str | None = None) -> None:
+    """Put every patched name back; a later import patches nothing.
+
+    Args:
+        framework: Name of one adapter; None = all, the last one installed first.
+    """
+    with lock:
+        for name in reversed(tuple(_states)) if framework is None else (framework,):
+            state = _states.pop(name, None)
+            if state is not None:
+                state.clear()
+
+
+def set_strict(strict: bool) -> None:
+    """Switch refusal of what cannot be guarded, for every installed adapter at once.
+
+    Called when the first rule that can deny is registered at run time, or the last one goes.
+    """
+    with lock:
+        for state in _states.values():
+            state.set_strict(strict)
+
+
+def adapters() -> tuple[Adapter, ...]:
+    """Return the installed adapters of frameworks that are there and not turned off."""
+    with lock:
+        return tuple(state.adapter for state in _states.values() if state.is_there)
+
+
+def coverage() -> tuple[Coverage, ...]:
+    """Return one row for each package of each installed adapter, in order of installation."""
+    with lock:
+        return tuple(row for state in _states.values() for row in state.coverage())
+
+
+def modules() -> tuple[str, ...]:
+    """Return the modules with seats of every package that is installed and not turned off."""
+    with lock:
+        names = (name for state in _states.values() for name in state.modules())
+        return tuple(dict.fromkeys(names))
+
+
+def _units(adapter: Adapter, *, strict: bool, off: frozenset[str]) -> tuple[Unit, ...]:
+    packages = [(package, "") for package in adapter.packages]
+    for item in adapter.not_covered:
+        if item.seats:
+            names = (item.distribution,) if item.distribution else packages[0][0].distributions
+            why = f"{item.what} is not covered: {item.why}"
+            packages.append((Package(names, "none", item.module, item.seats), why))
+    return tuple(
+        Unit(
+            adapter,
+            package,
+            why,
+            strict=strict,
+            off=adapter.framework in off or not off.isdisjoint(package.distributions),
+        )
+        for package, why in packages
+    )

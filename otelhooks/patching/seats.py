@@ -1,0 +1,436 @@
+"""One seat: its record, how it is found, wrapped and put back.
+
+A seat is one function of a framework that an adapter wraps. Adapters write tables of them::
+
+    Seat(module, target, wrapper, required=True, since=None, until=None,
+         entry=False, refuse=None, install=None, overrides=False, copies=False)
+
+    Seat("agents.run", "AgentRunner.run", run_agent, entry=True)
+    Seat("agents.run_internal.tool_execution", "format_error", recover, required=False)
+    Seat("agents.tool", "FunctionTool.on_invoke_tool", tool_call, install=install_invoker)
+
+- ``wrapper(wrapped, instance, args, kwargs)`` is wrapt's signature; it runs only while the package
+  is guarded.
+- ``refuse(error, wrapped, instance, args, kwargs)`` answers a call of a refused package; without
+  it the call raises ``error`` (a fresh `errors.SeatError`). Tool seats return the framework's own
+  form of a tool error here; entry seats leave it out and raise. An async seat may raise at once.
+- ``install(owner, name, call) -> undo`` is for class attributes that need a data descriptor. It
+  puts the descriptor on ``owner`` (the class), has it invoke ``call(wrapped, instance, args,
+  kwargs)`` for each call, and returns a function that removes exactly that. ``call`` reads the
+  switch, so the descriptor need not know whether otelhooks is on, off or refusing.
+- ``overrides=True`` also wraps every subclass that overrides the method, existing or made later.
+  An override that calls ``super()`` then passes the seat twice (see `permits`).
+
+- ``copies=True``, for a function of a module, also puts the wrapper where modules that are imported
+  already hold the function under its own name (``from x import y``).
+
+Every wrapper reads its package's `Switch` first: one attribute turns all seats of a package from
+guarding to refusing or to passing through, at once, also where a wrapper could not be removed.
+
+A method is wrapped on the class that defines it, so that no second wrapper appears below; if that
+class belongs to another top-level package (``object``, pydantic's ``BaseModel``), only the class
+that the seat names gets the wrapper. Names are looked up in ``__dict__``, never by ``getattr``: a
+lazy module attribute would start an import under our lock.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import logging
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import wrapt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+    from otelhooks.errors import SeatError
+
+_logger = logging.getLogger("otelhooks.instrumentation")
+
+Arguments = tuple[Any, ...]
+Keywords = dict[str, Any]
+Wrapper = Callable[[Callable[..., Any], Any, Arguments, Keywords], Any]
+Refuse = Callable[["SeatError", Callable[..., Any], Any, Arguments, Keywords], Any]
+Undo = Callable[[], None]
+Install = Callable[[type, str, Wrapper], Undo]
+
+PASS, GUARD, REFUSE = 0, 1, 2
+
+
+def pass_through(
+    wrapped: Callable[..., Any], instance: Any, args: Arguments, kwargs: Keywords
+) -> Any:
+    """Call the framework's function as it is; the wrapper of a seat that can only refuse."""
+    return wrapped(*args, **kwargs)
+
+
+class Seat(NamedTuple):
+    """One function of a framework that an adapter wraps.
+
+    Args:
+        module: Module that holds the name, as in ``import``. A name that callers copied by
+            ``from x import y`` needs one seat for each module that holds a copy.
+        target: ``function``, ``Class.method`` or ``Outer.Inner.method``.
+        wrapper: What runs instead, in wrapt's signature.
+        required: Whether the framework counts as unknown when this seat is not there.
+        since: First version that has the seat, inclusive; None = all.
+        until: First version that no longer has it, exclusive; None = all.
+        entry: Whether this is where user code enters the framework. Kept in the coverage report.
+        refuse: Answer of a refused package at this seat; None raises `errors.SeatError`.
+        install: Puts a data descriptor on a class instead of a wrapper; see the module's text.
+        overrides: Also wrap subclasses that override the method.
+        copies: Also wrap the names by which other modules hold the function already.
+    """
+
+    module: str
+    target: str
+    wrapper: Wrapper = pass_through
+    required: bool = True
+    since: str | None = None
+    until: str | None = None
+    entry: bool = False
+    refuse: Refuse | None = None
+    install: Install | None = None
+    overrides: bool = False
+    copies: bool = False
+
+    @property
+    def name(self) -> str:
+        """Module and target, as the coverage report and errors show them."""
+        return f"{self.module}.{self.target}"
+
+
+class Switch:
+    """What the seats of one package do now; read first by each of them.
+
+    Attributes:
+        mode: `PASS`, `GUARD` or `REFUSE`.
+        error: Makes the error of a refused call; a fresh one each time, since an exception that
+            is raised again and again would collect tracebacks.
+    """
+
+    __slots__ = ("error", "mode")
+
+    def __init__(self, error: Callable[[], SeatError]) -> None:
+        self.mode = PASS
+        self.error = error
+
+
+class SeatWrapper(wrapt.FunctionWrapper[..., Any]):
+    """The wrapper on one seat. Its type is how a second installation recognises it."""
+
+    # wrapt asks subclasses for it at each call of a method; without it, it raises and drops an
+    # AttributeError there, which costs more than the wrapper.
+    __bound_function_wrapper__ = wrapt.BoundFunctionWrapper
+
+    def __init__(self, wrapped: Any, call: Wrapper, switch: Switch) -> None:
+        super().__init__(wrapped, call)  # pyright: ignore[reportUnknownMemberType]
+        self._self_switch = switch
+
+
+class Place(NamedTuple):
+    """Where a seat was found: the module or class to write to, and the name there."""
+
+    owner: Any
+    attribute: str
+
+
+def find(seat: Seat, module: ModuleType) -> Place | None:
+    """Find a seat in an imported module, without running any code of it.
+
+    Returns:
+        The place, or None if the name is not there or is nothing that can be called.
+    """
+    owner: Any = module
+    *path, attribute = seat.target.split(".")
+    for name in path:
+        owner = _names(owner).get(name)
+    if inspect.isclass(owner):
+        return _find_in_class(seat, owner, attribute)
+    value = _names(owner).get(attribute)
+    return Place(owner, attribute) if callable(value) and seat.install is None else None
+
+
+def _names(owner: Any) -> dict[str, Any]:
+    return getattr(owner, "__dict__", {})
+
+
+def _find_in_class(seat: Seat, named: type, attribute: str) -> Place | None:
+    if seat.install is not None:
+        return Place(named, attribute) if _declares(named, attribute) else None
+    for cls in named.__mro__:
+        if attribute in vars(cls):
+            value = vars(cls)[attribute]
+            if not _is_function(value):
+                return None
+            ours = cls.__module__.partition(".")[0] == seat.module.partition(".")[0]
+            return Place(cls if ours else named, attribute)
+    return None
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) or isinstance(value, (classmethod, staticmethod))
+
+
+def _declares(cls: type, attribute: str) -> bool:
+    """Whether instances have the attribute; a field without default is no class attribute."""
+    return (
+        attribute in getattr(cls, "__dataclass_fields__", ())
+        or attribute in getattr(cls, "__pydantic_fields__", ())
+        or any(
+            attribute in vars(base)
+            or attribute in vars(base).get("__annotations__", ())
+            or attribute in _named_in_init(base)
+            for base in cls.__mro__
+        )
+    )
+
+
+def _named_in_init(cls: type) -> tuple[str, ...]:
+    """Return the attribute names in a class's own constructor, where instances get theirs."""
+    code = getattr(vars(cls).get("__init__"), "__code__", None)
+    return code.co_names if code is not None else ()
+
+
+def is_taken(place: Place, mine: Switch) -> bool:
+    """Tell whether a live otelhooks wrapper that is not of this package is already there.
+
+    It may be another adapter's, or that of a second copy of otelhooks in the process.
+    """
+    current = _current(place)
+    return current is not None and any(
+        _is_live(entry) and entry._self_switch is not mine for entry in wrapt.wrapper_chain(current)
+    )
+
+
+def _is_live(entry: Any) -> bool:
+    kind = cast(
+        "type[Any]", type(entry)
+    )  # by name: a second copy of otelhooks has a class of its own
+    is_seat = kind.__name__ == SeatWrapper.__name__ and kind.__module__ == __name__
+    return is_seat and entry._self_switch.mode != PASS
+
+
+def _current(place: Place) -> Any:
+    return inspect.getattr_static(place.owner, place.attribute, None)
+
+
+class Handle:
+    """One wrapped seat: tells whether it is still in place, and puts the name back."""
+
+    def __init__(self, seat: Seat, place: Place, switch: Switch) -> None:
+        """Wrap the seat.
+
+        Raises:
+            Exception: whatever the class or module raises when its attribute is set; nothing is
+                left behind then.
+        """
+        self.seat = seat
+        self._place = place
+        self._undo: Undo | None = None
+        self._overrides: _Overrides | None = None
+        call = _guarded(seat, switch)
+        if seat.install is not None:
+            self._undo = seat.install(place.owner, place.attribute, call)
+            self._wrapper = _names(place.owner).get(place.attribute)
+            return
+        _drop_copied_wrapper(place, switch)
+        self._wrapper = wrapt.wrap_object(place.owner, place.attribute, SeatWrapper, (call, switch))
+        if seat.overrides and inspect.isclass(place.owner):
+            try:
+                self._overrides = _Overrides(place.owner, place.attribute, call, switch)
+            except BaseException:
+                self.undo()
+                raise
+
+    @property
+    def in_place(self) -> bool:
+        """Whether calls still reach the wrapper; False once somebody replaced the name."""
+        current = _current(self._place)
+        if current is self._wrapper or current is None:
+            return current is not None
+        try:
+            return wrapt.is_wrapped_by(current, self._wrapper)
+        except wrapt.WrapperChainTooDeepError:
+            return False
+
+    @property
+    def attribute(self) -> str:
+        """The name that is wrapped, in its module or class."""
+        return self._place.attribute
+
+    @property
+    def copied(self) -> tuple[Any, Any] | None:
+        """Our wrapper of a module's function and that function; None for any other kind."""
+        if self._wrapper is None or self._undo is not None or inspect.isclass(self._place.owner):
+            return None
+        return self._wrapper, self._wrapper.__wrapped__
+
+    def undo(self) -> None:
+        """Put the name back, identically.
+
+        A foreign wrapper on top stays, and ours below it passes through: the switch is off.
+        """
+        if self._overrides is not None:
+            self._overrides.undo()
+        if self._undo is not None:
+            self._undo()
+            return
+        _unwrap(self._place.owner, self._place.attribute, self._wrapper)
+
+
+def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
+    """Put the framework's function where ``from x import y`` copied our wrapper of it.
+
+    It happens when the module that copies is imported after the one that defines; the name gets a
+    wrapper of its own then, and undoing it leaves the function itself.
+    """
+    current: Any = _names(place.owner).get(place.attribute)
+    if _is_live(current) and current._self_switch is switch:
+        setattr(place.owner, place.attribute, current.__wrapped__)
+
+
+def wrap_copies(handles: Iterable[Handle]) -> None:
+    """Put wrappers where modules hold the functions themselves; `restore_copies` undoes it.
+
+    Args:
+        handles: Of which the seats ask for that; others are passed over.
+    """
+    wrappers: dict[str, list[tuple[Any, Any]]] = {}
+    for handle in handles:
+        if handle.seat.copies and (pair := handle.copied) is not None:
+            wrappers.setdefault(handle.attribute, []).append(pair)
+    for module in list(sys.modules.values()) if wrappers else ():
+        names = _names(module)
+        for name in wrappers.keys() & names.keys():
+            for wrapper, original in wrappers[name]:
+                if names[name] is original:
+                    names[name] = wrapper
+
+
+def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
+    """Put functions back where modules that were imported after us copied our wrappers of them.
+
+    Args:
+        handles: Handles whose own names are put back.
+        everywhere: Whether also in modules that are no longer in ``sys.modules``; takes as long as
+            a garbage collection.
+    """
+    pairs = [pair for handle in handles if (pair := handle.copied) is not None]
+    originals = {id(wrapper): (wrapper, original) for wrapper, original in pairs}
+    modules = [_names(module) for module in list(sys.modules.values())] if originals else []
+    if everywhere:
+        holders = gc.get_referrers(*[wrapper for wrapper, _ in pairs])
+        modules += [found for found in holders if _is_namespace(found)]
+    for names in modules:
+        for name, value in list(names.items()):
+            wrapper, original = originals.get(id(value), (None, None))
+            if wrapper is not None and value is wrapper:
+                names[name] = original
+
+
+def _is_namespace(found: Any) -> bool:
+    """Say whether something is the namespace of a module, which may itself be gone."""
+    return type(found) is dict and "__builtins__" in found and "__spec__" in found
+
+
+def _unwrap(owner: Any, attribute: str, wrapper: Any) -> None:
+    try:
+        wrapt.unwrap_object(owner, attribute, wrapper, missing_ok=True)
+    except (wrapt.WrapperNotOutermostError, wrapt.WrapperChainTooDeepError) as error:
+        _logger.info("wrapper left in place, passing through: %s", error)
+
+
+def _guarded(seat: Seat, switch: Switch) -> Wrapper:
+    wrapper = seat.wrapper
+    refuse = seat.refuse or _raise
+
+    def call(wrapped: Callable[..., Any], instance: Any, args: Arguments, kwargs: Keywords) -> Any:
+        mode = switch.mode
+        if mode == GUARD:
+            return wrapper(wrapped, instance, args, kwargs)
+        if mode == PASS:
+            return wrapped(*args, **kwargs)
+        return refuse(switch.error(), wrapped, instance, args, kwargs)
+
+    return call
+
+
+def _raise(
+    error: SeatError,
+    wrapped: Callable[..., Any],
+    instance: Any,
+    args: Arguments,
+    kwargs: Keywords,
+) -> Any:
+    raise error
+
+
+class _Overrides:
+    """Wrappers on the subclasses of a class that override one of its methods.
+
+    Classes are held weakly: a program that makes classes as it runs must not leak them.
+    """
+
+    def __init__(self, owner: type, attribute: str, call: Wrapper, switch: Switch) -> None:
+        self._owner = owner
+        self._attribute = attribute
+        self._call = call
+        self._switch = switch
+        self._classes: weakref.WeakSet[type] = weakref.WeakSet()
+        self._original: Any = vars(owner).get("__init_subclass__")
+        self._hook = self._make_hook()
+        owner.__init_subclass__ = self._hook
+        self._wrap_below(owner)
+
+    def _make_hook(self) -> Any:
+        overrides, owner, original = self, self._owner, self._original
+
+        def __init_subclass__(cls: type, **kwargs: Any) -> None:
+            if original is None:
+                super(owner, cls).__init_subclass__(**kwargs)
+            else:
+                original.__get__(None, cls)(**kwargs)
+            overrides._wrap(cls)
+
+        make: Any = classmethod
+        return make(__init_subclass__)
+
+    def _wrap_below(self, owner: type) -> None:
+        for cls in type.__subclasses__(owner):
+            self._wrap(cls)
+            self._wrap_below(cls)
+
+    def _wrap(self, cls: type) -> None:
+        """Wrap one class; it runs inside the user's class statement, so it never raises."""
+        value = vars(cls).get(self._attribute)
+        if self._switch.mode == PASS or not _is_function(value) or cls in self._classes:
+            return
+        try:
+            arguments = (self._call, self._switch)
+            wrapt.wrap_object(cls, self._attribute, SeatWrapper, arguments)
+            self._classes.add(cls)
+        except Exception:
+            _logger.exception("override not guarded: %s.%s", cls.__qualname__, self._attribute)
+
+    def undo(self) -> None:
+        if vars(self._owner).get("__init_subclass__") is self._hook:
+            if self._original is None:
+                del self._owner.__init_subclass__
+            else:
+                self._owner.__init_subclass__ = self._original
+        for cls in list(self._classes):
+            value = vars(cls).get(self._attribute)
+            wrapper = wrapt.find_wrapper(value, predicate=self._is_mine)
+            if wrapper is not None:
+                _unwrap(cls, self._attribute, wrapper)
+
+    def _is_mine(self, entry: Any) -> bool:
+        # isinstance() would ask the wrapped object
+        return issubclass(type(entry), SeatWrapper) and entry._self_switch is self._switch

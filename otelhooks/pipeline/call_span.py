@@ -1,0 +1,324 @@
+"""What tool calls and model calls share: their span, from its start to its end, and its verdict.
+
+Telemetry: fails open. The callers catch what goes wrong here; see `otelhooks.telemetry.quiet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from time import time_ns
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind
+
+from otelhooks import types
+from otelhooks.hooks.context import OperationContext, SpanNotes, Step
+from otelhooks.hooks.drive import Run
+from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.verdict import DENY, MODIFY, Verdict
+from otelhooks.pipeline.annotations import Annotation, keep_failed
+from otelhooks.pipeline.frames import MAX_STEPS, SPAN, Op
+from otelhooks.pipeline.recording import record_verdict
+from otelhooks.pipeline.runtime import SUPPRESSED, Runtime
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import adopt, exemplar, fail, native_span, put_notes, put_on
+from otelhooks.telemetry.verdicts import error_type_of
+
+__all__ = ["UNRECORDED", "Traced", "put", "put_failure", "settle"]
+
+UNRECORDED = "The call was refused because it could not be recorded."
+
+
+def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
+    """Count a verdict, tell it, and write it down before the call goes on.
+
+    Decision: fails closed, where the audit file or a recorder is required.
+
+    Returns:
+        Whether the call may go on as far as the record is concerned.
+    """
+    before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
+    if before is not None and verdict.goes_on(before):
+        verdict.decision_id = before.decision_id
+        return True  # the same call goes on after a pause: told, counted and written before
+    rt.tell_verdict(op, verdict)
+    recorded = True
+    if rt.audit is not None:
+        ticket = rt.write_verdict(op, verdict)
+        written = ticket is not None and (yield Run(ticket.wait, blocking=True))
+        recorded = written is True or not rt.audit.required
+    if op.recorders:
+        recorded = (yield from record_verdict(rt, op, verdict)) and recorded
+    if verdict.allowed and not recorded:
+        _tell_refusal(rt, op, verdict)
+    return recorded
+
+
+def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
+    """Tell that what a verdict allows does not go on, for want of its record: a deny as any other.
+
+    The trail gets it behind the record that it keeps and tries again: it ends with the truth.
+    """
+    refused = Verdict(
+        verdict.point,
+        DENY,
+        allowed=False,
+        policy_id="audit",
+        rule_id="record_required",
+        reason=UNRECORDED,
+        told=UNRECORDED,
+        result=types.HookResult(allow=False, message=UNRECORDED),
+    )
+    put(op, rt.verdicts.attributes(refused))
+    put_failure(rt, op, refused)
+    rt.tell_verdict(op, refused)
+    rt.write_verdict(op, refused)
+
+
+@fails_open
+def put(op: Op, attributes: Mapping[str, Any]) -> None:
+    """Put on a call's span what came out after its first verdict."""
+    if op.annotation is not None:
+        op.annotation.amend(attributes)
+    else:
+        put_on(op.span, attributes)
+
+
+def put_failure(rt: Runtime, op: Op, verdict: Verdict) -> None:
+    """Mark the span of a call that a verdict stops after all; the first one had let it pass."""
+    if verdict.allowed or rt.denied_status != "error":
+        return
+    failure = error_type_of(verdict) or "", verdict.reason
+    if op.annotation is not None:
+        op.annotation.fail(*failure)
+    else:
+        fail(op.span, *failure)
+
+
+class Traced:
+    """One tool or model call, once its frame is there.
+
+    Args:
+        rt: The active runtime.
+        op: Its frame.
+        hooks: In force for it.
+        verdict: What was decided; None if nobody decides, or nobody has yet.
+        context: That it was entered in.
+
+    Attributes:
+        started_ns: When the span, or else the body, started; nanoseconds since the epoch.
+        ended_ns: When the body ended; 0 if it did not run.
+        status: ``ok``, another of the outcomes that are no failure, or an ``error.type``.
+        exemplar: Span context that metrics may point to; None if the span is not sampled.
+    """
+
+    POINT_AFTER: str
+    """The point after its body."""
+
+    __slots__ = (
+        "context",
+        "ended_ns",
+        "exemplar",
+        "hooks",
+        "op",
+        "rt",
+        "started_ns",
+        "status",
+        "verdict",
+    )
+
+    def __init__(
+        self, rt: Runtime, op: Op, hooks: HookSet, verdict: Verdict | None, context: Context
+    ) -> None:
+        self.rt: Runtime = rt
+        self.op: Op = op
+        self.hooks: HookSet = hooks
+        self.verdict: Verdict | None = verdict
+        self.context: Context = context
+        self.started_ns: int = 0
+        self.ended_ns: int = 0
+        self.status: str = "ok"
+        self.exemplar: trace.SpanContext | None = None
+
+    def span_mode(self, framework: str) -> str:
+        """Return how the span is made: ``auto``, ``own``, ``annotate`` or ``off``."""
+        if self.context.get(SUPPRESSED):
+            return "off"
+        return self.rt.framework_spans.get(framework, self.rt.span_mode)
+
+    def complete(self, attributes: dict[str, Any]) -> None:
+        """Add start attributes that few calls have: of a verdict with more to tell, of hooks."""
+        rt, op, verdict = self.rt, self.op, self.verdict
+        if verdict is not None:
+            attributes.update(rt.verdicts.attributes(verdict))
+            failure = error_type_of(verdict)
+            if failure is not None and rt.denied_status == "error":
+                attributes[semconv.ERROR_TYPE] = failure
+        if op.known is not None:
+            exports = op.known.exports()
+            attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
+            if labels := op.judged_under():
+                attributes[semconv.LABELS] = labels
+        if op.flip is not None:
+            attributes.update(op.flip)
+
+    def start_span(
+        self,
+        mode: str,
+        name: str,
+        attributes: Mapping[str, Any],
+        named_by: tuple[str, str, str],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
+        """Open the span, or adopt the framework's own; the verdict is on it from the start.
+
+        Args:
+            mode: ``auto`` or ``own``.
+            name: Of the span.
+            attributes: All that it starts with; not copied.
+            named_by: What tells that a span is the framework's own for this very call: operation,
+                the attribute that names what runs, and that name.
+            kind: INTERNAL for work in this process.
+        """
+        rt, op, verdict = self.rt, self.op, self.verdict
+        outer = op.outer.span if op.outer is not None else None
+        parent = self.context
+        current: Any = parent.get(SPAN)
+        native = None
+        if current is not outer:
+            if mode == "auto" and current is not None:
+                native = native_span(current, *named_by)
+            if outer is not None and not _same_trace(current, outer):
+                parent = trace.set_span_in_context(outer, parent)
+        if native is not None:
+            op.adopted, span = True, native
+            adopt(native, attributes)
+        else:
+            span = rt.spans.start(
+                name, attributes, parent, kind=kind, start_ns=self.started_ns, trace_id=op.trace_id
+            )
+        op.span = span
+        if span.is_recording():
+            own = span.get_span_context()
+            if own.trace_flags.sampled:
+                self.exemplar = own
+        if verdict is not None and not verdict.allowed and rt.denied_status == "error":
+            fail(span, error_type_of(verdict) or "", verdict.reason)
+            if op.adopted:
+                keep_failed(span)
+        if op.known is not None:
+            _hand_over_notes(op.known, span)
+
+    def annotate(
+        self, framework: str, attributes: Mapping[str, Any], named_by: tuple[str, str, str]
+    ) -> None:
+        """Open no span; find one of others for the verdict.
+
+        Args:
+            framework: Adapter that the call came through.
+            attributes: What a span of ours would start with; not copied.
+            named_by: As in `start_span`.
+        """
+        rt, op, verdict = self.rt, self.op, self.verdict
+        failure = None
+        if verdict is not None and not verdict.allowed and rt.denied_status == "error":
+            failure = error_type_of(verdict) or "", verdict.reason
+        op.annotation = Annotation(op, named_by, attributes, failure)
+        self.context = op.annotation.begin(self.context, framework)
+        self.exemplar = exemplar(op.span)
+        if op.known is not None and op.span is not None:
+            _hand_over_notes(op.known, op.span)
+
+    def end_span(self, name: str) -> None:
+        """End the span, unless it is somebody else's, and note the step in the turn.
+
+        Args:
+            name: Of the tool or model.
+        """
+        op = self.op
+        turn, span = op.turn, op.span
+        if turn is not None and len(turn.context.steps) < MAX_STEPS:
+            decision = self.verdict.decision if self.verdict is not None else "allow"
+            own = self.exemplar
+            if own is None and span is not None:
+                own = span.get_span_context()
+            span_id = "" if own is None else own.span_id
+            turn.context.steps.append(Step(name, decision, self.status, span_id))
+        if op.annotation is not None:
+            op.annotation.end()
+        elif span is not None and not op.adopted:
+            span.end(self.ended_ns or time_ns())
+
+    def _put(self, attributes: Mapping[str, Any]) -> None:
+        """Put on the call's span what came out after the decision."""
+        put(self.op, attributes)
+
+    @fails_open
+    def mark(self, kind: str, description: str) -> None:
+        """Note that the call failed.
+
+        Args:
+            kind: ``error.type``.
+            description: For the span's status, in fixed words.
+        """
+        self.status = kind
+        if self.op.span is not None and not self.op.adopted:
+            fail(self.op.span, kind, description)
+
+    @fails_open
+    def mark_error(self, kind: str, error: BaseException | str) -> None:
+        """Note that the call failed; what the failure says stands where content is captured.
+
+        Args:
+            kind: ``error.type``.
+            error: The failure, or its text.
+        """
+        self.mark(kind, kind)
+        if self.rt.content.on_span:
+            self.mark(kind, self.rt.content.span_error(error, kind))
+
+    @fails_open
+    def event(self, name: str) -> None:
+        """Emit an event of the point after the body."""
+        op = self.op
+        context = trace.set_span_in_context(op.span) if op.span is not None else None
+        attributes = {**self.rt.about(op), semconv.HOOK_POINT: self.POINT_AFTER}
+        self.rt.events.emit(name, 9, attributes, context=context)
+
+    @fails_open
+    def recovered(self, kind: str) -> None:
+        """Note that a hook put something in the place of a failure.
+
+        Args:
+            kind: The failure's ``error.type``.
+        """
+        self._put({semconv.RECOVERED: True, semconv.ERROR_TYPE: kind})
+        self.event(semconv.EVENT_RECOVERED)
+
+    def post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
+        """Tell what post hooks did; on the span, a stricter verdict replaces the first."""
+        if self.verdict is None or verdict.is_stricter_than(self.verdict):
+            self._put(self.rt.verdicts.attributes(verdict))
+        if verdict.withheld:
+            self.status = "withheld"
+            self.event(semconv.EVENT_WITHHELD)
+        elif verdict.decision == MODIFY:
+            self.event(semconv.EVENT_REWRITTEN)
+        yield from settle(self.rt, self.op, verdict)
+
+
+def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:
+    """Say whether the current span lies in the frame's trace, below it as far as we can know."""
+    if span is None:
+        return False
+    return span.get_span_context().trace_id == outer.get_span_context().trace_id
+
+
+def _hand_over_notes(context: OperationContext, span: trace.Span) -> None:
+    """Have hooks write on a span, and put on it what they wrote before it was there."""
+    notes, context.span = context.span, span
+    if isinstance(notes, SpanNotes):
+        put_notes(span, notes)

@@ -1,0 +1,441 @@
+"""A tool call after its permit: decision, span, body, error and post hooks.
+
+The audit record is on disk before the body runs; post hooks run before the result goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Generator
+from time import time_ns
+from typing import Any
+
+from opentelemetry.context import Context
+
+from otelhooks import types
+from otelhooks.hooks import points, results
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, text_of
+from otelhooks.pipeline.call_span import UNRECORDED, Traced, settle
+from otelhooks.pipeline.drivers import Body, Closed, Operation, Unrun
+from otelhooks.pipeline.frames import Op, with_frame
+from otelhooks.pipeline.recording import record_end, record_unrun
+from otelhooks.pipeline.runtime import SUPPRESSED, Runtime
+from otelhooks.pipeline.shadow import try_out
+from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.pipeline.tool_stages import Stopped
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open, report
+from otelhooks.telemetry.shapes import ToolShape
+from otelhooks.telemetry.spans import error_type
+from otelhooks.telemetry.verdicts import arguments_hash
+
+__all__ = ["Execution", "decide"]
+
+
+def decide(
+    rt: Runtime, op: Op, call: Call, hooks: HookSet, judges: tuple[Judge, ...]
+) -> Generator[Run, Any, Verdict | None]:
+    """Decide about a tool call; None where there is nobody to decide."""
+    candidate = rt.candidate
+    if candidate is None:
+        return (yield from _decide(rt, op, call, hooks, judges))
+    if candidate.rules.needs_context:
+        _ = op.context.labels  # looked up before the call may add one
+    verdict = yield from _decide(rt, op, call, hooks, judges)
+    yield from try_out(rt, candidate, op, call, verdict)
+    return verdict
+
+
+def _decide(
+    rt: Runtime, op: Op, call: Call, hooks: HookSet, judges: tuple[Judge, ...]
+) -> Generator[Run, Any, Verdict | None]:
+    deciders = hooks.at("pre_tool_call")
+    if not deciders.deciders and not deciders.gates and not judges and not op.recorders:
+        if not rt.loaded.can_deny:
+            rt.warn_once("no policy", "tools run with no policy; give `policies=` to instrument()")
+        return None
+    context = None
+    call.is_counted = op.resumed is not None
+    call.place = functools.partial(rt.place, op)
+    if hooks.all or any(judge.needs_context for judge in judges):
+        context = op.context
+        context.know_trace(lambda: rt.trace_id_of(op))
+    started = time.perf_counter()
+    verdict = yield from points.pre_tool_call(
+        deciders, context, call, rt.watch, judges, rt.loaded.monitor
+    )
+    rt.count_evaluations(verdict.evaluations or 1, time.perf_counter() - started, "pre_tool_call")
+    return verdict
+
+
+class Execution(Traced):
+    """A tool call after its decision: span, body, error and post hooks.
+
+    Args:
+        rt: The active runtime.
+        seat: How to read and write.
+        op: The call's frame.
+        call: What was decided about.
+        hooks: In force for it.
+        verdict: What was decided; None where nobody decides.
+        context: That the call was made in.
+    """
+
+    POINT_AFTER = semconv.POINT_POST_TOOL_CALL
+
+    __slots__ = ("call", "is_plain", "seat", "shape")
+
+    def __init__(
+        self,
+        rt: Runtime,
+        seat: ToolSeat,
+        op: Op,
+        call: Call,
+        hooks: HookSet,
+        verdict: Verdict | None,
+        context: Context,
+    ) -> None:
+        self.rt = rt
+        self.op = op
+        self.hooks = hooks
+        self.verdict = op.verdict = verdict
+        self.context = context
+        self.started_ns = self.ended_ns = 0
+        self.status = "ok"
+        self.exemplar = None
+        self.seat: ToolSeat = seat
+        self.call: Call = call
+        self.is_plain: bool = verdict is not None and verdict.is_plain()
+        self.shape: ToolShape = rt.shapes.tool(
+            call, op.agent, op.branch, verdict if self.is_plain else None
+        )
+
+    def steps(self) -> Operation:
+        """Run what is left of the operation."""
+        verdict = self.verdict
+        self.open()
+        try:
+            allowed, told = True, ""
+            if verdict is not None and not self._count_plain():
+                recorded = yield from settle(self.rt, self.op, verdict)
+                allowed = verdict.allowed and recorded
+                told = verdict.told if recorded else UNRECORDED
+            if self.hooks.has_events:
+                yield from self._tell_decision()
+            if not allowed:
+                self.status = "denied"
+                if verdict is not None and verdict.allowed:
+                    record_unrun(self.rt, self.op, verdict)
+                return self.seat.denied(self.call, told)
+            raw = yield from self._run()
+            if type(raw) is Unrun or self.status == "denied":
+                return raw
+            if self.op.recorders and self.status != "paused":
+                yield from self._record_end(raw)
+            if self.rt.content.on_span:
+                self._show(raw)
+            return raw
+        finally:
+            self.close()
+
+    def _count_plain(self) -> bool:
+        """Count a verdict of which nothing else is told; say whether it is such a one."""
+        allows = self.shape.allows
+        if allows is None or self.rt.tells_allows or self.op.recorders:
+            return False
+        if self.op.resumed is not None:
+            return False
+        if not self.context.get(SUPPRESSED):
+            allows.add(1, self.exemplar)
+        return True
+
+    # -- span ---------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the span."""
+        self.started_ns = time_ns()
+        try:
+            mode = self.span_mode(self.seat.framework)
+            if mode != "off":
+                named_by = (semconv.OP_EXECUTE_TOOL, semconv.GEN_AI_TOOL_NAME, self.call.name)
+                if mode == "annotate":
+                    self.annotate(self.seat.framework, self._attributes(), named_by)
+                else:
+                    self.start_span(mode, self.shape.name, self._attributes(), named_by)
+        except Exception as error:
+            report("Execution.open", error)
+
+    def _attributes(self) -> dict[str, Any]:
+        """Return what the span starts with."""
+        rt, op, call = self.rt, self.op, self.call
+        of_session = op.session.attributes
+        if of_session is None:
+            of_session = rt.session_attributes(op.session)
+        attributes = {**self.shape.attributes, **of_session}
+        if call.id:
+            attributes[semconv.GEN_AI_TOOL_CALL_ID] = call.id
+        verdict = self.verdict
+        if verdict is not None and verdict.approval is not None:
+            attributes[semconv.ARGUMENTS_HASH] = arguments_hash(call.args)
+        further = self.seat.attributes(call)
+        if further:
+            attributes.update(further)
+        if op.turn is not None and op.turn.task_id:
+            attributes[semconv.TASK_ID] = op.turn.task_id
+        if not self.is_plain or op.known is not None or op.flip is not None:
+            self.complete(attributes)
+        if rt.content.on_span:
+            attributes[semconv.GEN_AI_TOOL_CALL_ARGUMENTS] = rt.content.span_value(call.args)
+        return attributes
+
+    def close(self) -> None:
+        """End the span, and record what is left to record."""
+        rt, op, call = self.rt, self.op, self.call
+        if op.permits:
+            op.permits.clear()
+        try:
+            if self.ended_ns:
+                failure = self.status if self.status not in _SUCCESSES else None
+                attributes = self.shape.duration
+                if failure is not None:
+                    attributes = rt.shapes.tool_duration(call, op.agent, failure)
+                seconds = (self.ended_ns - self.started_ns) / 1e9
+                if self.op.annotation is None:
+                    name = semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION
+                    rt.instruments.record(name, seconds, attributes, self.exemplar)
+                self.seat.finished(rt, call, seconds, failure, op.span)
+            self.end_span(call.name)
+        except Exception as error:
+            report("Execution.close", error)
+        # Else the two keep each other alive until the garbage collector comes.
+        call.op = call.place = None
+
+    # -- body ---------------------------------------------------------------------------------
+
+    def _run(self) -> Operation:
+        seat, op, call = self.seat, self.op, self.call
+        handoff = seat.handoff(call)
+        if handoff is not None:
+            op.permits.leave(handoff, call.args)
+        if op.span is None:
+            self.started_ns = time_ns()
+        span = None if op.adopted else op.span  # what others opened is current where they want it
+        raw = yield Body(with_frame(op, span, self.context), call.args)
+        if type(raw) is Unrun:
+            op.permits.clear()
+            kind = semconv.ERROR_POLICY_DENIED if raw.is_refused else semconv.ERROR_TOOL_ERROR
+            (self.mark if raw.is_refused else self.mark_error)(kind, raw.reason)
+            return raw
+        self.ended_ns = time_ns()
+        if op.permits:
+            op.permits.clear()
+        stages = op.stages
+        if stages is not None and stages.verdict is not None:
+            if type(raw) is not Raised or not escapes(raw.error):
+                return (yield from self._stopped(stages.verdict, raw))
+        if op.refused is not None and not (type(raw) is Raised and escapes(raw.error)):
+            return self._refused(op.verdict, op.refused)
+        if type(raw) is Raised:
+            return (yield from self._raised(raw))
+        partial = type(raw) is Closed
+        if partial:
+            raw = raw.value
+        if seat.is_paused(call, raw):
+            self.status = "paused"
+            self.rt.pause(op)
+            return raw
+        found = seat.error(call, raw)
+        if found is None:
+            found = op.failure
+        if isinstance(found, Exception):
+            return (yield from self._failed(found, seat.error_type(found), raw))
+        if found is not None:
+            return (yield from self._failed(RuntimeError(found), semconv.ERROR_TOOL_ERROR, raw))
+        if not self.hooks.all:
+            return raw
+        if stages is not None:
+            try:
+                yield from stages.end(seat.result(call, raw))
+            except Stopped:
+                return (yield from self._stopped(stages.verdict, raw))
+        return (yield from self._post(raw, None, None, partial))
+
+    def _stopped(self, verdict: Verdict | None, raw: Any) -> Operation:
+        """End a call that a hook stopped between two steps of its tool; the verdict is told."""
+        seat, call = self.seat, self.call
+        self.verdict = self.op.verdict
+        if verdict is None or not verdict.withheld:
+            return self._refused(verdict, UNRECORDED if verdict is None else verdict.told)
+        self.status = "withheld"
+        self.event(semconv.EVENT_WITHHELD)
+        yield from self._inspect(self._result(verdict.told), verdict, False, None)
+        return seat.withheld(call, raw, verdict.told)
+
+    def _refused(self, verdict: Verdict | None, told: str) -> Any:
+        """End a call that was refused on its way through its tool, whatever came of that there."""
+        self.verdict = self.op.verdict
+        self.ended_ns, self.status = 0, "denied"  # as for any denied call, there is no duration
+        if verdict is not None and verdict.allowed:
+            record_unrun(self.rt, self.op, verdict)
+        return self.seat.denied(self.call, told)
+
+    def _raised(self, raw: Raised) -> Operation:
+        error = raw.error
+        if self.seat.is_control_flow(error):
+            self.status = "paused"
+            self.rt.pause(self.op)
+            return raw
+        if escapes(error):
+            self.mark(error_type(error), "cancelled" if _is_cancel(error) else "stopped")
+            return raw
+        return (yield from self._failed(error, self.seat.error_type(error), raw))
+
+    def _failed(self, error: BaseException, kind: str, raw: Any) -> Operation:
+        """Ask the error hooks; then show the post hooks a failure that nobody recovered from."""
+        hooks, op, call, seat = self.hooks, self.op, self.call, self.seat
+        found = hooks.at("on_tool_error")
+        result = types.HookResult(allow=False)
+        value: Any = None
+        if found:
+            result, value = yield from results.on_error(found, op.context, error, self.rt.watch)
+        if hooks.has_events:
+            yield from self.rt.tell(
+                hooks,
+                "on_tool_error",
+                op.context,
+                tool_name=call.name,
+                tool_call_id=call.id,
+                is_error=True,
+                error=text_of(error, str),
+                failure=kind,
+                output=value,
+            )
+        if result.allow and value is not None and not seat.recovers:
+            result = types.HookResult(allow=False, message=text_of(value, str))
+        if result.allow and value is not None:
+            self.status = kind
+            self.recovered(kind)
+            recovered = seat.recovered(call, value)
+            return (yield from self._post(recovered, None, None))
+        self.mark_error(kind, error)
+        if result.message:
+            raw = seat.failed(call, error, result.message)
+        return (yield from self._post(raw, error, result.message or text_of(error, str)))
+
+    def _post(
+        self, raw: Any, error: BaseException | None, text: str | None, partial: bool = False
+    ) -> Operation:
+        """Run the post hooks; return what the seat returns."""
+        hooks, op, call, seat, rt = self.hooks, self.op, self.call, self.seat, self.rt
+        found = hooks.at("post_tool_call")
+        if not found and not hooks.has_events:
+            return raw
+        record = self._result(None if error is not None else seat.result(call, raw))
+        record.error, record.partial = text, partial
+        if isinstance(error, Exception):
+            record.exception = error
+        data, verdict = yield from results.post_point(
+            "post_tool_call",
+            found,
+            op.context,
+            record,
+            rt.watch,
+            results.place_result,
+            rt.loaded.monitor,
+        )
+        if verdict is not None:
+            yield from self.post_verdict(verdict)
+            if error is not None:
+                data, shown = _failure(data, verdict)
+                raw, text = raw if shown == text else seat.failed(call, error, shown), shown
+            elif data is not record:
+                put = seat.withheld if verdict.withheld else seat.with_result
+                raw = put(call, raw, data.result)
+        yield from self._inspect(data, verdict, error is not None, text)
+        return raw
+
+    def _result(self, value: Any) -> types.ToolResult:
+        call = self.call
+        return types.ToolResult(
+            name=call.name,
+            id=call.id,
+            server_name=call.server,
+            result=value,
+            duration=self._seconds,
+            **self.rt.place(self.op),
+        )
+
+    @property
+    def _seconds(self) -> float:
+        return (self.ended_ns - self.started_ns) / 1e9
+
+    def _inspect(
+        self, data: Any, verdict: Verdict | None, is_error: bool, text: str | None
+    ) -> Generator[Run, Any, None]:
+        """Show the hooks that only look what goes on, and tell listeners."""
+        hooks, op, rt = self.hooks, self.op, self.rt
+        yield from results.inspect_point(hooks.at("post_tool_call"), op.context, data, rt.watch)
+        if hooks.has_events:
+            yield from rt.tell(
+                hooks,
+                "post_tool_call",
+                op.context,
+                tool_name=self.call.name,
+                tool_call_id=self.call.id,
+                output=getattr(data, "result", data),
+                is_error=is_error,
+                error=text,
+                failure=self.status,
+                duration=self._seconds,
+                decision=verdict.decision if verdict is not None else ALLOW,
+                rule_id=verdict.rule_id or None if verdict is not None else None,
+                reason=verdict.reason or None if verdict is not None else None,
+            )
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def _record_end(self, raw: Any) -> Generator[Run, Any, None]:
+        failure = self.status if self.status not in _SUCCESSES else None
+        may_wait = type(raw) is not Raised or not escapes(raw.error)
+        yield from record_end(self.rt, self.op, failure, self._seconds, may_wait=may_wait)
+
+    @fails_open
+    def _show(self, raw: Any) -> None:
+        """Put the result that goes on where content is captured."""
+        span, content = self.op.span, self.rt.content
+        if content.on_span and span is not None and type(raw) is not Raised:
+            value = content.span_value(self.seat.result(self.call, raw))
+            span.set_attribute(semconv.GEN_AI_TOOL_CALL_RESULT, value)
+
+    def _tell_decision(self) -> Generator[Run, Any, None]:
+        verdict, call = self.verdict, self.call
+        yield from self.rt.tell(
+            self.hooks,
+            "pre_tool_call",
+            self.op.context,
+            tool_name=call.name,
+            tool_call_id=call.id,
+            input=call.args,
+            decision=verdict.decision if verdict is not None else ALLOW,
+            rule_id=verdict.rule_id or None if verdict is not None else None,
+            reason=verdict.reason or None if verdict is not None else None,
+        )
+
+
+def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult, str]:
+    """Return the result of a failed tool, and the failure's text, as post hooks left them."""
+    if verdict.withheld:
+        data = data.model_copy(update={"result": None, "error": verdict.told})
+    return data, data.error or ""
+
+
+_SUCCESSES = frozenset(("ok", "denied", "paused", "withheld"))
+
+
+def _is_cancel(error: BaseException) -> bool:
+    return isinstance(error, asyncio.CancelledError) or type(error).__name__ == "Cancelled"

@@ -1,0 +1,432 @@
+"""What the current code runs in: session, turn, operation; carried by the OpenTelemetry context.
+
+One `Context` an operation holds its span and its frame, so that one attach makes both current.
+The frame also keeps the span itself: frameworks move work between tasks, and the trace must hold.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from otelhooks.hooks import context as hook_context
+from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
+from otelhooks.pipeline.permits import Permits
+from otelhooks.telemetry.spans import trace_id_of
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span
+
+    from otelhooks.hooks.calls import Call
+    from otelhooks.hooks.recorders import Recorder
+    from otelhooks.hooks.registry import HookSet
+    from otelhooks.hooks.verdict import Judge, Verdict
+    from otelhooks.pipeline.annotations import Annotation
+    from otelhooks.pipeline.tool_stages import Stages
+
+__all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "current_scope"]
+
+_FRAME = otel_context.create_key("otelhooks-frame")
+_SCOPE = otel_context.create_key("otelhooks-scope")
+(SPAN,) = trace.set_span_in_context(trace.INVALID_SPAN, otel_context.Context())
+"""The key that OpenTelemetry keeps a context's span under."""
+
+MAX_SESSIONS = 10_000
+MAX_STEPS = 10_000
+MAX_ASKED = 10_000
+
+
+class Scope:
+    """Hooks and rules that a block adds; scopes nest, and an inner one lifts nothing.
+
+    Attributes:
+        outer: Scope that the block lies in.
+        hooks: Of this block.
+        judges: Sets of rules of this block; each must allow.
+        session: Conversation that the block runs, if it opened one.
+        agent: Agent that hooks and rules are for, with those below it; empty for all.
+        origin: The scope that it stands for since a block outside was left first; else itself.
+        widens: Whether it, or one outside, has any hook or rule.
+    """
+
+    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "widens")
+
+    def __init__(
+        self,
+        outer: Scope | None,
+        hooks: HookSet,
+        judges: tuple[Judge, ...],
+        session: Session | None = None,
+        agent: str = "",
+    ) -> None:
+        self.outer: Scope | None = outer
+        self.hooks: HookSet = hooks
+        self.judges: tuple[Judge, ...] = judges
+        self.session: Session | None = session or (outer.session if outer is not None else None)
+        self.agent: str = agent
+        self.origin: Scope = self
+        self.widens: bool = bool(hooks or judges) or (outer is not None and outer.widens)
+
+    def contains(self, scope: Scope) -> bool:
+        """Say whether a block lies outside this one, or is this one."""
+        if self.origin is scope.origin:
+            return True
+        return self.outer is not None and self.outer.contains(scope)
+
+    def without(self, scope: Scope) -> Scope | None:
+        """Return the scopes that stay in force once a block is over; None if none does."""
+        outer = self.outer
+        if self.origin is scope.origin:
+            return outer
+        if outer is None or not outer.contains(scope):
+            return self
+        own = self.session if self.session is not outer.session else None
+        kept = Scope(outer.without(scope), self.hooks, self.judges, own, self.agent)
+        kept.origin = self.origin
+        return kept
+
+    def add_to(
+        self, hooks: HookSet, judges: tuple[Judge, ...], branch: str
+    ) -> tuple[HookSet, tuple[Judge, ...]]:
+        """Return what is in force on a branch of agents, what lies outside going first."""
+        if self.outer is not None:
+            hooks, judges = self.outer.add_to(hooks, judges, branch)
+        if self.agent and self.agent not in branch.split("/"):
+            return hooks, judges
+        return hooks + self.hooks, judges + self.judges
+
+
+class Session:
+    """One conversation.
+
+    Attributes:
+        id: As the framework or user gave it; empty for a run that belongs to none.
+        context: State of its hooks.
+        turns: How many turns have started.
+        user: Pseudonym of the user.
+        last_turn: Span context of the turn before, which the next one links to.
+        span: One span over all its turns, with ``trace="single"``.
+        started_in: Process in which session_start ran, which is to tell the end; 0 before.
+        scope: What holds for it beside what is loaded.
+        entered: How many blocks run it now.
+    """
+
+    __slots__ = (
+        "attributes",
+        "context",
+        "entered",
+        "id",
+        "last_turn",
+        "lock",
+        "scope",
+        "span",
+        "started_in",
+        "tool_state",
+        "turns",
+        "user",
+    )
+
+    def __init__(self, id: str = "", user: str = "") -> None:
+        self.id: str = id
+        self.user: str = user
+        self.context: SessionContext = SessionContext()
+        self.context.know(session_id=id)
+        self.turns: int = 0
+        self.last_turn: trace.SpanContext | None = None
+        self.span: Span | None = None
+        self.started_in: int = 0
+        self.scope: Scope | None = None
+        self.entered: int = 0
+        self.lock: threading.Lock = threading.Lock()
+        self.tool_state: Any = None
+        self.attributes: dict[str, str] | None = None
+
+    def next_turn(self) -> tuple[int, list[Link]]:
+        """Count a turn; return its number, from 1, and the link to the one before."""
+        with self.lock:
+            self.turns += 1
+            links = [trace.Link(self.last_turn)] if self.last_turn is not None else []
+            return self.turns, links
+
+
+class Sessions:
+    """The conversations that this process remembers, the least recently used going first.
+
+    Args:
+        on_evicted: Told of each that goes.
+        on_new: Told of each that comes.
+    """
+
+    def __init__(
+        self, on_evicted: Callable[[Session], None], on_new: Callable[[Session], None]
+    ) -> None:
+        self._by_id: collections.OrderedDict[str, Session] = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._on_evicted = on_evicted
+        self._on_new = on_new
+
+    def get(self, id: str) -> Session:
+        """Return the conversation of that id, a new one if it is not known."""
+        evicted = None
+        with self._lock:
+            session = self._by_id.get(id)
+            if session is None:
+                session = Session(id)
+                self._on_new(session)
+                self._by_id[id] = session
+                if len(self._by_id) > MAX_SESSIONS:
+                    _, evicted = self._by_id.popitem(last=False)
+            else:
+                self._by_id.move_to_end(id)
+        if evicted is not None:
+            self._on_evicted(evicted)
+        return session
+
+    def end(self, id: str) -> Session | None:
+        """Forget a conversation; return it if it was known."""
+        with self._lock:
+            return self._by_id.pop(id, None)
+
+    def after_fork(self) -> None:
+        """Replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
+
+    def all(self) -> list[Session]:
+        """Return all conversations."""
+        with self._lock:
+            return list(self._by_id.values())
+
+
+class Turn:
+    """One run of an agent: a user message up to its answer, or a sub-agent's work.
+
+    Attributes:
+        session: Conversation that it belongs to.
+        number: Which turn of it, from 1; a sub-agent has its turn's number.
+        agent: Agent that is at work; a hand-off changes it.
+        branch: Path of agents.
+        framework: Adapter that opened it.
+        outer: Frame that it was entered in; None for a turn of its own.
+        context: State of its hooks.
+        span: Its span, None if spans are off.
+        otel: Context that its body runs in.
+        asked: Tool calls that a model asked for and no seat has judged: id to name.
+        usage: Tokens of its model calls.
+        task_id: The framework's id of the task that it works on, where there is one.
+        resumed: Whether it goes on after a pause; then no user message started it.
+        source: ``user`` or ``trigger``.
+    """
+
+    __slots__ = (
+        "agent",
+        "asked",
+        "branch",
+        "context",
+        "continuations",
+        "framework",
+        "number",
+        "otel",
+        "outer",
+        "resumed",
+        "session",
+        "source",
+        "span",
+        "task_id",
+        "usage",
+    )
+
+    def __init__(
+        self, session: Session, agent: str, framework: str, outer: Turn | Op | None, branch: str
+    ) -> None:
+        self.session: Session = session
+        self.agent: str = agent
+        self.framework: str = framework
+        self.outer: Turn | Op | None = outer
+        self.branch: str = branch
+        self.number: int = outer.turn.number if outer is not None and outer.turn is not None else 0
+        parent: HookContext = session.context
+        if isinstance(outer, Op):
+            parent = outer.context
+        elif outer is not None:
+            parent = outer.context
+        self.context: TurnContext = TurnContext(parent)
+        self.span: Span | None = None
+        self.otel: Context | None = None
+        self.asked: dict[str, str] = {}
+        self.usage: dict[str, int] = {}
+        self.resumed: bool = False
+        self.source: str = "user"
+        self.task_id: str = (
+            outer.turn.task_id if outer is not None and outer.turn is not None else ""
+        )
+        self.continuations: int = 0
+
+    @property
+    def turn(self) -> Turn:
+        """The frame's turn: itself."""
+        return self
+
+    def judged(self, call_id: str | None) -> None:
+        """Note that a seat has judged a call that a model asked for."""
+        if call_id is None:
+            return
+        frame: Turn | None = self
+        while frame is not None:
+            frame.asked.pop(call_id, None)
+            frame = frame.outer.turn if frame.outer is not None else None
+
+    def ask_for(self, calls: Mapping[str, str]) -> None:
+        """Note the tool calls that a model asks for: id to name."""
+        if len(self.asked) < MAX_ASKED:
+            self.asked.update(calls)
+
+
+class Op:
+    """One tool or model call.
+
+    Attributes:
+        turn: Run that it belongs to; None for a call outside any.
+        session: Conversation that it belongs to.
+        outer: Frame that it was entered in.
+        call: The tool call; None for a model call.
+        verdict: What was decided before it.
+        span: Its span, None if spans are off.
+        adopted: Whether the span is somebody else's.
+        annotation: What goes on a span of others, which then record ``gen_ai.*`` metrics too; None
+            where otelhooks opens the spans, or none is to be had.
+        permits: What it leaves for deeper seats.
+        subagent: Whether its tool is known to start an agent.
+        resumed: The verdict before a pause, where exactly this call goes on after one.
+        trace_id: The id that its trace will have, where its span is to be the first one; else 0.
+        failure: What a deeper seat saw of its failure; its framework may make a result of it.
+        refused: What a deeper seat said as it refused the call; None if none did.
+        server: The server's name, where only a deeper seat knows it.
+        flip: Attributes that say what a candidate set would have done, where it differs.
+        known: Its context, once somebody has looked at it.
+        recorders: Who keeps records of its verdicts.
+        stages: The steps that its tool takes, where hooks may look at them.
+    """
+
+    __slots__ = (
+        "adopted",
+        "agent",
+        "annotation",
+        "branch",
+        "call",
+        "failure",
+        "flip",
+        "known",
+        "outer",
+        "permits",
+        "recorders",
+        "refused",
+        "resumed",
+        "server",
+        "session",
+        "span",
+        "stages",
+        "subagent",
+        "trace_id",
+        "turn",
+        "verdict",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        turn: Turn | None,
+        outer: Turn | Op | None,
+        call: Call | None,
+        agent: str,
+        branch: str,
+    ) -> None:
+        self.session: Session = session
+        self.turn: Turn | None = turn
+        self.outer: Turn | Op | None = outer
+        self.call: Call | None = call
+        self.agent: str = agent
+        self.branch: str = branch
+        self.verdict: Verdict | None = None
+        self.span: Span | None = None
+        self.adopted: bool = False
+        self.annotation: Annotation | None = None
+        self.permits: Permits = Permits()
+        self.subagent: bool = False
+        self.resumed: Verdict | None = None
+        self.trace_id: int = 0
+        self.failure: Exception | str | None = None
+        self.refused: str | None = None
+        self.server: str | None = None
+        self.flip: dict[str, str] | None = None
+        self.known: OperationContext | None = None
+        self.recorders: tuple[Recorder, ...] = ()
+        self.stages: Stages | None = None
+
+    def judged_under(self) -> list[str]:
+        """Return the labels in force when it was decided, in order."""
+        return [] if self.known is None else sorted(self.known.judged_under)
+
+    @property
+    def context(self) -> OperationContext:
+        """State of its hooks, made when somebody looks."""
+        if self.known is None:
+            outer = self.outer
+            parent = outer.context if outer is not None else self.session.context
+            self.known = OperationContext(parent)
+            self.known.know(agent_name=self.agent, branch=self.branch)
+            if self.call is not None:
+                self.known.call = self.call
+                self.known.know(tool_name=self.call.name)
+                self.known.tool_kind = self.call.kind
+                self.known.canonical = self.call.canonical
+                self.known.starts_agent = self.call.name if self.subagent else ""
+            if self.span is not None:
+                self.known.span = self.span
+                self.known.know_trace(trace_id_of(self.span))
+        return self.known
+
+
+def current_frame(context: Context | None = None) -> Turn | Op | None:
+    """Return the innermost frame of a context, by default of the current one."""
+    frame: Any = (otel_context.get_current() if context is None else context).get(_FRAME)
+    return frame
+
+
+def around(context: Context) -> tuple[Turn | Op | None, Scope | None]:
+    """Return the innermost frame and scope of a context."""
+    values: Any = context
+    return values.get(_FRAME), values.get(_SCOPE)
+
+
+def _located() -> str:
+    frame = current_frame()
+    return frame.branch if frame is not None else ""
+
+
+hook_context.locate = _located
+
+
+def current_scope(context: Context | None = None) -> Scope | None:
+    """Return the innermost scope of a context, by default of the current one."""
+    scope: Any = (otel_context.get_current() if context is None else context).get(_SCOPE)
+    return scope
+
+
+def with_frame(frame: Turn | Op, span: Span | None, base: Context | None = None) -> Context:
+    """Return a context in which a frame, and its span, are current."""
+    if base is None:
+        base = otel_context.get_current()
+    if span is None:
+        return otel_context.Context({**base, _FRAME: frame})
+    return otel_context.Context({**base, _FRAME: frame, SPAN: span})
+
+
+def with_scope(scope: Scope | None) -> Context:
+    """Return a context in which a scope is current, or none."""
+    return otel_context.set_value(_SCOPE, scope)

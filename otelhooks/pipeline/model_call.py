@@ -1,0 +1,496 @@
+"""A model call as an operation: decision, span, body, response."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping
+from time import perf_counter, time_ns
+from typing import Any, cast
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
+
+from otelhooks import types
+from otelhooks.hooks import points, results
+from otelhooks.hooks.context import current_branch
+from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, refusal, text_of
+from otelhooks.pipeline.call_span import UNRECORDED, Traced, settle
+from otelhooks.pipeline.drivers import Body, Closed, Operation
+from otelhooks.pipeline.frames import Op, around, with_frame
+from otelhooks.pipeline.hosted_tools import is_withheld
+from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.inference import SHARED_BY, published, told
+from otelhooks.telemetry.quiet import fails_open, report
+from otelhooks.telemetry.spans import error_type, put_on
+
+__all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
+
+PROVIDER_OTHER = semconv.ERROR_OTHER
+"""Provider of a model call that does not say it; the conventions demand one."""
+
+
+_TOKENS = {
+    "input_tokens": (
+        semconv.GEN_AI_USAGE_INPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_INPUT_TOKENS,
+    ),
+    "output_tokens": (
+        semconv.GEN_AI_USAGE_OUTPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_OUTPUT_TOKENS,
+    ),
+    "cache_read_input_tokens": (
+        semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+    ),
+    "cache_write_input_tokens": (
+        semconv.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
+    ),
+    "reasoning_output_tokens": (
+        semconv.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+        semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+    ),
+}
+"""The span attribute and the counter of each sort of token that a reply tells."""
+
+
+_TOKEN_TYPES = {
+    "input_tokens": semconv.TOKEN_INPUT,
+    "output_tokens": semconv.TOKEN_OUTPUT,
+}
+_DEBUG = 5
+
+
+def model(rt: Runtime, seat: ModelSeat, request: ModelRequest) -> Operation:
+    """Run one model call through the pipeline; its body gets the request, rewritten or not."""
+    return (yield from _ModelCall(rt, seat, request).steps())
+
+
+class _ModelCall(Traced):
+    """One model call, from decision to response."""
+
+    POINT_AFTER = semconv.POINT_POST_MODEL_CALL
+
+    __slots__ = ("is_detailed", "judges", "provider", "request", "seat", "told")
+
+    def __init__(self, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> None:
+        context = otel_context.get_current()
+        outer, scope = around(context)
+        if outer is None:
+            rt.refresh()  # no turn has looked whether the providers still hold
+        turn = outer.turn if outer is not None else None
+        session = rt.outside
+        if turn is not None:
+            session = turn.session
+        elif scope is not None and scope.session is not None:
+            session = scope.session
+        here = current_branch(outer.branch if outer is not None else "")
+        agent = request.agent or here.rpartition("/")[2]
+        hooks, judges = rt.in_force(scope, here or agent)
+        op = Op(session, turn, outer, None, agent, here or agent)
+        super().__init__(rt, op, hooks, None, context)
+        request.op = op
+        self.seat: ModelSeat = seat
+        self.request: ModelRequest = request
+        self.judges: tuple[Judge, ...] = judges
+        self.provider: str = request.provider or PROVIDER_OTHER
+        self.is_detailed: bool = rt.emit_details or rt.content.on_event
+        self.told: dict[str, Any] = {}
+
+    def steps(self) -> Operation:
+        """Run the operation."""
+        rt, request, hooks = self.rt, self.request, self.hooks
+        rt.has_run = True
+        if rt.offers is not None and request.tools:
+            rt.offers.see(self.seat, request.tools)
+        self._hide_tools()
+        self._meet()
+        pre = hooks.at("pre_model_call")
+        if pre:
+            yield from self._decide(pre)
+        post = hooks.at("post_model_call")
+        if request.stream and post.transformers:
+            request.holds_back = rt.stream == "buffer"
+        self._open()
+        try:
+            verdict = self.verdict
+            allowed, told = True, ""
+            if verdict is not None:
+                recorded = yield from settle(rt, self.op, verdict)
+                allowed = verdict.allowed and recorded
+                told = verdict.told if recorded else UNRECORDED
+            if hooks.has_events:
+                yield from self._tell(
+                    "pre_model_call",
+                    input=request.messages,
+                    decision=verdict.decision if verdict is not None else ALLOW,
+                    rule_id=verdict.rule_id or None if verdict is not None else None,
+                    reason=verdict.reason or None if verdict is not None else None,
+                )
+            if not allowed:
+                self.status = "denied"
+                return self._refuse(told)
+            if verdict is not None and verdict.answered:
+                self.status = "answered"
+                return (yield from self._post(self.seat.answered(request, verdict.answer)))
+            return (yield from self._run())
+        finally:
+            self._close()
+
+    def _meet(self) -> None:
+        """Look whether the conversation comes with a history, at its first model call here."""
+        context = self.op.session.context
+        if not context.is_met:
+            looks = any(judge.needs_context for judge in self.judges)
+            context.meet(self._has_history, looks=looks)
+
+    def _has_history(self) -> bool:
+        try:
+            return any(map(_is_past, self.seat.messages(self.request)))
+        except Exception:  # messages that cannot be read may be anything
+            return True
+
+    def _hide_tools(self) -> None:
+        """Take definitions out that a rule hides, or denies while no call of them passes here."""
+        request, op = self.request, self.op
+        hiding: list[Any] = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
+        hosted = self.seat.hosted if self.judges else None
+        if not (hiding or hosted) or not request.tools:
+            return
+        shown: list[Any] = []
+        for definition in request.tools:
+            call = self.seat.tool(definition) if hiding else None
+            if call is not None:
+                call.agent, call.branch = op.agent, op.branch
+                if any(judge.hides(call) for judge in hiding):
+                    continue
+            away = hosted(definition) if hosted is not None else None
+            if away is not None and is_withheld(self.rt, self.judges, away, op.branch):
+                continue
+            shown.append(definition)
+        if len(shown) != len(request.tools):
+            request.tools, request.is_rewritten = shown, True
+
+    def _refuse(self, told: str) -> Any:
+        if self.rt.raise_on_deny:
+            return Raised(refusal(told, self.verdict))
+        return self.seat.refused(self.request, told)
+
+    def _decide(self, pre: Any) -> Generator[Run, Any, None]:
+        rt, op, request = self.rt, self.op, self.request
+        op.context.know_trace(lambda: rt.trace_id_of(op))
+        record = types.ModelCall(
+            model=request.model,
+            provider=request.provider,
+            messages=list(request.messages),
+            tools=list(request.tools),
+            settings=dict(request.settings or {}),
+            **rt.place(op),
+        )
+        started = perf_counter()
+        verdict, new = yield from points.pre_model_call(
+            pre, op.context, record, rt.watch, rt.loaded.monitor
+        )
+        rt.count_evaluations(verdict.evaluations, perf_counter() - started, "pre_model_call")
+        yield from results.inspect_point(pre, op.context, new, rt.watch)
+        self.verdict = op.verdict = verdict
+        if new is not record:
+            request.messages, request.tools = new.messages, new.tools
+            request.is_rewritten = True
+
+    # -- span ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self.started_ns = time_ns()
+        mode = self.span_mode(self.seat.framework)
+        if mode == "off":
+            return
+        try:
+            self._open_span(mode)
+        except Exception as error:
+            report("_ModelCall._open", error)
+
+    def _open_span(self, mode: str) -> None:
+        rt, op, request = self.rt, self.op, self.request
+        attributes: dict[str, Any] = {
+            semconv.GEN_AI_OPERATION_NAME: request.operation,
+            semconv.GEN_AI_PROVIDER_NAME: self.provider,
+            **rt.session_attributes(op.session),
+        }
+        if request.model:
+            attributes[semconv.GEN_AI_REQUEST_MODEL] = request.model
+        if op.agent:
+            attributes[semconv.GEN_AI_AGENT_NAME] = op.agent
+        if op.branch:
+            attributes[semconv.AGENT_BRANCH] = op.branch
+        if op.turn is not None and op.turn.task_id:
+            attributes[semconv.TASK_ID] = op.turn.task_id
+        if request.stream:
+            attributes[semconv.GEN_AI_REQUEST_STREAM] = True
+            if rt.stream == "pass" and self.hooks.at("post_model_call").transformers:
+                attributes[semconv.STREAM] = semconv.STREAM_PASS
+        if request.attributes:
+            attributes.update(request.attributes)
+        if self.verdict is not None or op.known is not None:
+            self.complete(attributes)
+        if rt.content.on_span:
+            attributes[semconv.GEN_AI_INPUT_MESSAGES] = rt.content.span_messages(
+                self.seat.messages(request)
+            )
+        if self.is_detailed:
+            self.told.update(attributes)
+        name = f"{request.operation} {request.model}".rstrip()
+        named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
+        if mode == "annotate":
+            self.annotate(self.seat.framework, attributes, named_by)
+        else:
+            self.start_span(mode, name, attributes, named_by, SpanKind.CLIENT)
+
+    def _close(self) -> None:
+        try:
+            self._record()
+            self._details()
+            self.end_span(self.request.model)
+        except Exception as error:
+            report("_ModelCall._close", error)
+
+    def _record(self) -> None:
+        if not self.ended_ns or self.op.annotation is not None:
+            return
+        rt, request = self.rt, self.request
+        failure = self.status if self.status not in _SUCCESSES else None
+        shape = rt.shapes.model_duration(request.operation, self.provider, request.model, failure)
+        rt.instruments.record(
+            semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
+            (self.ended_ns - self.started_ns) / 1e9,
+            shape,
+            self.exemplar,
+        )
+        if request.first_chunk_ns:
+            rt.instruments.record(
+                semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
+                self._first_chunk_s,
+                shape,
+                self.exemplar,
+            )
+
+    @property
+    def _first_chunk_s(self) -> float:
+        return (self.request.first_chunk_ns - self.started_ns) / 1e9
+
+    # -- body ---------------------------------------------------------------------------------
+
+    def _run(self) -> Operation:
+        op, request = self.op, self.request
+        span = None if op.adopted else op.span
+        context, data = with_frame(op, span, self.context), None
+        if SHARED_BY in sys.modules and span is not None and span.is_recording():
+            context, data = published(context) or (context, None)
+        raw = yield Body(context, request)
+        self.ended_ns = time_ns()
+        if data is not None:
+            put_on(op.span, told(data))
+        if self.hooks.all and type(raw) is not Raised:
+            yield from self._charge(raw.value if type(raw) is Closed else raw)
+        if type(raw) is Closed:
+            self._read(self.seat.reply(request, raw.value))
+            return raw.value
+        if type(raw) is not Raised:
+            return (yield from self._post(raw))
+        error = raw.error
+        kind = error_type(error)
+        if escapes(error):
+            self.mark_error(kind, error)
+            return raw
+        found = self.hooks.at("on_model_error")
+        result, value = types.HookResult(allow=False), None
+        if found:
+            result, value = yield from results.on_error(found, op.context, error, self.rt.watch)
+        if self.hooks.has_events:
+            yield from self._tell(
+                "on_model_error",
+                is_error=True,
+                error=text_of(error, str),
+                failure=kind,
+                output=value,
+            )
+        if result.allow and value is not None:
+            self.status = kind
+            self.recovered(kind)
+            return (yield from self._post(self.seat.answered(request, value)))
+        self.mark_error(kind, error)
+        return raw
+
+    def _charge(self, raw: Any) -> Generator[Run, Any, None]:
+        """Tell the gates what the call has used, whatever hooks make of its answer."""
+        gates = self.hooks.at("pre_model_call").gates
+        if not gates:
+            return
+        reply = self.seat.reply(self.request, raw)
+        usage = types.Usage(**reply.usage) if reply.usage else None
+        for registration in gates:
+            assert registration.gate is not None
+            names = (self.request.model, reply.model)
+            yield from registration.gate.used(self.op.context, names, usage)
+
+    def _post(self, raw: Any) -> Operation:
+        rt, op, request = self.rt, self.op, self.request
+        reply = self.seat.reply(request, raw)
+        self._read(reply)
+        post = self.hooks.at("post_model_call")
+        verdict: Verdict | None = None
+        if post:
+            record = types.ModelResponse(
+                text=reply.text,
+                tool_calls=[
+                    types.ToolCall(name=name, args=_arguments(args), id=id)
+                    for id, name, args in reply.tool_calls
+                ],
+                usage=types.Usage(**reply.usage) if reply.usage else None,
+                finish_reason=reply.finish_reasons[0] if reply.finish_reasons else "",
+                **rt.place(op),
+            )
+            data, verdict = yield from results.post_point(
+                "post_model_call",
+                post,
+                op.context,
+                record,
+                rt.watch,
+                results.place_response,
+                rt.loaded.monitor,
+            )
+            if verdict is not None:
+                yield from self.post_verdict(verdict)
+                if data is not record:
+                    raw = self.seat.with_response(request, raw, data)
+                    reply = self.seat.reply(request, raw)
+            yield from results.inspect_point(post, op.context, data, rt.watch)
+        if rt.content.on_span or rt.content.on_event:
+            self._show(reply)
+        if op.turn is not None and (asked := reply.asked):
+            op.turn.ask_for(asked)
+        if self.hooks.has_events:
+            usage = types.Usage(**reply.usage) if reply.usage else None
+            yield from self._tell(
+                "post_model_call",
+                output=reply.text,
+                usage=usage,
+                decision=verdict.decision if verdict is not None else ALLOW,
+                rule_id=verdict.rule_id or None if verdict is not None else None,
+                reason=verdict.reason or None if verdict is not None else None,
+            )
+        return raw
+
+    def _read(self, reply: ModelReply) -> None:
+        try:
+            self._tell_reply(reply)
+        except Exception as error:
+            report("_ModelCall._read", error)
+
+    def _tell_reply(self, reply: ModelReply) -> None:
+        """Put what the answer tells of itself on the span, and count its tokens."""
+        op = self.op
+        attributes: dict[str, Any] = {}
+        if self.request.first_chunk_ns:
+            attributes[semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk_s
+        if reply.finish_reasons:
+            attributes[semconv.GEN_AI_RESPONSE_FINISH_REASONS] = list(reply.finish_reasons)
+        if reply.response_id:
+            attributes[semconv.GEN_AI_RESPONSE_ID] = reply.response_id
+        if reply.model:
+            attributes[semconv.GEN_AI_RESPONSE_MODEL] = reply.model
+        if reply.usage:
+            self._count_tokens(reply.usage, attributes)
+        if not attributes:
+            return
+        if self.is_detailed:
+            self.told.update(attributes)
+        if op.span is not None and not op.adopted:
+            op.span.set_attributes(attributes)
+
+    def _count_tokens(self, usage: Mapping[str, int], attributes: dict[str, Any]) -> None:
+        request, turn, shapes = self.request, self.op.turn, self.rt.shapes
+        operation, provider, model = request.operation, self.provider, request.model
+        for name, tokens in usage.items():
+            if name not in _TOKENS or not (tokens or (tokens == 0 and name in _TOKEN_TYPES)):
+                continue  # of a cache, or of reasoning, there were none
+            attribute, metric = _TOKENS[name]
+            attributes[attribute] = tokens
+            if self.op.annotation is None:
+                shapes.token_cell(metric, operation, provider, model).add(tokens, self.exemplar)
+            if turn is not None:
+                turn.usage[name] = turn.usage.get(name, 0) + tokens
+        if self.rt.instruments.token_histogram and self.op.annotation is None:
+            self._record_tokens(usage)
+
+    def _record_tokens(self, usage: Mapping[str, int]) -> None:
+        """Record tokens in the histogram that the counters have replaced."""
+        rt, request = self.rt, self.request
+        shape = rt.shapes.model_duration(request.operation, self.provider, request.model, None)
+        for name, kind in _TOKEN_TYPES.items():
+            if (tokens := usage.get(name)) is not None:
+                rt.instruments.record(
+                    semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
+                    tokens,
+                    {**shape, semconv.GEN_AI_TOKEN_TYPE: kind},
+                    self.exemplar,
+                )
+
+    @fails_open
+    def _show(self, reply: ModelReply) -> None:
+        """Put the answer that goes on where content is captured: on the span, in the event."""
+        op, content = self.op, self.rt.content
+        message = _output_message(reply)
+        if content.on_span and op.span is not None and not op.adopted:
+            op.span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, content.span_messages([message]))
+        if content.on_event:
+            self.told[semconv.GEN_AI_OUTPUT_MESSAGES] = content.event_messages([message])
+            self.told[semconv.GEN_AI_INPUT_MESSAGES] = content.event_messages(
+                self.seat.messages(self.request)
+            )
+
+    def _details(self) -> None:
+        """Emit the event that tells of the whole call, where it is asked for."""
+        rt, span = self.rt, self.op.span
+        if not self.is_detailed:
+            return
+        context = trace.set_span_in_context(span) if span is not None else None
+        name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
+        rt.events.emit(name, _DEBUG, self.told, context=context)
+
+    def _tell(self, point: str, **fields: Any) -> Generator[Run, Any, None]:
+        yield from self.rt.tell(self.hooks, point, self.op.context, **fields)
+
+
+_GIVEN_ROLES = frozenset(("system", "developer", "user"))
+_GIVEN_PARTS = frozenset(("text", "blob", "file", "uri"))
+
+
+def _is_past(message: Mapping[str, Any]) -> bool:
+    """Say whether a message is no user's: somebody has answered already, or called a tool."""
+    parts: Any = message.get("parts") or ()
+    return message.get("role") not in _GIVEN_ROLES or any(
+        part.get("type") not in _GIVEN_PARTS for part in parts
+    )
+
+
+_SUCCESSES = frozenset(("ok", "denied", "answered", "withheld"))
+
+
+def _arguments(args: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", args) if isinstance(args, dict) else {}
+
+
+def _output_message(reply: ModelReply) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    if reply.text:
+        parts.append({"type": "text", "content": reply.text})
+    parts.extend(
+        {"type": "tool_call", "id": id, "name": name, "arguments": args}
+        for id, name, args in reply.tool_calls
+    )
+    return {"role": "assistant", "parts": parts}

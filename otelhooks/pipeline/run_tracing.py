@@ -1,0 +1,196 @@
+"""What a run leaves behind in telemetry: its span, its duration, its events, and coverage gaps.
+
+Telemetry: fails open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from otelhooks.hooks.context import SpanNotes
+from otelhooks.hooks.drive import escapes
+from otelhooks.hooks.verdict import Verdict
+from otelhooks.pipeline.annotations import current_span, share
+from otelhooks.pipeline.frames import Op, Turn, with_frame
+from otelhooks.pipeline.run_seat import RunRequest
+from otelhooks.pipeline.runtime import Runtime, log
+from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes
+from otelhooks.telemetry.verdicts import error_type_of
+
+__all__ = ["RunTracing"]
+
+
+class RunTracing:
+    """The telemetry of one run.
+
+    Args:
+        rt: The active runtime.
+        request: The run.
+        turn: Its frame; gets the span.
+        is_turn: Whether it is a turn of its own, not an agent inside one.
+
+    Attributes:
+        started_ns: Nanoseconds since the epoch, 0 before `open`.
+    """
+
+    __slots__ = ("_annotates", "_is_turn", "_request", "_rt", "_turn", "_verdict", "started_ns")
+
+    def __init__(self, rt: Runtime, request: RunRequest, turn: Turn, is_turn: bool) -> None:
+        self._rt = rt
+        self._request = request
+        self._turn = turn
+        self._is_turn = is_turn
+        self._verdict: Verdict | None = None
+        self._annotates = False
+        self.started_ns = 0
+
+    def open(self, links: list[trace.Link]) -> None:
+        """Open the span, linked to the turn before, and the context that the body runs in."""
+        turn = self._turn
+        self.started_ns = now_ns()
+        rt = self._rt
+        if turn.framework not in rt.met:
+            rt.met.add(turn.framework)
+            rt.meet(turn.framework)
+        mode = rt.spans_of(turn.framework)
+        if mode == "annotate":
+            self._annotates = True
+            turn.span = current_span(otel_context.get_current(), turn.framework)
+        elif mode != "off":
+            self._open_span(links)
+        turn.otel = with_frame(turn, None if self._annotates else turn.span)
+
+    @fails_open
+    def _open_span(self, links: list[trace.Link]) -> None:
+        rt, turn, request = self._rt, self._turn, self._request
+        attributes: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: request.operation}
+        is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
+        name_key = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
+        if turn.agent:
+            attributes[name_key] = turn.agent
+        if turn.branch:
+            attributes[semconv.AGENT_BRANCH] = turn.branch
+        if turn.task_id:
+            attributes[semconv.TASK_ID] = turn.task_id
+        attributes.update(rt.session_attributes(turn.session))
+        exports = turn.context.exports()
+        attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
+        parent = None
+        if self._is_turn and turn.session.span is not None:
+            parent = trace.set_span_in_context(turn.session.span)
+        span = rt.spans.start(
+            f"{request.operation} {turn.agent}".rstrip(),
+            attributes,
+            parent,
+            links=links,
+            start_ns=self.started_ns,
+        )
+        turn.span = span
+        context = span.get_span_context()
+        turn.context.know_trace(trace.format_trace_id(context.trace_id))
+        notes, turn.context.span = turn.context.span, span
+        if isinstance(notes, SpanNotes):
+            put_notes(span, notes)
+        if self._is_turn:
+            turn.session.last_turn = context
+
+    @fails_open
+    def verdict(self, verdict: Verdict) -> None:
+        """Put a verdict on the span, unless a stricter one is there."""
+        span, before = self._turn.span, self._verdict
+        if span is None or (before is not None and not verdict.is_stricter_than(before)):
+            return
+        self._verdict = verdict
+        if self._annotates:
+            share(span, self._rt.verdicts.attributes(verdict))
+            return
+        span.set_attributes(self._rt.verdicts.attributes(verdict))
+        failure = error_type_of(verdict)
+        if failure is not None and self._rt.denied_status == "error":
+            fail(span, failure, verdict.reason)
+
+    @fails_open
+    def fail(self, error: BaseException) -> None:
+        """Mark the span as failed."""
+        if self._turn.span is not None and not self._annotates:
+            kind = error_type(error)
+            said = "" if escapes(error) else self._rt.content.span_error(error, kind)
+            fail(self._turn.span, kind, said)
+
+    def as_op(self) -> Op:
+        """Return the run in the shape of an operation, to be told of like one."""
+        turn = self._turn
+        op = Op(turn.session, turn, turn.outer, None, turn.agent, turn.branch)
+        op.span = turn.span
+        return op
+
+    @fails_open
+    def event(self, name: str, point: str) -> None:
+        """Emit the event of a point, in the run's trace."""
+        if self._rt.is_suppressed():
+            return
+        turn = self._turn
+        context = trace.set_span_in_context(turn.span) if turn.span is not None else None
+        attributes = {**self._rt.about(self.as_op()), semconv.HOOK_POINT: point}
+        self._rt.events.emit(name, 9, attributes, context=context)
+
+    @fails_open
+    def close(self, status: str) -> None:
+        """End the span, and record what is left to record."""
+        rt, turn, request = self._rt, self._turn, self._request
+        ended = now_ns()
+        if status != "paused":
+            self._report_gaps(status)
+        if self._annotates:
+            return
+        failure = status if status not in _SUCCESSES else None
+        is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
+        rt.instruments.record(
+            semconv.METRIC_GEN_AI_INVOKE_WORKFLOW_DURATION
+            if is_workflow
+            else semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION,
+            (ended - self.started_ns) / 1e9,
+            rt.shapes.run_duration(request.operation, turn.agent, failure),
+            exemplar(turn.span),
+        )
+        if turn.span is None:
+            return
+        if turn.usage:
+            attributes = {
+                _USAGE[name]: tokens for name, tokens in turn.usage.items() if name in _USAGE
+            }
+            turn.span.set_attributes(attributes)
+        turn.span.end(ended)
+
+    def _report_gaps(self, status: str) -> None:
+        """Say which tool calls a model asked for and no seat has judged."""
+        turn, rt = self._turn, self._rt
+        if not turn.asked or not rt.loaded.can_deny or status not in _ANSWERED:
+            return
+        for name in turn.asked.values():
+            rt.instruments.coverage_gaps.cell({semconv.ADAPTER_FRAMEWORK: turn.framework}).add(
+                1, exemplar(turn.span)
+            )
+            log.error(
+                "coverage gap: tool `%s` of agent `%s` (%s) was asked for and no seat judged it",
+                one_line(name, LOGGED),
+                one_line(turn.agent, LOGGED),
+                turn.framework,
+            )
+
+
+_ANSWERED = frozenset(("ok", "answered"))
+_SUCCESSES = frozenset(("ok", "answered", "denied", "paused"))
+_USAGE = {
+    "input_tokens": semconv.GEN_AI_USAGE_INPUT_TOKENS,
+    "output_tokens": semconv.GEN_AI_USAGE_OUTPUT_TOKENS,
+    "cache_read_input_tokens": semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+    "cache_write_input_tokens": semconv.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
+    "reasoning_output_tokens": semconv.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+}

@@ -1,0 +1,515 @@
+"""Everything that one `otelhooks.instrument()` set up, and the one that is active.
+
+`Loaded` is what can change while the process runs: hooks, rules, mode. It is immutable and replaced
+in one step; an operation uses the one it started with.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+
+from otelhooks import types
+from otelhooks.hooks import background, results
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Run, drive
+from otelhooks.hooks.recorders import recorders_of
+from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.runner import EVENT_TYPES
+from otelhooks.hooks.verdict import Judge, Ruling, Verdict
+from otelhooks.pipeline.frames import Op, Scope, Session, Sessions
+from otelhooks.pipeline.runtime_watch import RuntimeWatch
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.shapes import Shapes
+from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of
+from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+    from otelhooks.audit import Audit
+    from otelhooks.audit.ticket import Ticket
+    from otelhooks.pipeline.offered_tools import Offers
+    from otelhooks.policy.candidate import Candidate
+    from otelhooks.store.labels import LabelBook
+    from otelhooks.telemetry.content import Content
+    from otelhooks.telemetry.counters import Cell
+    from otelhooks.telemetry.events import EventLog
+    from otelhooks.telemetry.metrics import Instruments
+
+__all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "set_active"]
+
+log = logging.getLogger("otelhooks")
+
+SUPPRESSED = "suppress_instrumentation"
+"""The key of a context in which telemetry is switched off."""
+
+_MAX_PAUSED = 10_000
+
+
+class Loaded:
+    """Hooks and rules in force.
+
+    Attributes:
+        hooks: In the order of registration.
+        judges: Sets of rules, each of which must allow.
+        monitor: Whether denies and asks are recorded only.
+        can_deny: Whether any hook or rule can stop anything.
+    """
+
+    __slots__ = ("can_deny", "hooks", "judges", "monitor")
+
+    def __init__(
+        self, hooks: HookSet, judges: tuple[Judge, ...] = (), monitor: bool = False
+    ) -> None:
+        self.hooks: HookSet = hooks
+        self.judges: tuple[Judge, ...] = judges
+        self.monitor: bool = monitor
+        self.can_deny: bool = hooks.can_deny or any(getattr(j, "can_deny", True) for j in judges)
+
+
+class _Held:
+    """Stands before all rules of a process that is about to end: decides nothing any more."""
+
+    needs_context = False
+
+    def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
+        threading.Event().wait()
+        raise AssertionError("a call that is held back goes on")
+
+    def settled(self, call: Call) -> Ruling | None:
+        return None
+
+
+_HELD = _Held()
+
+
+class Runtime:
+    """What operations need: hooks and rules, spans, counts, events, records, sessions.
+
+    Args:
+        loaded: Hooks and rules to start with.
+        spans: Opens spans.
+        instruments: Counts and durations.
+        events: Log records.
+        verdicts: Tells verdicts to all of them.
+        content: Whether and how content is captured.
+        audit: Where every verdict is written before its call goes on; None for nowhere.
+        channel: Who is asked for rules without a handler.
+        span_mode: ``auto`` (adopt native spans), ``own``, ``annotate`` or ``off``.
+        denied_status: ``error`` or ``unset``.
+        raise_on_deny: Whether refused turns and model calls raise.
+        stream: ``buffer`` or ``pass``.
+        max_continuations: How often a turn may be sent on by stop hooks.
+        emit_details: Whether each model call is also an event of its own.
+        approval_timeout_s: Seconds after which a question counts as refused.
+        servers: Configurations of MCP servers that rules may name.
+        labels: Where labels of conversations are kept; None for nowhere.
+        candidate: A second set of rules, evaluated and never enforced.
+
+    Attributes:
+        tells_allows: Whether a plain allow leaves a record of its own.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        spans: Spans,
+        instruments: Instruments,
+        events: EventLog,
+        verdicts: Verdicts,
+        content: Content,
+        audit: Audit | None = None,
+        channel: Callable[..., Any] | None = None,
+        span_mode: str = "auto",
+        framework_spans: Mapping[str, str] | None = None,
+        framework_options: Mapping[str, Mapping[str, str]] | None = None,
+        denied_status: str = "error",
+        raise_on_deny: bool = False,
+        stream: str = "buffer",
+        max_continuations: int = 2,
+        emit_details: bool = False,
+        approval_timeout_s: float = 300.0,
+        servers: Sequence[types.BaseMcpServerConfig] = (),
+        labels: LabelBook | None = None,
+        candidate: Candidate | None = None,
+    ) -> None:
+        self.loaded: Loaded = loaded
+        self.spans = spans
+        self.instruments = instruments
+        self.events = events
+        self.verdicts = verdicts
+        self.content = content
+        self.audit = audit
+        self.tells_allows: bool = audit is not None or verdicts.record_allows
+        self.channel = channel
+        self.span_mode = span_mode
+        self.framework_spans: dict[str, str] = dict(framework_spans or {})
+        self._framework_options: dict[str, Mapping[str, str]] = dict(framework_options or {})
+        self.denied_status = denied_status
+        self.raise_on_deny = raise_on_deny
+        self.stream = stream
+        self.max_continuations = max_continuations
+        self.emit_details = emit_details
+        self.approval_timeout_s = approval_timeout_s
+        self.servers: tuple[types.BaseMcpServerConfig, ...] = tuple(servers)
+        self.labels = labels
+        self.candidate = candidate
+        self.sessions: Sessions = Sessions(self.end_session, self._keep_labels)
+        self.outside: Session = Session()
+        self.pending: int | None = None  # until somebody is asked; 0 afterwards, lest 1 goes on
+        self.watch: RuntimeWatch = RuntimeWatch(self)
+        self.refresh: Callable[[], object] = _nothing
+        self.tighten: Callable[[], None] = _nothing
+        self.meet: Callable[[str], None] = _meet_nothing
+        self.met: set[str] = set()
+        self.offers: Offers | None = None  # while rules are compared with the tools that are there
+        self.has_run: bool = False  # whether there was a turn or a model call
+        self._lock = threading.Lock()
+        self._warned: set[str] = set()
+        self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
+        self.shapes: Shapes = Shapes(instruments, verdicts)
+        self._evaluations: Cell = instruments.evaluations.cell({})
+        self._evaluation_time: Cell = instruments.evaluation_time.cell({})
+        instruments.set_gauge(
+            semconv.METRIC_APPROVAL_PENDING,
+            lambda: [] if self.pending is None else [(self.pending, {})],
+        )
+
+    # -- telemetry ----------------------------------------------------------------------------
+
+    def is_suppressed(self) -> bool:
+        """Say whether the code runs where telemetry is switched off; rules and audit go on."""
+        return bool(otel_context.get_current().get(SUPPRESSED))
+
+    def spans_of(self, framework: str) -> str:
+        """Return how spans of a framework are made here, as `Config.spans` has it."""
+        if self.is_suppressed():
+            return "off"
+        return self.framework_spans.get(framework, self.span_mode)
+
+    def opens_spans(self, framework: str) -> bool:
+        """Return whether spans are opened here at all, if only beside those of others."""
+        return self.spans_of(framework) in {"auto", "own"}
+
+    @property
+    def annotates(self) -> bool:
+        """Whether any framework's spans are left to others."""
+        return "annotate" in {self.span_mode, *self.framework_spans.values()}
+
+    def option(self, framework: str, name: str) -> str:
+        """Return the word of an option of a framework; empty where the application gave none."""
+        return self._framework_options.get(framework, {}).get(name, "")
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing has been judged or recorded so far."""
+        return not (self.has_run or self._evaluations.value) and self.shapes.is_empty
+
+    def count_evaluations(self, number: int, seconds: float, point: str) -> None:
+        """Count the rules and hooks that ran for one decision."""
+        with self._evaluations.lock:  # the two are only ever counted together
+            self._evaluations.value += number
+            self._evaluation_time.value += seconds
+        if seconds >= 0.0001:
+            self.instruments.record(
+                semconv.METRIC_POLICY_EVALUATION_DURATION,
+                seconds,
+                {semconv.HOOK_POINT: point},
+                None,
+            )
+
+    # -- paused calls -------------------------------------------------------------------------
+
+    def pause(self, op: Op) -> None:
+        """Remember the verdict of a call that its framework paused, to go on with the very same."""
+        key = _pause_key(op)
+        if key is None or op.verdict is None:
+            return
+        self._paused[key] = op.verdict
+        if len(self._paused) > _MAX_PAUSED:
+            self._paused.popitem(last=False)
+
+    def resume(self, op: Op) -> Verdict | None:
+        """Return the verdict before a pause, for exactly this call with these arguments."""
+        key = _pause_key(op) if self._paused else None
+        return self._paused.pop(key, None) if key is not None else None
+
+    def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
+        """Return the hooks and rules that hold for an operation on a branch of agents."""
+        loaded = self.loaded
+        if scope is None or not scope.widens:
+            return loaded.hooks, loaded.judges
+        return scope.add_to(loaded.hooks, loaded.judges, branch)
+
+    def hold_calls(self) -> None:
+        """Let no tool call begin that is not decided yet: a signal is about to end the process.
+
+        A call that began while everything is closed would run, or be denied, without a record.
+        """
+        loaded = self.loaded
+        self.loaded = Loaded(loaded.hooks, (_HELD, *loaded.judges), loaded.monitor)
+        if self.audit is not None:
+            self.audit.hold()
+
+    def warn_once(self, key: str, message: str, *args: Any) -> None:
+        """Log a warning the first time its key is seen."""
+        if key not in self._warned:
+            self._warned.add(key)
+            log.warning(message, *args)
+
+    def pin_trace(self, op: Op) -> int:
+        """Return the id of the trace that an operation's span starts; 0 where it starts none."""
+        outer = op.outer.span if op.outer is not None else trace.get_current_span()
+        if outer is not None and outer.get_span_context().is_valid:
+            return 0
+        if not op.trace_id:
+            op.trace_id = self.spans.new_trace_id()
+        return op.trace_id
+
+    def trace_id_of(self, op: Op) -> str:
+        """Return the trace that an operation's span lies in, or will: 32 hexadecimal digits."""
+        return self._trace_id_of(op) or ""
+
+    @fails_open
+    def _trace_id_of(self, op: Op) -> str:
+        if op.span is not None:
+            return trace_id_of(op.span)
+        pinned = self.pin_trace(op)
+        if pinned:
+            return trace.format_trace_id(pinned)
+        outer = op.outer.span if op.outer is not None else None
+        context = (outer or trace.get_current_span()).get_span_context()
+        return trace.format_trace_id(context.trace_id) if context.is_valid else ""
+
+    def place(self, op: Op, context: HookContext | None = None) -> dict[str, Any]:
+        """Return what records say about where an operation runs.
+
+        Args:
+            op: The operation.
+            context: Whose trace counts, where that is not the operation's own.
+        """
+        turn, span = op.turn, op.span
+        return {
+            "agent": op.agent,
+            "branch": op.branch,
+            "task_id": turn.task_id if turn is not None else "",
+            "session_id": op.session.id,
+            "turn": turn.number if turn is not None else 0,
+            "trace_id": self.trace_id_of(op) if context is None else context.trace_id,
+            "span_id": span_id_of(span),
+            "source": turn.source if turn is not None else "",
+        }
+
+    def about(self, op: Op) -> dict[str, Any]:
+        """Return what events and audit records of an operation say beside its verdict."""
+        about: dict[str, Any] = {}
+        call = op.call
+        if call is not None:
+            about[semconv.GEN_AI_TOOL_NAME] = call.name
+            if call.id:
+                about[semconv.GEN_AI_TOOL_CALL_ID] = call.id
+        optional = (
+            (semconv.GEN_AI_AGENT_NAME, op.agent),
+            (semconv.AGENT_BRANCH, op.branch),
+            (semconv.TASK_ID, op.turn.task_id if op.turn is not None else ""),
+            (semconv.GEN_AI_CONVERSATION_ID, op.session.id),
+            (semconv.LABELS, op.judged_under()),
+        )
+        about.update((name, value) for name, value in optional if value)
+        return about
+
+    def audit_record(self, op: Op, verdict: Verdict) -> dict[str, Any]:
+        """Return the audit record of an operation's verdict; arguments masked, and their hash."""
+        record = self.verdicts.record(verdict, self.about(op))
+        if op.call is not None:
+            record["arguments"] = self.content.redactor.mask(op.call.args)
+            record["arguments_hash"] = arguments_hash(op.call.args)
+            if server := op.call.server or op.server:
+                record["server"] = server
+        if op.span is not None:
+            record["trace_id"] = trace_id_of(op.span)
+            record["span_id"] = span_id_of(op.span)
+        return record
+
+    @fails_open
+    def write_verdict(self, op: Op, verdict: Verdict) -> Ticket | None:
+        """Give a verdict to the audit file; None where no record could be made of it."""
+        return self.audit.write(self.audit_record(op, verdict)) if self.audit is not None else None
+
+    @fails_open
+    def tell_verdict(self, op: Op, verdict: Verdict) -> None:
+        """Count a verdict, and emit its event."""
+        if self.is_suppressed():
+            return
+        call = op.call
+        name = "" if call is None else call.name if call.is_known else semconv.TOOL_NAME_OTHER
+        self.verdicts.count(verdict, name, op.agent, exemplar(op.span))
+        if not verdict.is_plain() or self.verdicts.record_allows:
+            context = trace.set_span_in_context(op.span) if op.span is not None else None
+            self.verdicts.event(verdict, self.about(op), context)
+
+    def record_unawaited(self, op: Op, verdict: Verdict) -> None:
+        """Tell and write down a verdict for which no call waits: of a question that is over."""
+        self.tell_verdict(op, verdict)
+        if self.audit is not None:
+            self.audit.write(self.audit_record(op, verdict))
+
+    def spooled_records(self) -> list[tuple[float, dict[str, str]]]:
+        """Return how many audit records are not where they belong yet, as a gauge has it."""
+        waiting = self.audit.spooled if self.audit is not None else 0
+        waiting += sum(recorder.spooled for recorder in recorders_of(self.loaded.hooks))
+        return [(waiting, {})] if waiting else []
+
+    # -- events of points ---------------------------------------------------------------------
+
+    def tell(
+        self, hooks: HookSet, point: str, context: HookContext, **fields: Any
+    ) -> Generator[Run, Any, None]:
+        """Tell the listeners of every point what happened at one."""
+        event = self.watch.event(EVENT_TYPES.get(point, point), context, **fields)
+        yield from results.inspect_point(hooks.at("event"), context, event, self.watch)
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    def _keep_labels(self, session: Session) -> None:
+        if self.labels is not None:
+            session.context.keep_labels(self.labels.of(session.id))
+
+    def begin_session(self, session: Session, scope: Scope | None) -> Generator[Run, Any, bool]:
+        """Run session_start, unless it has run.
+
+        Args:
+            session: The conversation.
+            scope: What holds for it beside what is loaded; also at its end.
+
+        Returns:
+            Whether it ran.
+        """
+        with session.lock:
+            first = not session.started_in
+            session.started_in = session.started_in or os.getpid()
+        if first:
+            session.scope = scope
+            hooks, _ = self.in_force(scope, "")
+            found = hooks.at("session_start")
+            yield from results.inspect_point(found, session.context, None, self.watch)
+            if hooks.has_events:
+                yield from self.tell(hooks, "session_start", session.context)
+        return first
+
+    def finish_session(self, session: Session) -> Generator[Run, Any, None]:
+        """Run session_end, if session_start has run in this process. Telemetry: fails open."""
+        with session.lock:
+            started_in, session.started_in = session.started_in, 0
+        if started_in != os.getpid():
+            return
+        hooks, _ = self.in_force(session.scope, "")
+        context = None
+        if session.last_turn is not None:
+            span = trace.NonRecordingSpan(session.last_turn)
+            context = trace.set_span_in_context(span, otel_context.Context())
+        self.session_event(session, semconv.EVENT_SESSION_END, "session_end", context)
+        found = hooks.at("session_end")
+        yield from results.inspect_point(found, session.context, None, self.watch)
+        if hooks.has_events:
+            yield from self.tell(hooks, "session_end", session.context)
+        if hooks.has_background:
+            yield Run(background.flush, blocking=True)
+
+    def end_session(self, session: Session) -> None:
+        """Do what `finish_session` does, from a plain function."""
+        drive(self.finish_session(session))
+
+    def session_event(
+        self, session: Session, name: str, point: str, context: Context | None
+    ) -> None:
+        """Emit the event of a conversation's start or end; `context` None: in the current trace."""
+        if not self.is_suppressed():
+            attributes = {**self.session_attributes(session), semconv.HOOK_POINT: point}
+            self.events.emit(name, 9, attributes, context=context)
+
+    @staticmethod
+    def session_attributes(session: Session) -> dict[str, str]:
+        """Return the attributes of a conversation, for spans and events below it."""
+        if session.attributes is None:
+            attributes: dict[str, str] = {}
+            if session.id:
+                attributes[semconv.GEN_AI_CONVERSATION_ID] = session.id
+            if session.user:
+                attributes[semconv.ENDUSER_PSEUDO_ID] = session.user
+            session.attributes = attributes
+        return session.attributes
+
+    # -- people -------------------------------------------------------------------------------
+
+    def wait_for(self, number: int) -> None:
+        """Count calls that wait for a person: 1 for one more, -1 for one less."""
+        with self._lock:
+            self.pending = (self.pending or 0) + number
+
+    # -- end ----------------------------------------------------------------------------------
+
+    def close(self, timeout_s: float = background.FLUSH_S) -> None:
+        """End what is open: sessions, background inspectors. Providers are closed elsewhere.
+
+        Conversations are not forgotten: calls that are still to come count among what they had.
+
+        Args:
+            timeout_s: Longest wait for background inspectors, in seconds.
+        """
+        for session in self.sessions.all():
+            self.end_session(session)
+        background.flush(timeout_s)
+
+    def after_fork(self) -> None:
+        """Start anew in a child process: its parent's threads and people are not its own."""
+        self._lock = threading.Lock()
+        self.sessions.after_fork()
+        self.pending = None
+
+
+def _pause_key(op: Op) -> tuple[str, ...] | None:
+    """Return what tells a call that goes on after a pause from any other; None if nothing does."""
+    call = op.call
+    if call is None or call.id is None:
+        return None
+    try:
+        json.dumps(call.args)
+    except (TypeError, ValueError, RecursionError):
+        return None  # values of which nobody can say that they are the same
+    server = "" if call.server is None else f"/{call.server}"
+    return op.session.id, server, call.name, call.id, arguments_hash(call.args)
+
+
+def _nothing() -> None:
+    """Do nothing; what `refresh` and `tighten` are until there is something to do."""
+
+
+def _meet_nothing(framework: str) -> None:
+    """Do nothing; what `meet` is where nothing is to be said of a framework at its first turn."""
+
+
+_active: Runtime | None = None
+
+
+def active() -> Runtime | None:
+    """Return the runtime that seats use; None when nothing is instrumented."""
+    return _active
+
+
+def set_active(runtime: Runtime | None) -> None:
+    """Make a runtime the one that seats use."""
+    global _active
+    _active = runtime

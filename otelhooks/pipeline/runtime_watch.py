@@ -1,0 +1,198 @@
+"""Metrics, spans and events of what happens inside points: hooks, questions, listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace
+
+from otelhooks import types
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import HookContext
+from otelhooks.hooks.drive import Run
+from otelhooks.hooks.registry import Registration
+from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
+from otelhooks.hooks.watch import Watch, ask_handlers, log
+from otelhooks.pipeline.frames import Op
+from otelhooks.pipeline.recording import record_unawaited
+from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.records.failures import outline
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import exemplar, span_id_of
+from otelhooks.telemetry.verdicts import arguments_hash
+
+if TYPE_CHECKING:
+    from otelhooks.pipeline.runtime import Runtime
+
+_SAID = 1_000
+"""Columns of a log line that a failure may fill."""
+
+__all__ = ["RuntimeWatch", "hook_attributes"]
+
+
+class RuntimeWatch(Watch):
+    """Makes metrics, spans and events of what happens inside points."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def hook_ran(self, registration: Registration, seconds: float) -> None:
+        """Record how long a hook took."""
+        self._runtime.instruments.record(
+            semconv.METRIC_HOOK_DURATION, seconds, hook_attributes(registration), None
+        )
+
+    def hook_failed(self, registration: Registration, error: BaseException) -> None:
+        """Log and count a hook that failed."""
+        super().hook_failed(registration, error)
+        self._quote(f"hook `{registration.source}`", error)
+        self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
+
+    def _quote(self, who: str, error: BaseException) -> None:
+        """Log what a failure says, if content is captured."""
+        said = self._runtime.content.error_text(error)
+        if said:
+            log.error("%s says: %s", who, one_line(said, _SAID))
+
+    def hook_dropped(self, registration: Registration) -> None:
+        """Count a background hook that was dropped."""
+        super().hook_dropped(registration)
+        self._runtime.instruments.hook_queue_dropped.cell(hook_attributes(registration)).add(1)
+
+    def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
+        """Make the record for listeners; content as far as it is captured, and masked."""
+        shown = self._shown(fields) or {}
+        event = super().event(kind, context, **fields)
+        span = context.span
+        if isinstance(span, trace.Span):
+            shown["span_id"] = span_id_of(span)
+        return event.model_copy(update=shown)
+
+    @fails_open
+    def _shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        content = self._runtime.content
+        if not content.is_on:
+            return {}
+        return {
+            name: content.event_value(fields[name])
+            for name in ("input", "output", "error")
+            if fields.get(name) is not None
+        }
+
+    def approve(
+        self, rules: Sequence[RuleLike], call: Call, context: Any, decision_id: str = ""
+    ) -> Generator[Run, Any, Approval]:
+        """Ask people, and show that they are being asked: a request span, an event, a wait span."""
+        runtime, op = self._runtime, call.op
+        earlier = op.resumed.approval if isinstance(op, Op) and op.resumed is not None else None
+        if earlier is not None and all(earlier.covers(rule, call.args) for rule in rules):
+            return earlier  # answered before the pause, for exactly this call
+        deciding = rules[0]
+        verdict = Verdict(
+            semconv.POINT_PRE_TOOL_CALL,
+            semconv.DECISION_ASK,
+            policy_id=deciding.policy_id,
+            policy_version=deciding.policy_version,
+            rule_id=deciding.id,
+            severity=deciding.severity,
+            reason=deciding.reason or f"Asked by policy '{deciding.label}'.",
+        )
+        verdict.decision_id = decision_id
+        decision_id = runtime.verdicts.decision_id(verdict)
+        wait = _ask_spans(runtime, op, call, verdict)
+        runtime.wait_for(1)
+        try:
+            approval = yield from ask_handlers(
+                rules, call, channel=runtime.channel, timeout=runtime.approval_timeout_s
+            )
+        except BaseException:
+            verdict.approval, verdict.allowed = Approval("withdrawn"), False
+            _end_wait(wait, verdict.approval)
+            if isinstance(op, Op):
+                runtime.record_unawaited(op, verdict)
+                record_unawaited(runtime, op, verdict)
+            raise
+        finally:
+            runtime.wait_for(-1)
+        approval.decision_id = decision_id
+        _end_wait(wait, approval)
+        if approval.status == "error" and approval.error is not None:
+            self._approver_failed(approval.rejected_by or deciding, approval.error)
+        runtime.instruments.record(
+            semconv.METRIC_APPROVAL_WAIT_DURATION,
+            approval.wait_s,
+            {semconv.APPROVAL_STATUS: approval.status},
+            exemplar(wait),
+        )
+        return approval
+
+    @fails_open
+    def answered(self, verdict: Verdict, call: Call) -> None:
+        """Tell and write down an answer that another question follows; the last is the verdict."""
+        runtime, op = self._runtime, call.op
+        if not isinstance(op, Op):
+            return
+        if op.resumed is not None and op.resumed.approval is verdict.approval:
+            return  # written down before the pause
+        if op.call is not None:
+            op.call.args = call.args
+        runtime.record_unawaited(op, verdict)
+        record_unawaited(runtime, op, verdict)
+
+    @fails_open
+    def _approver_failed(self, rule: RuleLike, error: BaseException) -> None:
+        who = f"the approver of rule `{one_line(rule.label, LOGGED)}`"
+        log.error("%s could not be asked, and the call is denied: %s", who, outline(error))
+        self._quote(who, error)
+
+
+def hook_attributes(registration: Registration) -> dict[str, str]:
+    """Return the attributes of a hook's metrics."""
+    return {
+        semconv.HOOK_POINT: registration.point,
+        semconv.HOOK_NAME: registration.source,
+    }
+
+
+@fails_open
+def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace.Span | None:
+    """Open the span of the wait, after one that says at once that somebody is asked."""
+    about = runtime.about(op) if isinstance(op, Op) else {semconv.GEN_AI_TOOL_NAME: call.name}
+    turn = op.turn if isinstance(op, Op) else None
+    if not runtime.opens_spans(turn.framework if turn is not None else ""):
+        runtime.verdicts.asked(verdict, about, None)
+        return None
+    outer = op.outer if isinstance(op, Op) else None
+    parent = None
+    if outer is not None and outer.span is not None:
+        parent = trace.set_span_in_context(outer.span)
+    trace_id = runtime.pin_trace(op) if isinstance(op, Op) else 0
+    attributes = {
+        **about,
+        **runtime.verdicts.attributes(verdict),
+        semconv.APPROVAL_STATUS: semconv.APPROVAL_STATUS_PENDING,
+        semconv.ARGUMENTS_HASH: arguments_hash(call.args),
+    }
+    attributes.pop(semconv.POLICY_ENFORCEMENT, None)
+    request = runtime.spans.start(
+        f"{semconv.SPAN_APPROVAL_REQUEST} {call.name}", attributes, parent, trace_id=trace_id
+    )
+    request.end()
+    runtime.verdicts.asked(verdict, about, trace.set_span_in_context(request))
+    attributes.pop(semconv.POLICY_DECISION)
+    name = f"{semconv.SPAN_APPROVAL_WAIT} {call.name}"
+    return runtime.spans.start(name, attributes, parent, trace_id=trace_id)
+
+
+@fails_open
+def _end_wait(wait: trace.Span | None, approval: Approval) -> None:
+    if wait is None:
+        return
+    wait.set_attribute(semconv.APPROVAL_STATUS, approval.status)
+    if approval.is_answered:
+        wait.set_attribute(semconv.APPROVAL_APPROVER_TYPE, approval.approver_type)
+        if approval.approver_id:
+            wait.set_attribute(semconv.APPROVAL_APPROVER_ID, approval.approver_id)
+    wait.end()

@@ -1,0 +1,189 @@
+"""Streams as operations: the decision before the first item, the end exactly once.
+
+The frame's context is attached around each step of the inner stream and never across a yield: the
+consumer's code runs in its own context, wherever it stops. A stream that is closed early ends its
+operation as partial.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from typing import Any
+
+from opentelemetry.context import attach, detach
+
+from otelhooks.pipeline.drivers import Closed, Operation, Split
+
+__all__ = ["astream", "stream"]
+
+Inner = Callable[[Any], Any]
+
+
+def stream(
+    operation: Operation,
+    inner: Inner,
+    *,
+    final: Callable[[list[Any]], Any],
+    chunks: Callable[[Any], Iterable[Any]],
+    holds_back: Callable[[], bool] = lambda: False,
+    on_first: Callable[[], None] = lambda: None,
+) -> Generator[Any, Any, None]:
+    """Run an operation whose body is a generator; yield its items.
+
+    Args:
+        operation: Not started.
+        inner: Function of what was approved, giving the framework's own generator.
+        final: Function of all items, giving the result that the operation is handed.
+        chunks: Function of a result that hooks made (a refusal, an answer, a rewrite), giving the
+            items that tell it.
+        holds_back: Asked once the operation has been decided: whether all items must wait for the
+            verdict on the whole.
+        on_first: Called when the first item has come.
+    """
+    split = Split(operation).begin()
+    if not split.proceeds:
+        yield from chunks(_outcome(split))
+        return
+    held = holds_back()
+    while split.proceeds:  # more than once where a stop hook sends a run on
+        yield from _pass(split, inner, final, chunks, held, on_first)
+
+
+def _pass(
+    split: Split,
+    inner: Inner,
+    final: Callable[[list[Any]], Any],
+    chunks: Callable[[Any], Iterable[Any]],
+    held: bool,
+    on_first: Callable[[], None],
+) -> Generator[Any, Any, None]:
+    seen: list[Any] = []
+    generator: Any = None
+    ended = False
+    try:
+        token = attach(split.context)  # type: ignore[arg-type]  # set while it proceeds
+        try:
+            generator = iter(inner(split.value))
+        finally:
+            detach(token)
+        while True:
+            token = attach(split.context)  # type: ignore[arg-type]
+            try:
+                item = next(generator)
+            except StopIteration:
+                break
+            finally:
+                detach(token)
+            if not seen:
+                on_first()
+            seen.append(item)
+            if not held:
+                yield item
+        ended = True
+        raw = final(seen)
+        result = split.finish(raw)
+        if held and not split.proceeds:
+            yield from seen if result is raw else chunks(result)
+    except GeneratorExit:
+        _close(generator)
+        if not ended:
+            split.finish(Closed(final(seen)))
+        raise
+    except BaseException as error:
+        if ended:
+            raise
+        _close(generator)
+        recovered = split.fail(error)
+        yield from chunks(recovered)
+
+
+async def astream(
+    operation: Operation,
+    inner: Inner,
+    *,
+    final: Callable[[list[Any]], Any],
+    chunks: Callable[[Any], Iterable[Any]],
+    holds_back: Callable[[], bool] = lambda: False,
+    on_first: Callable[[], None] = lambda: None,
+) -> AsyncGenerator[Any, None]:
+    """Do what `stream` does, for an asynchronous generator."""
+    split = await Split(operation).abegin()
+    if not split.proceeds:
+        for item in chunks(_outcome(split)):
+            yield item
+        return
+    held = holds_back()
+    while split.proceeds:
+        items = _apass(split, inner, final, chunks, held, on_first)
+        try:
+            async for item in items:
+                yield item
+        finally:
+            await items.aclose()
+
+
+async def _apass(
+    split: Split,
+    inner: Inner,
+    final: Callable[[list[Any]], Any],
+    chunks: Callable[[Any], Iterable[Any]],
+    held: bool,
+    on_first: Callable[[], None],
+) -> AsyncGenerator[Any, None]:
+    seen: list[Any] = []
+    generator: Any = None
+    ended = False
+    try:
+        token = attach(split.context)  # type: ignore[arg-type]
+        try:
+            opened = inner(split.value)
+            generator = aiter(await opened if inspect.isawaitable(opened) else opened)
+        finally:
+            detach(token)
+        while True:
+            token = attach(split.context)  # type: ignore[arg-type]
+            try:
+                item = await anext(generator)
+            except StopAsyncIteration:
+                break
+            finally:
+                detach(token)
+            if not seen:
+                on_first()
+            seen.append(item)
+            if not held:
+                yield item
+        ended = True
+        raw = final(seen)
+        result = await split.afinish(raw)
+        if held and not split.proceeds:
+            for item in seen if result is raw else chunks(result):
+                yield item
+    except GeneratorExit:
+        await _aclose(generator)
+        if not ended:
+            await split.afinish(Closed(final(seen)))
+        raise
+    except BaseException as error:
+        if ended:
+            raise
+        recovered = await split.afail(error)
+        for item in chunks(recovered):
+            yield item
+
+
+def _outcome(split: Split) -> Any:
+    return split.finish(None)
+
+
+def _close(generator: Any) -> None:
+    close = getattr(generator, "close", None)
+    if close is not None:
+        close()
+
+
+async def _aclose(generator: Any) -> None:
+    close = getattr(generator, "aclose", None)
+    if close is not None:
+        await close()

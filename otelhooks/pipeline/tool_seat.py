@@ -1,0 +1,108 @@
+"""How a seat reads and writes a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.hooks.drive import Raised
+from otelhooks.hooks.verdict import refusal
+from otelhooks.telemetry.spans import error_type
+
+if TYPE_CHECKING:
+    from opentelemetry import trace
+
+    from otelhooks.hooks.calls import Call
+    from otelhooks.hooks.stages import StageParams
+    from otelhooks.pipeline.permits import Handoff
+    from otelhooks.pipeline.runtime import Runtime
+
+__all__ = ["ToolSeat"]
+
+
+class ToolSeat:
+    """How one seat reads and writes a tool call; adapters subclass it.
+
+    Attributes:
+        framework: Adapter's name.
+        group: Name that a `Handoff` knows the seat by; empty if none leads here.
+        judges_again: Whether rules are asked again although a permit led here.
+        recovers: Whether what a hook recovers takes the place of a failure; else it is only the
+            failure's text, and the call has failed.
+    """
+
+    framework = ""
+    group = ""
+    judges_again = False
+    recovers = True
+
+    def denied(self, call: Call, reason: str) -> Any:
+        """Return what the framework takes for a tool's error, with the reason.
+
+        Raises:
+            Denied: Where it has no such form; the default.
+        """
+        raise refusal(reason, call.op.verdict if call.op is not None else None)
+
+    def result(self, call: Call, raw: Any) -> Any:
+        """Return what `ToolResult.result` holds for what the tool returned."""
+        return raw
+
+    def with_result(self, call: Call, raw: Any, value: Any) -> Any:
+        """Return what the tool returned with another result in it."""
+        return value
+
+    def withheld(self, call: Call, raw: Any, reason: str) -> Any:
+        """Return what the tool returned with a reason in the place of its result."""
+        return self.with_result(call, raw, reason)
+
+    def error(self, call: Call, raw: Any) -> Exception | str | None:
+        """Return the failure that the framework reports as a result, or its text; else None."""
+        return None
+
+    def stages(self, call: Call) -> StageParams | None:
+        """Return what hooks are shown of the steps that the tool takes; None where nobody knows."""
+        return None
+
+    def is_paused(self, call: Call, raw: Any) -> bool:
+        """Say whether the call has stopped to go on later: what it returned is no result yet."""
+        return False
+
+    def failed(self, call: Call, error: BaseException, message: str) -> Any:
+        """Return a failure whose text a hook replaced."""
+        replaced = RuntimeError(message)
+        replaced.__cause__ = error
+        return Raised(replaced)
+
+    def recovered(self, call: Call, value: Any) -> Any:
+        """Return what takes the place of a failure."""
+        return value
+
+    def is_control_flow(self, error: BaseException) -> bool:
+        """Say whether an exception is no failure but the framework's way to pause or jump."""
+        return False
+
+    def handoff(self, call: Call) -> Handoff | None:
+        """Return the deeper seat that the framework will hand this very call to, if it will."""
+        return None
+
+    def follow_up(self, call: Call, raw: Any) -> Handoff | None:
+        """Return the seat that this very call will pass once more, now that it gave this result."""
+        return None
+
+    def error_type(self, error: BaseException) -> str:
+        """Return what ``error.type`` says of an exception."""
+        return error_type(error)
+
+    def finished(
+        self, rt: Runtime, call: Call, seconds: float, failure: str | None, span: trace.Span | None
+    ) -> None:
+        """Record what is left to record of a call whose body ran; its span is still open."""
+
+    def attributes(self, call: Call) -> Mapping[str, Any] | None:
+        """Return further attributes of the call's span."""
+        return None
+
+    def starts_agent(self, call: Call) -> bool:
+        """Say whether the tool is an agent."""
+        return "invoke_subagent" in call.canonical

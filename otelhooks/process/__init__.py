@@ -1,0 +1,1 @@
+"""What happens when this process forks, exits or gets a signal. Private."""

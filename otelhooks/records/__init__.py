@@ -1,0 +1,1 @@
+"""Records that every layer passes on. Private as a whole; users import `otelhooks.types`."""

@@ -1,0 +1,1 @@
+"""`otelhooks.instrument()`: settings in, one runtime out, frameworks patched. Private."""

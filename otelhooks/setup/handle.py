@@ -1,0 +1,327 @@
+"""The handle of one `otelhooks.instrument()`: what it set up, and changing rules while it runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from otelhooks.config import Config, values
+from otelhooks.errors import ConfigError
+from otelhooks.hooks.base import Hook
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.recorders import recorders_of
+from otelhooks.hooks.registry import HookSet, Registration, registrations
+from otelhooks.hooks.verdict import Judge, RuleLike
+from otelhooks.pipeline.offered_tools import Offers
+from otelhooks.pipeline.runtime import Loaded, Runtime
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.rules import Policy
+from otelhooks.setup import guarded
+from otelhooks.setup.kinds import HINT, unmatched
+from otelhooks.setup.policies import Policies
+from otelhooks.telemetry import semconv
+from otelhooks.version import __version__
+
+if TYPE_CHECKING:
+    from otelhooks.patching.patches import Coverage
+    from otelhooks.policy.candidate import Candidate
+    from otelhooks.policy.files.reload import Watch
+    from otelhooks.telemetry.providers import Providers
+
+__all__ = ["Handle", "load_candidate", "rebuild", "registered", "scope_attributes", "split"]
+
+log: logging.Logger = logging.getLogger("otelhooks")
+
+MAX_ZERO_COUNTERS = 1_500
+"""Rules whose deny counter starts at 0; a metric holds 2,000 series."""
+
+
+Registered: TypeAlias = tuple[Any, list[Registration]]
+"""A hook object, and what it is registered as."""
+
+
+class Handle:
+    """What `instrument()` set up; changes take effect in one step, for what starts after them."""
+
+    def __init__(self, config: Config, runtime: Runtime, providers: Providers) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._providers = providers
+        self._hooks: list[Registered] = []
+        self._policy_hooks: list[Registered] = []
+        self._file_hooks: list[Registered] = []
+        self._policies: Policies = Policies()
+        self._rules = PolicySet()
+        self._watch: Watch | None = None
+        self._lock = threading.RLock()
+        self._misspelt: set[tuple[str, str]] = set()
+        self._process: int | None = os.getpid()  # None once it has forked another
+
+    @property
+    def coverage(self) -> tuple[Coverage, ...]:
+        """What is patched, one entry a package: version, state, seats, what is not covered."""
+        return guarded.coverage()
+
+    @property
+    def config(self) -> Config:
+        """The settings that hold, and where each came from."""
+        mode = self._rules.mode
+        if mode == self._config.mode:
+            return self._config
+        sources = {**self._config.sources, "mode": "policy file"}
+        return self._config.replace(mode=mode, sources=sources)
+
+    def register(self, *items: Any) -> None:
+        """Add hooks or rules.
+
+        Args:
+            *items: Hook objects, rules, or lists of rules.
+
+        Raises:
+            ConfigError: A rule cannot be understood.
+            ValueError: An object is neither rule nor hook.
+        """
+        with self._lock:
+            rules, hooks = split(items)
+            added = registered(hooks)
+            self._take(self._policies.with_rules(rules) if rules else self._policies)
+            self._hooks += added
+            self._swap()
+
+    def unregister(self, *items: Any) -> None:
+        """Take hooks or rules away.
+
+        Args:
+            *items: The objects that were registered.
+
+        Raises:
+            ConfigError: An object is not registered.
+        """
+        with self._lock:
+            rules, hooks = split(items)
+            places = (self._policy_hooks, self._hooks)
+            kept = [
+                [e for e in place if all(e[0] is not hook for hook in hooks)] for place in places
+            ]
+            if sum(map(len, kept)) + len(hooks) != sum(map(len, places)):
+                raise ConfigError("a hook to unregister is not registered")
+            self._take(self._policies.without(rules) if rules else self._policies)
+            self._policy_hooks, self._hooks = kept
+            self._swap()
+
+    def replace(self, *, policies: Sequence[Any] | os.PathLike[str]) -> None:
+        """Put other policies in the place of all that are loaded; hooks stay.
+
+        Args:
+            policies: As `instrument` takes them.
+
+        Raises:
+            ConfigError: A rule or file cannot be understood; the old ones stay.
+        """
+        with self._lock:
+            rules, hooks = split(values.policies(policies, "policies"))
+            added = registered(hooks)
+            self._take(Policies.load(rules, self._config))
+            self._policy_hooks = added
+            self._swap()
+
+    def _take(self, policies: Policies) -> None:
+        """Make policies the present ones, or raise and change nothing; `_swap` puts them in force.
+
+        Raises:
+            ConfigError: They cannot be used.
+        """
+        if policies is self._policies:
+            return
+        rules = policies.table(self._config)
+        self._file_hooks = registered(policies.hooks)
+        self._policies, self._rules = policies, rules
+
+    def _read_again(self) -> None:
+        """Put policy files in force as they are now; where they cannot be loaded, nothing changes.
+
+        Operations that have begun end with what they started with.
+        """
+        before = self._policies
+        try:
+            now = before.read_again(self._config)
+            with self._lock:
+                if self._policies is not before or now.versions == before.versions:
+                    return  # the next look finds what was put in their place, or nothing new
+                self._take(now)
+                self._swap()
+        except Exception as error:
+            # Whatever it is: agents go on under the policies that are known to be good.
+            log.error("policy files could not be loaded again; the old ones hold: %s", error)
+            return
+        log.info(
+            "policy files loaded again: %s; mode %s; %d rules (version %s)",
+            now.describe(),
+            self._rules.mode,
+            len(self._rules.rules),
+            self._rules.version,
+        )
+
+    def _start_watching(self) -> None:
+        from otelhooks.policy.files import reload
+
+        self._watch = reload.Watch(
+            lambda: self._policies.places, self._read_again, interval_s=reload.INTERVAL_S
+        )
+
+    def force_flush(self, timeout_s: float = 5.0) -> bool:
+        """Send on what is queued: durations, spans, events, audit records.
+
+        Args:
+            timeout_s: Longest wait, in seconds.
+
+        Returns:
+            Whether all of it was sent in time.
+        """
+        self._runtime.instruments.flush()
+        audit = self._runtime.audit
+        written = audit is None or audit.flush(timeout_s)
+        for recorder in recorders_of(self._runtime.loaded.hooks):
+            written = recorder.flush(timeout_s) and written
+        return self._providers.force_flush(timeout_s) and written
+
+    def set_global_providers(self) -> None:
+        """Make the providers that hold the application's too; what `otelhooks run` does."""
+        self._providers.set_global()
+
+    def _swap(self) -> None:
+        """Make the present hooks and rules the ones that operations start with."""
+        every = (*self._file_hooks, *self._policy_hooks, *self._hooks)
+        hooks = HookSet(registration for _, found in every for registration in found)
+        has_rules = bool(self._rules.rules) or self._rules.can_deny
+        judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()
+        loaded = Loaded(hooks, judges, self._rules.mode == semconv.MODE_MONITOR)
+        rebuild(self._runtime, self._providers, self._rules)
+        for gate, _ in every:
+            if isinstance(gate, Gate) and gate.can_deny:
+                count_from_zero(self._runtime, gate, self._rules.mode)
+        self._runtime.loaded = loaded
+        guarded.set_strict(self.is_strict(loaded))
+        self._tell_unmatched()
+        if self._rules.on_tool is None:  # another set than before
+            Offers(self._runtime, self._rules, self._misspelt)
+
+    def _tell_unmatched(self) -> None:
+        """Warn, once each, of rules for a kind that no tool of the imported frameworks has."""
+        adapters = guarded.adapters()
+        names = ", ".join(adapter.framework for adapter in adapters)
+        for rule in unmatched(self._policies.written, adapters):
+            self._runtime.warn_once(
+                f"unmatched: {rule.label}",
+                "rule `%s` matches nothing: no tool of %s is of kind `%s`\nhint: %s",
+                rule.label,
+                names,
+                rule.tool.removeprefix("kind:"),
+                HINT,
+            )
+
+    def is_strict(self, loaded: Loaded) -> bool:
+        return loaded.can_deny if self._config.strict is None else self._config.strict
+
+
+def registered(hooks: Iterable[Any]) -> list[Registered]:
+    """Return hook objects with what they are registered as.
+
+    Raises:
+        ValueError: An object is no hook.
+        TypeError: One is not what it must be.
+    """
+    return [(hook, registrations(hook)) for hook in hooks]
+
+
+def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Tell rules and lists of rules from hook objects."""
+    rules: list[Any] = []
+    hooks: list[Any] = []
+    for given in items:
+        item: Any = given
+        is_list = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+        if isinstance(item, Hook):
+            hooks.append(item)
+        elif isinstance(item, (Policy, Path)) or is_list:
+            rules.append(item)
+        elif callable(item) and not isinstance(item, type):
+            registrations(item)  # says what is wrong with it
+        else:
+            rules.append(item)  # the engine says what is wrong with it
+    return rules, hooks
+
+
+def load_candidate(config: Config) -> Candidate | None:
+    """Return the set of ``candidate=``, which is evaluated and never enforced; None without one.
+
+    Raises:
+        ConfigError: A rule or file cannot be understood.
+    """
+    if not config.candidate:
+        return None
+    from otelhooks.policy.candidate import Candidate
+
+    rules, hooks = split(config.candidate)
+    # It says what it would do, and asks nobody, so that nobody has to be there to be asked.
+    trial = config.replace(
+        mode=semconv.MODE_ENFORCE,
+        sources={**config.sources, "mode": "candidate"},
+        approvals=("nobody",),
+        allow_policy_writes=True,
+    )
+    policies = Policies.load(rules, trial)
+    passed_over = {type(hook).__qualname__ for hook in (*hooks, *policies.hooks)}
+    if passed_over:
+        names = ", ".join(sorted(passed_over))
+        log.warning("a candidate set is tried out by its rules; not evaluated: %s", names)
+    return Candidate(policies.table(trial))
+
+
+def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet) -> None:
+    """Point a runtime at the providers and rules that hold now."""
+    from otelhooks.telemetry.spans import Spans
+
+    scope = scope_attributes(rules)
+    runtime.spans = Spans(providers.tracer_provider, __version__, scope)
+    if runtime.annotates:
+        from otelhooks.pipeline.annotations import watch_spans
+
+        watch_spans(providers.tracer_provider)
+    runtime.instruments.rebind(providers.meter_provider)
+    runtime.events.rebind(providers.logger_provider, scope)
+    runtime.verdicts.mode = rules.mode
+    counted = [rule for rule in rules.rules if rule.decision != "allow"]
+    counted.sort(key=lambda rule: _SEVERITIES.get(rule.severity or "", 4))
+    if len(counted) > MAX_ZERO_COUNTERS:
+        log.warning(
+            "%d rules can deny; the counters of the %d severest start at 0",
+            len(counted),
+            MAX_ZERO_COUNTERS,
+        )
+    for rule in counted[:MAX_ZERO_COUNTERS]:
+        mode = semconv.MODE_MONITOR if rule.monitored else rules.mode
+        count_from_zero(runtime, rule, mode)
+
+
+def count_from_zero(runtime: Runtime, rule: RuleLike, mode: str) -> None:
+    """Start the counter of a rule's denies, so that its first one is an increase."""
+    from otelhooks.telemetry.verdicts import deny_attributes
+
+    attributes = deny_attributes(rule.policy_id, rule.id, rule.severity, mode)
+    runtime.instruments.denies.cell(attributes).add(0)
+
+
+_SEVERITIES = {"critical": 0, "high": 1, "medium": 2, "low": 3}
+
+
+def scope_attributes(rules: PolicySet) -> dict[str, str]:
+    scope: dict[str, str] = {semconv.POLICY_MODE: rules.mode}
+    if rules.rules:
+        scope[semconv.POLICY_VERSION] = rules.version
+        scope[semconv.POLICY_EVALUATOR] = semconv.EVALUATOR_PYTHON
+    return scope

@@ -1,0 +1,460 @@
+"""`instrument()`: settings in, one runtime out, frameworks patched; `uninstrument()` undoes it."""
+
+# pyright: reportPrivateUsage=false
+# The handle and its making are one subject in two files: what is private to it is ours as well.
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from otelhooks.config import UNSET, Config, Unset, is_helper, load
+from otelhooks.errors import ConfigError
+from otelhooks.hooks import background, runner
+from otelhooks.hooks.registry import HookSet
+from otelhooks.pipeline import runtime as runtimes
+from otelhooks.pipeline import standalone
+from otelhooks.pipeline.runtime import Loaded, Runtime
+from otelhooks.policy.asking import bind_handler
+from otelhooks.process import exits, signals
+from otelhooks.setup import guarded, unasked
+from otelhooks.setup.handle import (
+    Handle,
+    load_candidate,
+    rebuild,
+    registered,
+    scope_attributes,
+    split,
+)
+from otelhooks.setup.policies import Policies
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.version import __version__
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from otelhooks import types
+    from otelhooks.audit import Audit
+
+__all__ = ["Handle", "instrument", "uninstrument"]
+
+log: logging.Logger = logging.getLogger("otelhooks")
+
+_lock = threading.RLock()
+_handle: Handle | None = None
+
+
+runner.observer = standalone.RunnerObserver()
+
+
+def instrument(
+    *,
+    policies: Sequence[Any] | os.PathLike[str] | Unset = UNSET,
+    hooks: Sequence[Any] | Unset = UNSET,
+    frameworks: Iterable[str] | Mapping[str, Any] | Unset | None = UNSET,
+    mode: Literal["enforce", "monitor"] | Unset = UNSET,
+    candidate: Sequence[Any] | Unset | None = UNSET,
+    approvals: Any | Unset | None = UNSET,
+    approval_timeout: float | Unset = UNSET,
+    capture_content: str | Unset | None = UNSET,
+    redact: Any | Unset = UNSET,
+    audit: str | pathlib.Path | Audit | Unset | None = UNSET,
+    mcp_servers: Sequence[types.BaseMcpServerConfig] | Unset | None = UNSET,
+    reload: bool | Unset = UNSET,
+    record_allows: bool | Unset = UNSET,
+    raise_on_deny: bool | Unset = UNSET,
+    stream: Literal["buffer", "pass"] | Unset = UNSET,
+    spans: Literal["auto", "own", "annotate", "off"] | Unset = UNSET,
+    http_allow: Sequence[str] | Unset = UNSET,
+    hook_tools: Sequence[str] | Unset = UNSET,
+    max_continuations: int | Unset = UNSET,
+    denied_span_status: Literal["error", "unset"] | Unset = UNSET,
+    exit_timeout: float | Unset = UNSET,
+    tracer_provider: TracerProvider | Unset | None = UNSET,
+    meter_provider: MeterProvider | Unset | None = UNSET,
+    logger_provider: LoggerProvider | Unset | None = UNSET,
+    strict: bool | Unset | None = UNSET,
+    store: str | pathlib.Path | Unset | None = UNSET,
+) -> Handle:
+    """Govern and trace every supported agent framework in this process.
+
+    What is not given comes from ``OTELHOOKS_<NAME>``, then from ``OTEL_*``, then from the default.
+
+    Args:
+        policies: Rules, lists of rules and hook objects; policy files, folders and packs by name.
+        hooks: Hook objects, in order.
+        frameworks: Names, or name to ``"on"``, ``"off"`` or a dict: ``{"spans": ...}``, and options
+            of the framework; None for all.
+        mode: ``monitor`` records denies and asks and enforces none, vetoes excepted.
+        candidate: A second set of rules, evaluated and never enforced.
+        approvals: Who is asked for ``ask`` rules without a handler: a function of the call (and of
+            the reason), or a channel of `otelhooks.approvals`.
+        approval_timeout: Seconds after which an unanswered question denies; above 0.
+        capture_content: ``NO_CONTENT``, ``SPAN_ONLY``, ``EVENT_ONLY`` or ``SPAN_AND_EVENT``.
+        redact: Masking of captured content.
+        audit: Where every verdict is written before its call goes on.
+        mcp_servers: Servers that rules may name.
+        reload: Whether policy files are read again when they change.
+        record_allows: Whether a plain allow is an event too.
+        raise_on_deny: Whether refused turns and model calls raise `Denied`.
+        stream: ``pass`` lets text out before its verdict.
+        spans: ``own`` opens spans beside native ones, ``off`` opens none.
+        http_allow: Hosts that policy files may call.
+        hook_tools: Tools that policy files may call.
+        max_continuations: How often stop hooks may send a turn on.
+        denied_span_status: Status of spans of denied calls.
+        exit_timeout: Seconds that the end of the process, also by a signal, may wait for telemetry
+            to be handed over; 0 waits for nothing, and leaves signals alone.
+        tracer_provider: Where spans go; None for the application's, or one built here.
+        meter_provider: Likewise for metrics.
+        logger_provider: Likewise for events.
+        strict: Whether frameworks that cannot be guarded in full are refused; None: as soon as
+            anything can deny.
+        store: File of the local store.
+
+    Returns:
+        The handle; the same one when called again with the same arguments.
+
+    Raises:
+        ConfigError: A value cannot be used, or other arguments hold already.
+
+    Example:
+        >>> import otelhooks
+        >>> from otelhooks import policy
+        >>> handle = otelhooks.instrument(policies=[policy.deny("run_command")])
+        >>> otelhooks.uninstrument()
+    """
+    given = {name: value for name, value in locals().items() if value is not UNSET}
+    config = load(**given)
+    with _lock:
+        global _handle
+        if _handle is not None:
+            return _same(_handle, config)
+        # First, so that a signal during the start finds everything that is open by then.
+        signals.watch(_at_signal, _at_signal_of_init, config.exit_timeout)
+        try:
+            handle = _set_up(config)
+        except BaseException:
+            signals.restore()
+            raise
+        _handle = handle
+    _say(handle)
+    return handle
+
+
+def _same(handle: Handle, config: Config) -> Handle:
+    differences = handle._config.differences(config)
+    if not differences:
+        return handle
+    listed = ", ".join(f"`{name}`" for name in differences)
+    raise ConfigError(
+        f"otelhooks is instrumented already, with other values of {listed}",
+        hint="change rules with handle.replace(policies=[...]), or call uninstrument() first",
+    )
+
+
+def _set_up(config: Config) -> Handle:
+    from otelhooks.store.labels import LabelBook
+    from otelhooks.telemetry import providers as providers_module
+    from otelhooks.telemetry.content import Content, Redactor, limit_of
+    from otelhooks.telemetry.events import EventLog
+    from otelhooks.telemetry.metrics import Instruments
+    from otelhooks.telemetry.spans import Spans
+    from otelhooks.telemetry.verdicts import Verdicts
+
+    rules, objects = split(config.policies)
+    policy_hooks, hooks = registered(objects), registered(config.hooks)
+    policies = Policies.load(rules, config)
+    _refuse_unknown(config, policies)
+    table = policies.table(config)
+    channel = _channel(config.approvals)
+    audit = _audit(config.audit)
+    guarded.wanted(config.frameworks)  # an unknown name is an error before anything is set
+    providers = providers_module.resolve(config)
+    instruments = Instruments(
+        providers.meter_provider, __version__, token_histogram=config.token_histogram
+    )
+    scope = scope_attributes(table)
+    events = EventLog(providers.logger_provider, __version__, scope)
+    content = Content(
+        config.capture_content, Redactor.of(config.redact), limit=limit_of(config.otel)
+    )
+    runtime = Runtime(
+        Loaded(HookSet()),
+        spans=Spans(providers.tracer_provider, __version__, scope),
+        instruments=instruments,
+        events=events,
+        verdicts=Verdicts(
+            instruments, events, content, mode=table.mode, record_allows=config.record_allows
+        ),
+        content=content,
+        audit=audit,
+        channel=channel,
+        span_mode=config.spans,
+        framework_spans=_framework_spans(config.frameworks),
+        framework_options=_framework_options(config.frameworks),
+        denied_status=config.denied_span_status,
+        raise_on_deny=config.raise_on_deny,
+        stream=config.stream,
+        max_continuations=config.max_continuations,
+        emit_details=config.emit_event,
+        approval_timeout_s=config.approval_timeout,
+        servers=config.mcp_servers or (),
+        labels=LabelBook(config.store),
+        candidate=load_candidate(config),
+    )
+    handle = Handle(config, runtime, providers)
+    handle._hooks, handle._policies, handle._rules = hooks, policies, table
+    handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
+    runtime.refresh = providers.refresh
+    runtime.tighten = lambda: guarded.tighten(strict=config.strict is None)
+    providers.on_change(lambda _: rebuild(runtime, providers, handle._rules))
+    instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)
+    instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
+    instruments.set_gauge(semconv.METRIC_POLICY_RULES, lambda: unasked.counted(handle._rules))
+    handle._swap()  # before any seat is there: no call finds a runtime without its rules
+    runtimes.set_active(runtime)
+    try:
+        strict = handle.is_strict(runtime.loaded)
+        guarded.install(config.frameworks, strict=strict)
+        guarded.watch_others(config.frameworks, refuses=config.strict is True)
+        guarded.on_arrival(handle._tell_unmatched)
+        handle._tell_unmatched()
+    except BaseException:
+        runtimes.set_active(None)
+        guarded.uninstall()
+        instruments.close()
+        if audit is not None and audit is not config.audit:
+            audit.close()
+        providers.shutdown()
+        raise
+    _meet_tracers(runtime, config)
+    if config.reload:
+        handle._start_watching()
+    exits.register(background.flush)  # before what takes what these hooks tell is ended
+    atexit.register(_at_exit)
+    return handle
+
+
+@fails_open
+def _meet_tracers(runtime: Runtime, config: Config) -> None:
+    """Tell who else traces a framework: now where they do already, else at its first turn."""
+    from otelhooks.setup import tracers
+
+    def meet(framework: str) -> None:
+        is_chosen = config.sources["spans"] != "default" or framework in runtime.framework_spans
+        tracers.tell(framework, runtime.spans_of(framework), is_chosen=is_chosen)
+
+    runtime.meet = meet
+    for framework in guarded.ADAPTERS:
+        if tracers.active(framework):
+            runtime.met.add(framework)
+            meet(framework)
+
+
+def _refuse_unknown(config: Config, policies: Policies) -> None:
+    """Refuse settings that only policy files give a meaning to.
+
+    Raises:
+        ConfigError: One of them is set. Ignoring it would leave somebody unguarded.
+    """
+    for name in ("reload", "http_allow", "hook_tools"):
+        if getattr(config, name) and not policies.paths:
+            raise ConfigError(
+                f"`{name}` is about policy files, and there are none",
+                hint=f'leave `{name}` out, or give files with policies=["path"]',
+            )
+
+
+def _channel(channels: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """Return the approval channel as a function of call and reason."""
+    if not channels:
+        return None
+    if len(channels) > 1:
+        from otelhooks.approvals import first_of
+
+        return first_of([bind_handler(channel) for channel in channels])
+    return bind_handler(next(iter(channels)))
+
+
+def _audit(given: Any) -> Audit | None:
+    """Return the trail that every verdict is written to.
+
+    Raises:
+        ConfigError: It is for calls that ran only.
+    """
+    if given is None:
+        return None
+    from otelhooks.audit import Audit
+
+    audit = given if isinstance(given, Audit) else Audit(given)
+    if audit.executed_only:
+        raise ConfigError(
+            "`audit` with executed_only=True: what is given to instrument() records every verdict",
+            hint="hooks=[AuditTrailHook(audit)] records the calls that ran, and nothing else",
+        )
+    return audit
+
+
+def _framework_spans(frameworks: Any) -> dict[str, str]:
+    if not isinstance(frameworks, Mapping):
+        return {}
+    settings = cast("Mapping[str, Any]", frameworks)
+    return {
+        name: setting["spans"]
+        for name, setting in settings.items()
+        if isinstance(setting, Mapping) and "spans" in setting
+    }
+
+
+def _framework_options(frameworks: Any) -> dict[str, Mapping[str, str]]:
+    if not isinstance(frameworks, Mapping):
+        return {}
+    settings = cast("Mapping[str, Any]", frameworks)
+    return {name: setting for name, setting in settings.items() if isinstance(setting, Mapping)}
+
+
+_ADAPTER_STATES = {
+    "patched": semconv.ADAPTER_PATCHED,
+    "partial": semconv.ADAPTER_PARTIAL,
+    "refused": semconv.ADAPTER_REFUSED,
+    "off": semconv.ADAPTER_OFF,
+    "unpatched": semconv.ADAPTER_UNGUARDED,
+}
+"""State of an imported framework -> what the gauge calls it."""
+
+
+def _adapter_info() -> Iterable[tuple[float, Mapping[str, str]]]:
+    found = [
+        (entry.framework, entry.version, _ADAPTER_STATES[entry.state])
+        for entry in guarded.coverage_so_far()
+        if entry.state in _ADAPTER_STATES and (entry.version or entry.state != "off")
+    ]
+    others = guarded.unguarded()
+    found += [(name, version, semconv.ADAPTER_UNGUARDED) for name, version in others]
+    names = (semconv.ADAPTER_FRAMEWORK, semconv.ADAPTER_VERSION, semconv.ADAPTER_STATE)
+    return [(1, dict(zip(names, values, strict=True))) for values in found]
+
+
+def _say(handle: Handle) -> None:
+    if not log.isEnabledFor(logging.INFO):
+        return
+    states = ", ".join(
+        f"{entry.distribution} {entry.version} {entry.state}"
+        for entry in guarded.coverage_so_far()
+        if entry.version
+    )
+    rules = handle._rules
+    files = handle._policies.describe()
+    log.info(
+        "instrumented: %s; mode %s; %d rules (version %s%s), %d hooks; %s",
+        states or "no framework imported yet",
+        rules.mode,
+        len(rules.rules),
+        rules.version,
+        f"; {files}" if files else "",
+        len(handle._hooks) + len(handle._policy_hooks) + len(handle._file_hooks),
+        handle._providers.describe(),
+    )
+
+
+def uninstrument() -> None:
+    """Put every patched name back, end sessions, send on what is queued, close what was opened.
+
+    Nothing happens where nothing is instrumented.
+    """
+    global _handle
+    with _lock:
+        handle, _handle = _handle, None
+        if handle is None:
+            return
+        guarded.uninstall()
+        _end(handle)
+        runtimes.set_active(None)
+        atexit.unregister(_at_exit)
+        signals.restore()
+
+
+def _at_signal() -> None:
+    """End everything, and hold tool calls back meanwhile: the process does not come back."""
+    with _lock:
+        if _handle is not None:
+            _end(_handle, holds_calls=True)
+    exits.end()
+
+
+def _at_signal_of_init() -> None:
+    """Send on what is queued; the process, the first of its container, goes on."""
+    background.flush()
+    if _handle is not None:
+        _handle.force_flush(_handle.config.exit_timeout)
+
+
+def _at_exit() -> None:
+    """End everything but the rules: other threads, and exit functions to come, may call tools."""
+    with _lock:
+        if _handle is not None:
+            if _handle._process == os.getpid():
+                _say_unasked(_handle)
+            _end(_handle)
+
+
+@fails_open
+def _say_unasked(handle: Handle) -> None:
+    """Say once that no rule was asked, in the process that was instrumented, if it made no other.
+
+    A helper that a program under `otelhooks run` starts, and that has nothing to do with agents, is
+    passed over.
+    """
+    text = unasked.unasked(handle._rules, handle._runtime)
+    if not text or unasked.is_one_of_several():
+        return
+    if not is_helper() or unasked.is_about_agents():
+        log.warning("%s", text)
+
+
+def _before_fork() -> None:
+    """Note that calls may be judged where this process does not see it."""
+    if _handle is not None:
+        _handle._process = None
+
+
+def _end(handle: Handle, *, holds_calls: bool = False) -> None:
+    """End sessions, send on what is queued, close what was opened."""
+    if handle._watch is not None:
+        handle._watch.stop()
+    runtime = handle._runtime
+    runtime.close()
+    if holds_calls:
+        runtime.hold_calls()
+    runtime.instruments.close()
+    if runtime.audit is not None and runtime.audit is not handle.config.audit:
+        runtime.audit.close(handle.config.exit_timeout)
+    handle._providers.shutdown()
+
+
+def _after_fork() -> None:
+    """Start anew in a child process: threads, queues and files of the parent are not its own."""
+    global _lock
+    _lock = threading.RLock()
+    handle = _handle
+    if handle is None:
+        return
+    handle._lock = threading.RLock()
+    handle._providers.after_fork()
+    handle._runtime.instruments.after_fork(reset="metrics" in handle._providers.owned)
+    handle._runtime.after_fork()
+    if handle._watch is not None:
+        handle._start_watching()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -1,0 +1,148 @@
+"""Agent frameworks and model clients that are known, and that no adapter guards.
+
+A framework is recognised by its import. A model client is not an agent: guarded frameworks use it
+too, and so do loops whose functions are decorated. If it is known which functions of a client send
+requests, only requests outside a guarded model call count (see `ungoverned`). Names of modules and
+distributions: those that the projects publish.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Asks = Callable[[tuple[object, ...], Mapping[str, object]], bool]
+
+__all__ = ["AMBIGUOUS", "KNOWN", "Known", "Requests", "named"]
+
+_MODEL_PATHS = (
+    "/completions",
+    "/responses",
+    "/responses/compact",
+    "/v1/messages",
+    "/runs",
+    "/submit_tool_outputs",
+)
+_GENERATE = (":generateContent", ":streamGenerateContent")
+
+
+class Requests(NamedTuple):
+    """Where a model client sends its requests.
+
+    Args:
+        module: Module that holds the methods.
+        methods: ``Class.method`` of each.
+        asks: Takes positional and keyword arguments; whether the request is for a model's answer.
+    """
+
+    module: str
+    methods: tuple[str, ...]
+    asks: Asks
+
+
+class Known(NamedTuple):
+    """A package that no adapter guards.
+
+    Args:
+        modules: Import names, the most usual first; top-level, or of a namespace.
+        distributions: Names that it is published under, most usual first.
+        is_client: Whether it calls models and runs no tools of its own.
+        requests: Where it sends requests; None if that is not known.
+    """
+
+    modules: tuple[str, ...]
+    distributions: tuple[str, ...]
+    is_client: bool = False
+    requests: Requests | None = None
+
+    @property
+    def name(self) -> str:
+        """The name by which ``frameworks=`` knows it, such as ``google_adk``."""
+        return self.modules[0].replace(".", "_")
+
+
+def _posts(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
+    """Read ``request(cast_to, options, ...)`` of the clients that Stainless generates."""
+    options = kwargs["options"] if "options" in kwargs else args[1]
+    path = str(getattr(options, "url", "")).partition("#")[0].partition("?")[0].rstrip("/")
+    return str(getattr(options, "method", "")).lower() == "post" and path.endswith(_MODEL_PATHS)
+
+
+def _generates(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
+    """Read ``request(http_method, path, ...)`` of google-genai."""
+    path = str(kwargs["path"] if "path" in kwargs else args[1])
+    return path.partition("?")[0].endswith(_GENERATE)
+
+
+def _agent(modules: str, distributions: str = "") -> Known:
+    names = tuple(modules.split())
+    return Known(names, tuple(distributions.split()) or (names[0].replace("_", "-"),))
+
+
+def _client(module: str, distribution: str = "", requests: Requests | None = None) -> Known:
+    return Known((module,), (distribution or module,), True, requests)
+
+
+def _stainless(name: str) -> Known:
+    methods = ("SyncAPIClient.request", "AsyncAPIClient.request")
+    return _client(name, requests=Requests(f"{name}._base_client", methods, _posts))
+
+
+_GENAI = tuple(
+    f"BaseApiClient.{name}"
+    for name in ("request", "request_streamed", "async_request", "async_request_streamed")
+)
+
+KNOWN = (
+    _agent("agent_framework", "agent-framework-core agent-framework"),
+    _agent("agno"),
+    _agent("autogen", "ag2 pyautogen"),
+    _agent("autogen_agentchat autogen_core"),
+    _agent("beeai_framework"),
+    _agent("browser_use"),
+    _agent("camel", "camel-ai"),
+    _agent("claude_agent_sdk"),
+    _agent("crewai"),
+    _agent("dspy"),
+    _agent("fastmcp", "fastmcp fastmcp-slim"),
+    _agent("google.adk", "google-adk"),
+    _agent("griptape"),
+    _agent("haystack", "haystack-ai"),
+    _agent("instructor"),
+    _agent("langroid"),
+    _agent("letta"),
+    _agent("livekit.agents", "livekit-agents"),
+    _agent("llama_index.core", "llama-index-core"),
+    _agent("magentic"),
+    _agent("marvin"),
+    _agent("mcp_agent"),
+    _agent("mirascope"),
+    _agent("pipecat", "pipecat-ai"),
+    _agent("pydantic_ai", "pydantic-ai-slim pydantic-ai"),
+    _agent("qwen_agent"),
+    _agent("semantic_kernel"),
+    _agent("smolagents"),
+    _agent("strands", "strands-agents"),
+    _stainless("anthropic"),
+    _stainless("groq"),
+    _stainless("openai"),
+    _client(
+        "google.genai", "google-genai", Requests("google.genai._api_client", _GENAI, _generates)
+    ),
+    _client("cohere"),
+    _client("litellm"),
+    _client("mistralai"),
+    _client("ollama"),
+)
+
+AMBIGUOUS = frozenset(("autogen", "camel", "haystack", "instructor", "letta", "marvin", "strands"))
+"""Names that other packages have too: django-haystack, say. Only the distribution tells."""
+
+_BY_NAME = {known.name: known for known in KNOWN}
+
+
+def named(name: str) -> Known | None:
+    """Return the package that ``frameworks=`` calls so; None if there is none."""
+    return _BY_NAME.get(name)
