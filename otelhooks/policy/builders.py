@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, cast, overload
+from typing import Any, TypedDict, cast, overload
+
+from typing_extensions import Unpack
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
@@ -28,12 +30,51 @@ __all__ = [
 ]
 
 
-def _build(decision: Decision, tool: Any, mcp_tools: Any, **fields: Any) -> Any:
+# What the overloads share. Each builder itself spells its keywords out, for `help()` and for
+# Python's own error about an unknown one, and hands on `locals()`: its parameters and nothing else.
+class _Any(TypedDict, total=False):
+    name: str
+    reason: str
+    id: str | None
+    severity: Severity | None
+    agent: str | None
+
+
+class _Hide(_Any, total=False):
+    mode: Mode | None
+
+
+class _Veto(_Any, total=False):
+    when: Predicate | None
+    when_labels: str | Collection[str] | None
+
+
+class _Rule(_Hide, _Veto, total=False): ...
+
+
+class _Question(_Rule, total=False):
+    handler: AskUserHandler | None
+
+
+def _build(
+    decision: Decision,
+    tool: str | types.BaseMcpServerConfig,
+    mcp_tools: Any,
+    *,
+    name: str,
+    id: str | None,
+    handler: AskUserHandler | None = None,
+    **fields: Any,
+) -> Any:
     """Return one rule for a tool name, a list of rules for a server."""
-    if isinstance(tool, str) or not isinstance(tool, types.BaseMcpServerConfig):
+
+    def rule(pattern: str, name: str = name, id: str | None = id) -> Policy:
+        return Policy(pattern, decision, name=name, id=id, ask_user=handler, **fields)
+
+    if not isinstance(tool, types.BaseMcpServerConfig):
         if mcp_tools is not None:
             raise ConfigError("mcp_tools cannot be specified when tool is a string.")
-        return Policy(tool, decision, **fields)
+        return rule(tool)
     if isinstance(mcp_tools, str):
         msg = (
             f"mcp_tools must be a sequence of strings (e.g., ['{mcp_tools}']), not a single string."
@@ -41,51 +82,24 @@ def _build(decision: Decision, tool: Any, mcp_tools: Any, **fields: Any) -> Any:
         raise ConfigError(msg)
     prefix = f"{decision.value.lower()}_{tool.name}"
     if mcp_tools is None:
-        fields["name"] = fields["name"] or f"{prefix}_all"
-        return [Policy(f"{tool.name}/*", decision, **fields)]
+        return [rule(f"{tool.name}/*", name or f"{prefix}_all")]
     rules: list[Policy] = []
-    for name in mcp_tools:
-        if not isinstance(name, str):
-            raise ConfigError(f"mcp_tools must be a sequence of strings, not of {type(name)}")
-        own: dict[str, Any] = {"name": f"{fields['name'] or prefix}_{name}"}
-        if fields["id"] is not None:
-            own["id"] = f"{fields['id']}_{name}"
-        rules.append(Policy(f"{tool.name}/{name}", decision, **{**fields, **own}))
+    for each in mcp_tools:
+        if not isinstance(each, str):
+            raise ConfigError(f"mcp_tools must be a sequence of strings, not of {type(each)}")
+        own_id = None if id is None else f"{id}_{each}"
+        rules.append(rule(f"{tool.name}/{each}", f"{name or prefix}_{each}", own_id))
     return rules
 
 
 @overload
-def allow(
-    tool: str,
-    mcp_tools: None = None,
-    *,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
-) -> Policy: ...
-
-
+def allow(tool: str, mcp_tools: None = None, **fields: Unpack[_Rule]) -> Policy: ...
 @overload
 def allow(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    *,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
+    **fields: Unpack[_Rule],
 ) -> list[Policy]: ...
-
-
 def allow(
     tool: str | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
@@ -112,7 +126,7 @@ def allow(
         mode: ``monitor`` records and does not enforce; None takes the mode of the set.
         agent: Glob on the branch of agents that the rule is for; None for every agent.
         when_labels: One of these labels must be in force, see `label`; None for any. Rules that do
-            not allow hold as well where nobody has seen the conversation's history.
+            not allow also apply when the conversation's history is unknown.
 
     Returns:
         One rule, or for a server a list of them.
@@ -124,53 +138,17 @@ def allow(
         >>> allow("view_file").decision
         <Decision.APPROVE: 'APPROVE'>
     """
-    return _build(
-        Decision.APPROVE,
-        tool,
-        mcp_tools,
-        when=when,
-        name=name,
-        reason=reason,
-        id=id,
-        severity=severity,
-        mode=mode,
-        agent=agent,
-        when_labels=when_labels,
-    )
+    return _build(Decision.APPROVE, **locals())
 
 
 @overload
-def deny(
-    tool: str,
-    mcp_tools: None = None,
-    *,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
-) -> Policy: ...
-
-
+def deny(tool: str, mcp_tools: None = None, **fields: Unpack[_Rule]) -> Policy: ...
 @overload
 def deny(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    *,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
+    **fields: Unpack[_Rule],
 ) -> list[Policy]: ...
-
-
 def deny(
     tool: str | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
@@ -186,71 +164,26 @@ def deny(
 ) -> Policy | list[Policy]:
     """Refuse calls; parameters, return value and errors as for `allow`.
 
-    Args:
-        tool: As for `allow`.
-        mcp_tools: As for `allow`.
-        when: As for `allow`; one that raises denies.
-        name: As for `allow`.
-        reason: What the model is told, in place of ``Denied by policy 'LABEL'.``
-        id: As for `allow`.
-        severity: As for `allow`.
-        mode: As for `allow`.
-        agent: As for `allow`.
-        when_labels: As for `allow`.
+    A ``when`` that raises denies. ``reason`` is what the model reads instead of ``Denied by policy
+    'LABEL'.``
 
     Example:
         >>> deny("run_command", when=lambda args: "rm -rf" in args["CommandLine"]).label
         'run_command'
     """
-    return _build(
-        Decision.DENY,
-        tool,
-        mcp_tools,
-        when=when,
-        name=name,
-        reason=reason,
-        id=id,
-        severity=severity,
-        mode=mode,
-        agent=agent,
-        when_labels=when_labels,
-    )
+    return _build(Decision.DENY, **locals())
 
 
 @overload
 def ask_user(
-    tool: str,
-    mcp_tools: AskUserHandler | None = None,
-    *,
-    handler: AskUserHandler | None = None,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
+    tool: str, mcp_tools: AskUserHandler | None = None, **fields: Unpack[_Question]
 ) -> Policy: ...
-
-
 @overload
 def ask_user(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | AskUserHandler | None = None,
-    *,
-    handler: AskUserHandler | None = None,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
+    **fields: Unpack[_Question],
 ) -> list[Policy]: ...
-
-
 def ask_user(
     tool: str | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | AskUserHandler | None = None,
@@ -267,19 +200,9 @@ def ask_user(
 ) -> Policy | list[Policy]:
     """Ask a human before calls run; parameters, return value and errors as for `allow`.
 
-    Args:
-        tool: As for `allow`.
-        mcp_tools: As for `allow`; a handler may stand in its place.
-        handler: Gets the `ToolCall`, and the reason if it takes one; only ``True`` approves. None
-            leaves the question to the approval channel.
-        when: As for `allow`.
-        name: As for `allow`.
-        reason: Shown to who is asked, and told to the model after a no.
-        id: As for `allow`.
-        severity: As for `allow`.
-        mode: As for `allow`.
-        agent: As for `allow`.
-        when_labels: As for `allow`.
+    The handler, which may be the second argument, gets the `ToolCall`, and the reason if it takes
+    one; only ``True`` approves. None leaves the question to the approval channel. ``reason`` is
+    shown to the person who is asked, and to the model after a no.
 
     Example:
         >>> ask_user("run_command", lambda call: call.args["CommandLine"] == "ls").decision
@@ -289,20 +212,7 @@ def ask_user(
         if handler is not None:
             raise ConfigError("two handlers are given", hint="leave one of them out")
         handler, mcp_tools = cast("Callable[..., Any]", mcp_tools), None
-    return _build(
-        Decision.ASK_USER,
-        tool,
-        mcp_tools,
-        ask_user=handler,
-        when=when,
-        name=name,
-        reason=reason,
-        id=id,
-        severity=severity,
-        mode=mode,
-        agent=agent,
-        when_labels=when_labels,
-    )
+    return _build(Decision.ASK_USER, **locals())
 
 
 allow_mcp = allow
@@ -311,35 +221,13 @@ ask_user_mcp = ask_user
 
 
 @overload
-def veto(
-    tool: str,
-    mcp_tools: None = None,
-    *,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
-) -> Policy: ...
-
-
+def veto(tool: str, mcp_tools: None = None, **fields: Unpack[_Veto]) -> Policy: ...
 @overload
 def veto(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    *,
-    when: Predicate | None = None,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    agent: str | None = None,
-    when_labels: str | Collection[str] | None = None,
+    **fields: Unpack[_Veto],
 ) -> list[Policy]: ...
-
-
 def veto(
     tool: str | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
@@ -354,60 +242,20 @@ def veto(
 ) -> Policy | list[Policy]:
     """Refuse calls before any other rule is looked at, in any mode, whoever approves.
 
-    Args:
-        tool: As for `allow`.
-        mcp_tools: As for `allow`.
-        when: As for `allow`; one that raises denies, in monitor mode too.
-        name: As for `allow`.
-        reason: As for `deny`.
-        id: As for `allow`.
-        severity: As for `allow`.
-        agent: As for `allow`.
-        when_labels: As for `allow`.
+    Parameters, return value and errors as for `deny`. A ``when`` that raises denies in monitor mode
+    too.
     """
-    return _build(
-        Decision.DENY,
-        tool,
-        mcp_tools,
-        when=when,
-        name=name,
-        reason=reason,
-        id=id,
-        severity=severity,
-        agent=agent,
-        when_labels=when_labels,
-        veto=True,
-    )
+    return _build(Decision.DENY, veto=True, **locals())
 
 
 @overload
-def hide(
-    tool: str,
-    mcp_tools: None = None,
-    *,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
-) -> Policy: ...
-
-
+def hide(tool: str, mcp_tools: None = None, **fields: Unpack[_Hide]) -> Policy: ...
 @overload
 def hide(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    *,
-    name: str = "",
-    reason: str = "",
-    id: str | None = None,
-    severity: Severity | None = None,
-    mode: Mode | None = None,
-    agent: str | None = None,
+    **fields: Unpack[_Hide],
 ) -> list[Policy]: ...
-
-
 def hide(
     tool: str | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
@@ -421,25 +269,6 @@ def hide(
 ) -> Policy | list[Policy]:
     """Take a tool's definition out of model calls where that is possible, and refuse its calls.
 
-    Args:
-        tool: As for `allow`.
-        mcp_tools: As for `allow`.
-        name: As for `allow`.
-        reason: As for `deny`.
-        id: As for `allow`.
-        severity: As for `allow`.
-        mode: As for `allow`.
-        agent: As for `allow`.
+    Parameters, return value and errors as for `deny`.
     """
-    return _build(
-        Decision.DENY,
-        tool,
-        mcp_tools,
-        name=name,
-        reason=reason,
-        id=id,
-        severity=severity,
-        mode=mode,
-        agent=agent,
-        hide=True,
-    )
+    return _build(Decision.DENY, hide=True, **locals())

@@ -130,6 +130,10 @@ assert_type(policy.flatten_policies([policy.allow_all(), [policy.deny_all()]]), 
 
 policy.deny("run_command", ["a"])  # pyright: ignore[reportCallIssue, reportArgumentType]
 policy.veto("run_command", mode="monitor")  # pyright: ignore[reportCallIssue]
+policy.allow("view_file", wen=is_dangerous)  # pyright: ignore[reportCallIssue]
+policy.deny("view_file", mode="observe")  # pyright: ignore[reportArgumentType, reportCallIssue]
+policy.deny("view_file", handler=approve)  # pyright: ignore[reportCallIssue]
+policy.hide(server, when=is_dangerous)  # pyright: ignore[reportCallIssue]
 
 
 # -- hooks --------------------------------------------------------------------------------------

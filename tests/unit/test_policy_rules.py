@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import inspect
 import pathlib
 import pickle
 import re
@@ -30,6 +31,25 @@ def always(args: Any) -> bool:
 
 
 class TestBuilders:
+    @pytest.mark.parametrize(
+        ("builder", "unknown"),
+        [
+            *((builder, "wen") for builder in ("allow", "deny", "ask_user", "veto", "hide")),
+            *(("allow", "veto"), ("deny", "handler"), ("deny", "hide"), ("veto", "mode")),
+            *(("hide", "when"), ("hide", "when_labels"), ("ask_user", "ask_user")),
+        ],
+    )
+    def test_an_unknown_keyword_is_pythons_own_error(self, builder: str, unknown: str) -> None:
+        message = rf"^{builder}\(\) got an unexpected keyword argument '{unknown}'"
+        with pytest.raises(TypeError, match=message):
+            getattr(policy, builder)("x", **{unknown: None})
+
+    @pytest.mark.parametrize("builder", ["allow", "deny", "ask_user", "veto", "hide"])
+    def test_help_spells_the_keywords_out(self, builder: str) -> None:
+        shown = inspect.signature(getattr(policy, builder)).parameters.values()
+        assert {each.kind.name for each in shown} == {"POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY"}
+        assert {"tool", "mcp_tools", "name", "reason", "id"} <= {each.name for each in shown}
+
     def test_a_rule_keeps_what_it_was_given(self) -> None:
         rule = policy.deny(
             "run_command",
