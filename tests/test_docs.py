@@ -17,7 +17,7 @@ import otelhooks
 from otelhooks import config
 from otelhooks.cli import COMMANDS, cli
 from otelhooks.hooks.base import HOOK_CLASSES, keyword
-from otelhooks.setup import guarded, instrument
+from otelhooks.setup import catalogue, instrument
 from otelhooks.store.reader import Store
 from otelhooks.store.tree import render
 from otelhooks.telemetry import semconv
@@ -57,7 +57,7 @@ def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     framework: tuple[str, ...] = ()
     if page.parent.name == "frameworks":
-        packages = guarded.adapter(page.stem).packages
+        packages = catalogue.adapter(page.stem).packages
         framework = tuple(package.distributions[0] for package in packages)
     return [
         Block(
@@ -306,13 +306,13 @@ def exists(name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("framework", guarded.ADAPTERS)
+@pytest.mark.parametrize("framework", catalogue.ADAPTERS)
 def test_the_readme_names_the_range_of_every_package(framework: str) -> None:
     rows = [
         line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| [")
     ]
     row = next(line for line in rows if f"frameworks/{framework}.md" in line)
 
-    for package in guarded.adapter(framework).packages:
+    for package in catalogue.adapter(framework).packages:
         assert package.distributions[0] in row
         assert f"`{package.supported}`" in row

@@ -16,7 +16,7 @@ from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.plain_text import sanitize
-from otelhooks.setup import guarded, tracers
+from otelhooks.setup import catalogue, guarded, tracers
 from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.telemetry import semconv
 
@@ -94,11 +94,11 @@ def doctor(
     proofs: Sequence[Proof] = ()
     if prove:
         proofs = importlib.import_module("otelhooks.frameworks.proof").prove_all()
-    tools = {name: _built_in(guarded.adapter(name)) for name in guarded.ADAPTERS}
+    tools = {name: _built_in(catalogue.adapter(name)) for name in catalogue.ADAPTERS}
     parts = [
         (name, what, how)
-        for name in guarded.ADAPTERS
-        for what, how in guarded.adapter(name).in_part
+        for name in catalogue.ADAPTERS
+        for what, how in catalogue.adapter(name).in_part
     ]
     loaded = _load(policies)
     unfired = () if loaded is None or loaded.files is None else loaded.files.unfired
@@ -265,7 +265,7 @@ def _others(config: Config) -> tuple[list[Other], bool]:
     from otelhooks.setup.handle import registered, split
     from otelhooks.setup.policies import Policies
 
-    _, off = guarded.wanted(config.frameworks)
+    _, off = catalogue.wanted(config.frameworks)
     others = [Other(known.name, *found) for known, *found in ungoverned.installed(off)]
     rules, objects = split(config.policies)
     policies = Policies.load(rules, config)
@@ -371,7 +371,7 @@ def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:
 def _unmatched(policies: Policies, rows: tuple[Coverage, ...]) -> tuple[tuple[str, str], ...]:
     """Return rules for a kind that no tool of what is installed here has: label and tool."""
     names = dict.fromkeys(row.framework for row in rows if row.state not in _ABSENT)
-    adapters = [guarded.adapter(name) for name in names]
+    adapters = [catalogue.adapter(name) for name in names]
     return tuple((rule.label, rule.tool) for rule in unmatched(policies.written, adapters))
 
 

@@ -20,7 +20,7 @@ from otelhooks.plain_text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from otelhooks.policy.tools.sources import Source
+    from otelhooks.policy.tools.recorded import Source
     from otelhooks.policy.tools.subject import Subject
 
 

@@ -14,8 +14,8 @@ from otelhooks.telemetry.masking import Redactor
 if TYPE_CHECKING:
     from otelhooks.hooks.registry import Registration
     from otelhooks.policy.tools.diff import Note
+    from otelhooks.policy.tools.recorded import Source
     from otelhooks.policy.tools.replay import Change, Replay
-    from otelhooks.policy.tools.sources import Source
 
 _LISTED = 10
 """Calls that are listed of each tool."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import otelhooks
 from otelhooks.pipeline import runtime
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue, guarded
 
 __all__ = ["Proof", "prove_all"]
 
@@ -66,7 +66,7 @@ def prove_all() -> list[Proof]:
         if is_ours:
             otelhooks.instrument(strict=True, store=pathlib.Path(folder) / "store.db")
         try:
-            return [proof for name in guarded.ADAPTERS if (proof := _prove(name))]
+            return [proof for name in catalogue.ADAPTERS if (proof := _prove(name))]
         finally:
             if is_ours:
                 otelhooks.uninstrument()

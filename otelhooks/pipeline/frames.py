@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from otelhooks.hooks.recorders import Recorder
     from otelhooks.hooks.registry import HookSet
     from otelhooks.hooks.verdict import Judge, Verdict
-    from otelhooks.pipeline.annotations import Annotation
-    from otelhooks.pipeline.tool_stages import Stages
 
 __all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "current_scope"]
 
@@ -355,7 +353,7 @@ class Op:
         self.verdict: Verdict | None = None
         self.span: Span | None = None
         self.adopted: bool = False
-        self.annotation: Annotation | None = None
+        self.annotation: Any = None  # an `Annotation` or None
         self.permits: Permits = Permits()
         self.subagent: bool = False
         self.resumed: Verdict | None = None
@@ -366,7 +364,7 @@ class Op:
         self.flip: dict[str, str] | None = None
         self.known: OperationContext | None = None
         self.recorders: tuple[Recorder, ...] = ()
-        self.stages: Stages | None = None
+        self.stages: Any = None  # `Stages` or None
 
     def judged_under(self) -> list[str]:
         """Return the labels in force when it was decided, in order."""

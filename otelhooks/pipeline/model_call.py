@@ -105,8 +105,8 @@ class _ModelCall(Traced):
         """Run the operation."""
         rt, request, hooks = self.rt, self.request, self.hooks
         rt.has_run = True
-        if rt.offers is not None and request.tools:
-            rt.offers.see(self.seat, request.tools)
+        if rt.see_tools is not None and request.tools:
+            rt.see_tools(self.seat.tool, request.tools)
         self._hide_tools()
         self._meet()
         pre = hooks.at("pre_model_call")

@@ -15,10 +15,9 @@ from otelhooks.telemetry.events import WARN
 from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from otelhooks.hooks.calls import Call
-    from otelhooks.pipeline.model_seat import ModelSeat
     from otelhooks.pipeline.runtime import Runtime
     from otelhooks.policy.evaluate import PolicySet
     from otelhooks.policy.rules import Rule
@@ -47,7 +46,7 @@ class Offers:
         self._said = said
         # Held, so that no other list can have the ids of one that was seen.
         self._seen: dict[tuple[int, ...], Sequence[Any]] = {}
-        rt.offers = self if rules.names_tools else None
+        rt.see_tools = self.see if rules.names_tools else None
         rules.on_tool = self.called
 
     @property
@@ -59,18 +58,18 @@ class Offers:
         return self._known
 
     @fails_open
-    def see(self, seat: ModelSeat, definitions: Sequence[Any]) -> None:
+    def see(self, read: Callable[[Any], Call | None], definitions: Sequence[Any]) -> None:
         """Look at the tools that a model call offers.
 
         Args:
-            seat: Reads a definition.
+            read: Reads a definition; None of what is not a tool.
             definitions: The framework's own objects; not changed.
         """
         key = tuple(map(id, definitions))
         if key in self._seen:
             return
         self._seen[key] = list(definitions)
-        self._meet(call for each in definitions if (call := seat.tool(each)) is not None)
+        self._meet(call for each in definitions if (call := read(each)) is not None)
 
     @fails_open
     def called(self, call: Call) -> None:
@@ -82,8 +81,8 @@ class Offers:
         for rule, tool in self._spelling.meet(calls):
             self._tell(rule, tool)
         is_done = self._spelling.is_done or len(self._seen) >= _MOST_LISTS
-        if is_done and self._rt.offers is self:
-            self._rt.offers = None
+        if is_done and self._rt.see_tools == self.see:
+            self._rt.see_tools = None
 
     def _tell(self, rule: Rule, tool: str) -> None:
         if (rule.policy_id, rule.id) in self._said:

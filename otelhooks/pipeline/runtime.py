@@ -26,8 +26,8 @@ from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.runner import EVENT_TYPES
 from otelhooks.hooks.verdict import Judge, Ruling, Verdict
+from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline.frames import Op, Scope, Session, Sessions
-from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.shapes import Shapes
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from otelhooks.audit import Audit
     from otelhooks.audit.ticket import Ticket
-    from otelhooks.pipeline.offered_tools import Offers
     from otelhooks.policy.candidate import Candidate
     from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content
@@ -55,6 +54,8 @@ SUPPRESSED = "suppress_instrumentation"
 """The key of a context in which telemetry is switched off."""
 
 _MAX_PAUSED = 10_000
+
+SeeTools = Callable[[Callable[[Any], Call | None], Sequence[Any]], None]
 
 
 class Loaded:
@@ -104,6 +105,7 @@ class Runtime:
         events: Log records.
         verdicts: Tells verdicts to all of them.
         content: Whether and how content is captured.
+        watch: Makes what hears of hooks, questions and listeners.
         audit: Where every verdict is written before its call goes on; None for nowhere.
         channel: Who is asked for rules without a handler.
         span_mode: ``auto`` (adopt native spans), ``own``, ``annotate`` or ``off``.
@@ -130,6 +132,7 @@ class Runtime:
         events: EventLog,
         verdicts: Verdicts,
         content: Content,
+        watch: Callable[[Runtime], Watch],
         audit: Audit | None = None,
         channel: Callable[..., Any] | None = None,
         span_mode: str = "auto",
@@ -169,12 +172,13 @@ class Runtime:
         self.sessions: Sessions = Sessions(self.end_session, self._keep_labels)
         self.outside: Session = Session()
         self.pending: int | None = None  # until somebody is asked; 0 afterwards, lest 1 goes on
-        self.watch: RuntimeWatch = RuntimeWatch(self)
+        self.watch: Watch = watch(self)
         self.refresh: Callable[[], object] = _nothing
         self.tighten: Callable[[], None] = _nothing
         self.meet: Callable[[str], None] = _meet_nothing
         self.met: set[str] = set()
-        self.offers: Offers | None = None  # while rules are compared with the tools that are there
+        # Looks at the tools that models are offered, while rules are compared with them.
+        self.see_tools: SeeTools | None = None
         self.has_run: bool = False  # whether there was a turn or a model call
         self._lock = threading.Lock()
         self._warned: set[str] = set()

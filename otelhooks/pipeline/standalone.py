@@ -28,6 +28,7 @@ from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.model_call import PROVIDER_OTHER
 from otelhooks.pipeline.runtime import Loaded, Runtime
+from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
@@ -262,6 +263,7 @@ def _over(tracer_provider: Any) -> Runtime:
         events=events,
         verdicts=Verdicts(instruments, events, content, record_allows=config.record_allows),
         content=content,
+        watch=RuntimeWatch,
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from otelhooks.patching import patches
 from otelhooks.patching.imports import imports, lock, wait_for_imports
-from otelhooks.setup.guarded import adapter
+from otelhooks.setup.catalogue import adapter
 from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:

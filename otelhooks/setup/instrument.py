@@ -18,9 +18,10 @@ from otelhooks.hooks.registry import HookSet
 from otelhooks.pipeline import runtime as runtimes
 from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
+from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.policy.asking import bind_handler
 from otelhooks.process import exits, signals
-from otelhooks.setup import guarded, unasked
+from otelhooks.setup import catalogue, guarded, unasked
 from otelhooks.setup.handle import (
     Handle,
     load_candidate,
@@ -177,7 +178,7 @@ def _set_up(config: Config) -> Handle:
     table = policies.table(config)
     channel = _channel(config.approvals)
     audit = _audit(config.audit)
-    guarded.wanted(config.frameworks)  # an unknown name is an error before anything is set
+    catalogue.wanted(config.frameworks)  # an unknown name is an error before anything is set
     providers = providers_module.resolve(config)
     instruments = Instruments(
         providers.meter_provider, __version__, token_histogram=config.token_histogram
@@ -196,6 +197,7 @@ def _set_up(config: Config) -> Handle:
             instruments, events, content, mode=table.mode, record_allows=config.record_allows
         ),
         content=content,
+        watch=RuntimeWatch,
         audit=audit,
         channel=channel,
         span_mode=config.spans,
@@ -254,7 +256,7 @@ def _meet_tracers(runtime: Runtime, config: Config) -> None:
         tracers.tell(framework, runtime.spans_of(framework), is_chosen=is_chosen)
 
     runtime.meet = meet
-    for framework in guarded.ADAPTERS:
+    for framework in catalogue.ADAPTERS:
         if tracers.active(framework):
             runtime.met.add(framework)
             meet(framework)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from otelhooks.setup.guarded import ADAPTERS
+from otelhooks.setup.catalogue import ADAPTERS
 from otelhooks.setup.ungoverned import ungoverned
 from otelhooks.telemetry import semconv
 

@@ -261,7 +261,7 @@ def comes_along(client: Known) -> bool:
 
 
 def _users() -> list[importlib.metadata.Distribution]:
-    from otelhooks.setup.guarded import distributions
+    from otelhooks.setup.catalogue import distributions
 
     agents = {name for known in KNOWN if not known.is_client for name in known.distributions}
     names = {_normal(name) for name in (*distributions(), *agents)}

@@ -58,7 +58,7 @@ import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
 from otelhooks.patching import patches, seats, versions
-from otelhooks.setup.guarded import adapter
+from otelhooks.setup.catalogue import adapter
 from otelhooks.telemetry import semconv
 from tests import conformance
 

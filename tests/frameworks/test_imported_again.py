@@ -20,7 +20,8 @@ import pytest
 import otelhooks
 from otelhooks import policy
 from otelhooks.patching.seats import SeatWrapper
-from otelhooks.setup.guarded import ADAPTERS, coverage_so_far
+from otelhooks.setup.catalogue import ADAPTERS
+from otelhooks.setup.guarded import coverage_so_far
 
 pytestmark = [
     pytest.mark.timeout(120),  # a framework is imported twice

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otelhooks
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue
 from tests.logs import InMemoryLogRecordExporter
 from tests.unit.noting import Tool
 
@@ -122,7 +122,7 @@ class Governed:
 @pytest.fixture
 def no_adapters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave every framework alone, installed or not."""
-    monkeypatch.setattr(guarded, "ADAPTERS", {})
+    monkeypatch.setattr(catalogue, "ADAPTERS", {})
 
 
 @pytest.fixture

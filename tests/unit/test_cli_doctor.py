@@ -15,7 +15,7 @@ from otelhooks import __version__, policy
 from otelhooks.cli import cli
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue, guarded
 
 FAKES = Path(__file__).parent / "fake_frameworks"
 
@@ -56,7 +56,7 @@ def doctor(tmp_path, monkeypatch):
             in_part=(("agent.stop", "a run is not sent on"),),
         )
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(guarded, "ADAPTERS", {"fake": ("fakefw",)})
+        monkeypatch.setattr(catalogue, "ADAPTERS", {"fake": ("fakefw",)})
         if proofs is not None:
             prove = ModuleType("otelhooks.frameworks.proof")
             prove.prove_all = lambda: proofs

@@ -15,7 +15,7 @@ from otelhooks import config
 from otelhooks.config import UNSET, Config, load
 from otelhooks.errors import ConfigError
 from otelhooks.policy import packs
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue
 from otelhooks.telemetry.content import CaptureMode
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -132,8 +132,8 @@ class TestValues:
         assert load(frameworks=given).frameworks == value
 
     def test_names_leave_all_other_frameworks_alone(self):
-        _, off = guarded.wanted(load(frameworks=["mcp"]).frameworks)
-        assert off == set(guarded.ADAPTERS) - {"mcp"}
+        _, off = catalogue.wanted(load(frameworks=["mcp"]).frameworks)
+        assert off == set(catalogue.ADAPTERS) - {"mcp"}
 
     def test_objects_are_taken_as_they_are(self, module):
         found = load(

@@ -164,12 +164,12 @@ def test_long_arguments_are_judged_within_the_time_limit(governed: Subject) -> N
 
 def test_names_of_shells_are_those_of_the_frameworks(governed: Subject) -> None:
     """What adapters map to `run_command`, and the canonical name itself."""
-    from otelhooks.setup import guarded
+    from otelhooks.setup import catalogue
 
     policy = governed.dry_run()
     shells = {types.BuiltinTools.RUN_COMMAND.value}
-    for name in guarded.ADAPTERS:
-        tools = guarded.adapter(name).built_in.values()
+    for name in catalogue.ADAPTERS:
+        tools = catalogue.adapter(name).built_in.values()
         shells |= {tool.name for tool in tools if tool.canonical == ("run_command",)}
 
     for shell in shells:

@@ -15,7 +15,7 @@ import otelhooks
 from otelhooks import policy
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.patching.patches import Adapter, Package, Seat
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue
 from otelhooks.setup.kinds import kinds_of, unmatched
 
 FAKES = Path(__file__).parent / "fake_frameworks"
@@ -42,7 +42,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         module: Any = ModuleType("otelhooks.frameworks.fake")
         module.ADAPTER = adapter(built_in)
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(guarded, "ADAPTERS", {"fake": ("fakefw",)})
+        monkeypatch.setattr(catalogue, "ADAPTERS", {"fake": ("fakefw",)})
 
     yield make
     for name in [name for name in sys.modules if name.partition(".")[0] == "fakefw"]:

@@ -36,6 +36,7 @@ from otelhooks.pipeline import drivers
 from otelhooks.pipeline.frames import Session, Turn, with_frame
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import SUPPRESSED, Loaded, Runtime
+from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy.candidate import Candidate
@@ -295,6 +296,7 @@ def runtime(provider: TracerProvider | None = None, **settings: Any) -> Runtime:
         events=events,
         verdicts=Verdicts(instruments, events, record_allows=record_allows),
         content=Content(),
+        watch=RuntimeWatch,
         **settings,
     )
 

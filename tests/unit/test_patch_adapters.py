@@ -9,7 +9,7 @@ import pytest
 from otelhooks.errors import ConfigError
 from otelhooks.patching import patches
 from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue, guarded
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def adapters(monkeypatch):
     for module in (one, two):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     packages = {"one": ("one_fw",), "two": ("two_fw", "two_deep")}
-    monkeypatch.setattr(guarded, "ADAPTERS", packages)
+    monkeypatch.setattr(catalogue, "ADAPTERS", packages)
     yield
     guarded.uninstall()
 
@@ -46,34 +46,34 @@ class TestWanted:
         ],
     )
     def test_what_is_not_wanted_is_off(self, frameworks, off):
-        assert guarded.wanted(frameworks) == (("one", "two"), frozenset(off))
+        assert catalogue.wanted(frameworks) == (("one", "two"), frozenset(off))
 
     @pytest.mark.parametrize("frameworks", ["three", ["one", "three"], {"three": "on"}])
     def test_an_unknown_framework_is_an_error_that_lists_the_known(self, frameworks):
         with pytest.raises(ConfigError, match=r"unknown framework `three`\nhint: use one of `one`"):
-            guarded.wanted(frameworks)
+            catalogue.wanted(frameworks)
 
     def test_a_package_that_no_adapter_guards_may_be_meant(self):
         with pytest.raises(ConfigError, match=r"did you mean `pydantic_ai`\?"):
-            guarded.wanted({"pydantic-ai": "off"})
+            catalogue.wanted({"pydantic-ai": "off"})
 
     def test_an_unknown_setting_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown setting for framework `one`: `maybe`"):
-            guarded.wanted({"one": "maybe"})
+            catalogue.wanted({"one": "maybe"})
 
     def test_an_unknown_option_is_an_error_that_lists_the_known(self):
         hint = "hint: use one of `spans`, `taste`"
         with pytest.raises(ConfigError, match=rf"of framework `one`: `colour`\n{hint}"):
-            guarded.wanted({"one": {"colour": "red"}})
+            catalogue.wanted({"one": {"colour": "red"}})
 
     def test_an_option_takes_its_own_words_only(self):
-        assert guarded.wanted({"one": {"taste": "sour"}}) == (("one", "two"), frozenset())
+        assert catalogue.wanted({"one": {"taste": "sour"}}) == (("one", "two"), frozenset())
         with pytest.raises(ConfigError, match=r'cannot be `salt`\nhint: use "sweet" or "sour"'):
-            guarded.wanted({"one": {"taste": "salt"}})
+            catalogue.wanted({"one": {"taste": "salt"}})
 
     def test_an_unknown_adapter_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown framework `three`"):
-            guarded.adapter("three")
+            catalogue.adapter("three")
 
 
 @pytest.mark.usefixtures("adapters")

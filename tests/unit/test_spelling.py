@@ -143,7 +143,7 @@ class TestPrograms:
     def test_nothing_is_looked_at_any_more_when_every_rule_has_met_a_tool(self, governed, ask):
         handle = governed(policies=[policy.deny("run_command")])
         ask([], [{"name": "run_command"}])
-        assert handle._runtime.offers is None
+        assert handle._runtime.see_tools is None
 
     def test_definitions_that_cannot_be_read_cost_no_call(self, governed, caplog, monkeypatch):
         governed(policies=[policy.deny("run_command")])

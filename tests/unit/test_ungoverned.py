@@ -15,7 +15,7 @@ import pytest
 import otelhooks
 from otelhooks import errors, policy
 from otelhooks.config import load
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue
 from otelhooks.setup.known import KNOWN
 from otelhooks.setup.ungoverned import installed, ungoverned
 
@@ -376,7 +376,7 @@ class TestSettings:
     )
     def test_a_misspelt_framework_is_told_which_one_is_meant(self, frameworks, meant):
         with pytest.raises(errors.ConfigError, match=f"did you mean `{meant}`"):
-            guarded.wanted(load(frameworks=frameworks).frameworks)
+            catalogue.wanted(load(frameworks=frameworks).frameworks)
 
 
 class TestInstalled:

@@ -17,7 +17,7 @@ import pytest
 from otelhooks import frameworks
 from otelhooks.errors import SeatError
 from otelhooks.patching import imports, patches
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue, guarded
 
 ADAPTER = "otelhooks.frameworks.shop"
 
@@ -51,7 +51,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
-    monkeypatch.setattr(guarded, "ADAPTERS", {"shop": ("shop",)})
+    monkeypatch.setattr(catalogue, "ADAPTERS", {"shop": ("shop",)})
     monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
     monkeypatch.syspath_prepend(str(tmp_path / "lib"))
     shop = Shop(tmp_path)
@@ -94,7 +94,7 @@ def test_an_adapter_is_loaded_when_its_framework_is_imported_and_not_before(shop
 
 
 def test_a_package_of_a_namespace_waits_for_itself_and_not_for_its_neighbours(shop, monkeypatch):
-    monkeypatch.setattr(guarded, "ADAPTERS", {"shop": ("mall.shop",)})
+    monkeypatch.setattr(catalogue, "ADAPTERS", {"shop": ("mall.shop",)})
     shop.write("lib/mall/shop/__init__.py", "def pay(x): return x\n")
     shop.write("lib/mall/bakery.py", "")
     shop.write(
@@ -315,15 +315,15 @@ def test_an_interrupted_adapter_is_loaded_at_the_next_import(shop):
     assert shop.seen == ["pay"]
 
 
-@pytest.mark.parametrize("framework", guarded.ADAPTERS)
+@pytest.mark.parametrize("framework", catalogue.ADAPTERS)
 def test_the_packages_that_load_an_adapter_are_those_it_has_seats_in(framework: Any):
-    known = guarded.adapter(framework)
+    known = catalogue.adapter(framework)
     names = {package.module for package in known.packages}
     names |= {item.module for item in known.not_covered if item.seats}
     for package in known.packages:
         table = package.seats("9999") if callable(package.seats) else package.seats
         names |= {seat.module for seat in table}
     names |= {seat.module for item in known.not_covered for seat in item.seats}
-    packages = guarded.ADAPTERS[framework]
+    packages = catalogue.ADAPTERS[framework]
     found = {next((p for p in packages if f"{name}.".startswith(f"{p}.")), name) for name in names}
     assert found == set(packages)

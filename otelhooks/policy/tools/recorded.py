@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from otelhooks.hooks.calls import Call
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import MASK
 
-__all__ = ["RecordedCall", "read_call"]
+__all__ = ["RecordedCall", "Source", "read_call"]
 
 _SHORTENED = re.compile(r"\.\.\.\[\d+ characters\]$")
 
@@ -97,6 +97,22 @@ class RecordedCall:
             agent=self.agent,
             branch=self.branch,
         )
+
+
+class Source(Protocol):
+    """Something that holds recorded calls."""
+
+    def calls(self) -> Iterable[RecordedCall]:
+        """Yield the tool calls, oldest first as far as the source knows.
+
+        Raises:
+            ConfigError: It cannot be read.
+        """
+        ...
+
+    def link(self, trace_id: str) -> str:
+        """Return how a person gets to see a trace: a command or an address."""
+        ...
 
 
 def read_call(

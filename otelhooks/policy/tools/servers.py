@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from otelhooks.errors import ConfigError
-from otelhooks.policy.tools.recorded import RecordedCall, read_call
-from otelhooks.policy.tools.sources import Source, otlp_calls
+from otelhooks.policy.tools.otlp_calls import otlp_calls
+from otelhooks.policy.tools.recorded import RecordedCall, Source, read_call
 from otelhooks.telemetry import semconv
 
 __all__ = ["JaegerSource", "TempoSource", "Web", "open_server"]

@@ -6,39 +6,23 @@ A source is named by one text: a path, or the address of a server behind its kin
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 from otelhooks.errors import ConfigError
-from otelhooks.policy.tools.recorded import RecordedCall, read_call
+from otelhooks.policy.tools.otlp_calls import otlp_calls
+from otelhooks.policy.tools.recorded import RecordedCall, Source, read_call
 
 if TYPE_CHECKING:
     from otelhooks.store.reader import Store
 
-__all__ = ["Source", "StoreSource", "open_source", "otlp_calls"]
+__all__ = ["StoreSource", "open_source"]
 
 _SQLITE = b"SQLite format 3\0"
 _MAX_PARSED_BYTES = 1 << 30
-
-
-class Source(Protocol):
-    """Something that holds recorded calls."""
-
-    def calls(self) -> Iterable[RecordedCall]:
-        """Yield the tool calls, oldest first as far as the source knows.
-
-        Raises:
-            ConfigError: It cannot be read.
-        """
-        ...
-
-    def link(self, trace_id: str) -> str:
-        """Return how a person gets to see a trace: a command or an address."""
-        ...
 
 
 def open_source(
@@ -62,11 +46,9 @@ def open_source(
     """
     kind, plus, address = text.partition("+")
     if plus and "://" in address:
-        from otelhooks.policy.tools import servers
+        from otelhooks.policy.tools.servers import open_server
 
-        return servers.open_server(
-            kind, address, since_ns=since_ns, limit=limit, headers=headers or {}
-        )
+        return open_server(kind, address, since_ns=since_ns, limit=limit, headers=headers or {})
     if "://" in text:
         raise ConfigError(
             f"`{text}` does not say what kind of server it is",
@@ -175,54 +157,3 @@ class _File:
 
     def link(self, trace_id: str) -> str:
         return f"trace {trace_id} in {self.path}"
-
-
-def otlp_calls(document: Any) -> Iterator[RecordedCall]:
-    """Yield the tool calls of a document in OTLP's JSON, also in the forms Tempo answers with.
-
-    Args:
-        document: An object with ``resourceSpans`` (or ``batches``, or either below ``trace``), or
-            a list of such.
-    """
-    if isinstance(document, list):
-        for item in cast("list[Any]", document):
-            yield from otlp_calls(item)
-        return
-    if not isinstance(document, dict):
-        msg = f"an object is expected, not {type(document).__name__}"
-        raise TypeError(msg)
-    request: Any = cast("object", document)
-    if "trace" in request:
-        yield from otlp_calls(request["trace"] or {})
-    for resource in request.get("resourceSpans") or request.get("batches") or ():
-        for scope in resource.get("scopeSpans") or ():
-            for span in scope.get("spans") or ():
-                status: Any = span.get("status") or {}
-                found = read_call(
-                    {pair["key"]: _value(pair["value"]) for pair in span.get("attributes") or ()},
-                    trace_id=_hex(span["traceId"], 16),
-                    span_id=_hex(span["spanId"], 8),
-                    at=int(span["startTimeUnixNano"]),
-                    has_failed=status.get("code") in (2, "STATUS_CODE_ERROR"),
-                )
-                if found is not None:
-                    yield found
-
-
-def _hex(text: str, size: int) -> str:
-    """Return an id in hex: OTLP's JSON has it so, protobuf's own JSON has base64."""
-    if len(text) == 2 * size:
-        return text.lower()
-    return base64.b64decode(text, validate=True).hex()
-
-
-def _value(value: Any) -> Any:
-    """Return an attribute's value as plain data."""
-    if not value:
-        return None
-    [(kind, item)] = value.items()
-    if kind == "arrayValue":
-        return [_value(each) for each in item.get("values") or ()]
-    if kind == "kvlistValue":
-        return {pair["key"]: _value(pair.get("value")) for pair in item.get("values") or ()}
-    return int(item) if kind == "intValue" else item
