@@ -212,7 +212,8 @@ class Chain:
         self._pid = pid
         self._parent = parent
         self._rotate_bytes = rotate_bytes
-        self._seq = 0
+        self.records: int = 0
+        """How many were sealed; the number of the next."""
         self._lines = 0
         self._bytes = 0
 
@@ -275,14 +276,14 @@ class Chain:
         parts = [
             *fields,
             ("prev", f'"prev":"{self.head}"'),
-            ("seq", f'"seq":{self._seq}'),
+            ("seq", f'"seq":{self.records}'),
             ("time", f'"time":"{rfc3339(now_ns)}"'),
         ]
         parts.sort()
         body = "{" + ",".join(text for _, text in parts)
         self.head = hashlib.sha256(f"{body}}}".encode()).hexdigest()
         data = f'{body},"hash":"{self.head}"}}\n'.encode()
-        self._seq += 1
+        self.records += 1
         self._lines += 1
         self._bytes += len(data)
         return Line(self.segment, data)

@@ -1,32 +1,54 @@
 """A hook that puts verdicts on a topic of the Hedera Consensus Service.
 
-Records go to a trail on disk first (`otelhooks.audit.hcs_spool`), which a sender empties to the
-topic from threads of its own: hiero-sdk-python blocks. `otelhooks.audit.hcs_parts` stands in the
-pipeline, `otelhooks.audit.hcs_messages` says what a message looks like, `docs/audit.md` what is
-promised.
+Records go to an audit trail on disk first, whose segments `otelhooks.audit.hcs_outbox` reads and
+`otelhooks.audit.hcs_sender` puts on the topic. `otelhooks.audit.hcs_parts` stands in the pipeline,
+`otelhooks.audit.hcs_messages` says what a message looks like, `docs/audit.md` what is promised.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import sys
+import threading
+import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.audit.hcs_client import Clients
 from otelhooks.audit.hcs_messages import fit
+from otelhooks.audit.hcs_outbox import Outbox
 from otelhooks.audit.hcs_parts import NAME, REFUSAL, parts_of, returns_bytes
-from otelhooks.audit.hcs_spool import Spool, folder_of
+from otelhooks.audit.hcs_sender import Sender
 from otelhooks.audit.hcs_topic import Topic
+from otelhooks.audit.trail import Audit
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.compat.tool_bound import AbstractHook
+from otelhooks.process import exits
+from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import Redactor
 from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
+    from otelhooks.audit.ticket import Ticket
     from otelhooks.hooks.recorders import Receipt
 
+logger: logging.Logger = logging.getLogger("otelhooks.audit")
+
+LOOK_S = 1.0
+"""How often it is looked up how much lies in the spool."""
+EXIT_S = 5.0
+"""How long the exit of the interpreter waits for records to be sent."""
+_SEGMENT_BYTES = 4 * 1024 * 1024
+_REFUSED = (
+    semconv.ENFORCEMENT_BLOCKED,
+    semconv.ENFORCEMENT_REJECTED,
+    semconv.ENFORCEMENT_EXPIRED,
+)
 _MASKED = ("arguments", "reason", "error")
 
 
@@ -113,20 +135,34 @@ class HcsAuditTrailHook(AbstractHook):
         self.required = required
         self.executed_only = executed_only
         self._arguments = arguments
+        self._timeout_s = timeout_s
+        self._max_bytes = max_spool_bytes
         self._max_chunks = max_chunks
+        self._in_flight = in_flight
         self._redactor = Redactor()
         self._clients = Clients(logging_client)
-        topic = Topic(hcs_topic_id, self._clients.get, submit_key, tuple(custom_fee_limits))
-        self._spool = Spool(
-            folder_of(spool, hcs_topic_id),
-            topic,
-            hcs_topic_id,
-            self._clients,
-            max_bytes=max_spool_bytes,
-            in_flight=in_flight,
-            timeout_s=timeout_s,
+        self._topic = Topic(hcs_topic_id, self._clients.get, submit_key, custom_fee_limits)
+        self._trail = Audit(
+            _folder(spool, hcs_topic_id), rotate_bytes=min(_SEGMENT_BYTES, max_spool_bytes // 8)
         )
         self._parts: tuple[Hook, ...] = parts_of(self)
+        self._pid = os.getpid()
+        self._begin()
+        if self._clients.is_known:
+            self.send()
+        _live.add(self)
+        self._at_exit = functools.partial(_close, weakref.ref(self))
+        exits.register(self._at_exit)
+
+    def _begin(self) -> None:
+        """Set what each process has for itself."""
+        self._lock = threading.Lock()
+        self._taken = 0  # records, those that were dropped too
+        self._is_given_away = False
+        self._bytes = 0
+        self._looked_at = float("-inf")
+        self._outbox = Outbox(self._trail.folder)
+        self._sender = Sender(self._outbox, self._topic, self.hcs_topic_id, self._in_flight)
 
     def parts(self) -> Iterator[Hook]:
         """Return what refuses a mode that it cannot record, and what records."""
@@ -156,22 +192,22 @@ class HcsAuditTrailHook(AbstractHook):
     @property
     def sent(self) -> int:
         """Records that this process has put on the topic, those of earlier ones included."""
-        return self._spool.sent
+        return self._outbox.records_sent
 
     @property
     def failed(self) -> int:
         """Tries of this process to put a record on the topic that failed."""
-        return self._spool.failed
+        return self._sender.failed
 
     @property
     def dropped(self) -> int:
         """Records of this process that could be kept nowhere; the topic itself says so."""
-        return self._spool.dropped
+        return self._trail.dropped
 
     @property
     def spooled(self) -> int:
         """Records of this process that are not known to be on the topic yet."""
-        return self._spool.waiting
+        return self._taken - self._trail.dropped - self._outbox.own_sent
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until all records of this process are on the topic.
@@ -182,7 +218,8 @@ class HcsAuditTrailHook(AbstractHook):
         Returns:
             Whether they are; False at once while the network refuses them.
         """
-        return self._spool.flush(timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        return self._trail.flush(timeout) and self._is_sent(deadline)
 
     def close(self, timeout: float | None = 5.0) -> bool:
         """Send what waits, and end. What is left stays in the spool, for the next start.
@@ -193,7 +230,16 @@ class HcsAuditTrailHook(AbstractHook):
         Returns:
             Whether everything is on the topic.
         """
-        return self._spool.close(timeout)
+        exits.unregister(self._at_exit)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        is_written = self._trail.close(timeout)
+        is_sent = self._is_sent(deadline)
+        if self._sender.end(_left(deadline)):
+            self._outbox.close()
+        return is_written and is_sent
+
+    def _is_sent(self, deadline: float | None) -> bool:
+        return self._sender.flush(_left(deadline)) if self._sender.is_running else not self.spooled
 
     def offer(self, client: Any) -> None:
         """Take the client of a tool call, where none was given."""
@@ -211,7 +257,27 @@ class HcsAuditTrailHook(AbstractHook):
         return self._put(lambda: record)
 
     def _put(self, record: Callable[[], Mapping[str, Any]]) -> Receipt:
-        return self._spool.put(lambda: self._told(record()), self.required)
+        with self._lock:
+            self._taken += 1
+        try:
+            told = self._told(record())
+        except Exception as error:  # a value that cannot be read; its call must not fail
+            self._trail.drop(f"it cannot be read: {type(error).__name__}")
+            return _Receipt(lambda: False)
+        if self._is_full():
+            self._trail.drop(f"the spool `{self._trail.folder}` is full")
+            return _Receipt(lambda: False)
+        ticket = self._trail.write(told)
+        # A call that is refused anyway, or is over, does not wait for the network.
+        is_awaited = told.get("enforcement") not in _REFUSED and "outcome" not in told
+        return _Receipt(lambda: self._wait(ticket, self.required and is_awaited))
+
+    def _wait(self, ticket: Ticket, is_awaited: bool) -> bool:
+        is_kept = ticket.wait()
+        self.send()
+        if is_kept and is_awaited:
+            return self._sender.wait_for(ticket.seq, self._timeout_s)
+        return is_kept
 
     def _told(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is told of a record: masked, and not too large."""
@@ -223,9 +289,39 @@ class HcsAuditTrailHook(AbstractHook):
                 told[name] = self._redactor.mask(told[name])
         return fit(told, self._max_chunks)
 
+    def _is_full(self) -> bool:
+        """Return whether too much waits in the spool; looked up now and then."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked_at > LOOK_S:
+                self._looked_at = now
+                self._bytes = _size_of(self._trail.folder)
+            return self._bytes > self._max_bytes
+
     def send(self) -> None:
-        """See that what is on disk is sent; a process that has no client leaves it to others."""
-        self._spool.send()
+        """See that what is on disk is sent; a fork without a client leaves it to its parent."""
+        self._outbox.own = self._trail.chain
+        if self._clients.is_known or os.getpid() == self._pid:
+            self._sender.start()
+        elif not self._is_given_away:
+            self._is_given_away = True
+            self._outbox.give_away()
+            logger.warning(
+                "audit records for topic `%s` wait for the parent process: this one was forked, and"
+                " has no client\nhint: give a function that returns a client as `logging_client`",
+                self.hcs_topic_id,
+            )
+
+    def start_anew_in_child(self) -> None:
+        """Give up what a forked child inherited: its parent sends what its parent wrote."""
+        self._outbox.close()
+        self._clients.start_anew_in_child()
+        self._begin()
+
+
+class _Receipt:
+    def __init__(self, wait: Callable[[], bool]) -> None:
+        self.wait: Callable[[], bool] = wait
 
 
 def _executed(method: str, params: Any) -> dict[str, Any]:
@@ -250,3 +346,47 @@ def _names(given: Any) -> list[str]:
             msg = f"`relevant_tools` holds {type(name).__name__}, not a tool's name: `{name}`"
             raise TypeError(msg)
     return names
+
+
+def _folder(given: str | os.PathLike[str] | None, topic_id: str) -> Path:
+    """Return where the records of a topic wait.
+
+    Raises:
+        ConfigError: It names a file.
+    """
+    if given is None:
+        import platformdirs
+
+        return platformdirs.user_data_path("otelhooks", appauthor=False) / "hcs" / topic_id
+    if Path(given).suffix == ".jsonl":
+        raise ConfigError(f"`spool` is a file name: `{given}`", hint="give a folder")
+    return Path(given)
+
+
+def _size_of(folder: Path) -> int:
+    try:
+        return sum(entry.stat().st_size for entry in os.scandir(folder))
+    except OSError:  # one was just sent and deleted; a disk that does not work says so elsewhere
+        return 0
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
+
+
+_live: weakref.WeakSet[HcsAuditTrailHook] = weakref.WeakSet()
+
+
+def _close(hook: weakref.ref[HcsAuditTrailHook]) -> None:
+    living = hook()
+    if living is not None:
+        living.close(EXIT_S)
+
+
+def _start_anew_in_child() -> None:
+    for hook in list(_live):
+        hook.start_anew_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew_in_child)

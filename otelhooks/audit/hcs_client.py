@@ -25,32 +25,30 @@ class Clients:
     def __init__(self, given: Any) -> None:
         is_function = callable(given) and not hasattr(given, "operator_account_id")
         self._make = cast("Callable[[], Any] | None", given if is_function else None)
-        self._given = None if is_function else given
+        self._client: Any = None if is_function else given
         self._offered: Any = None
-        self._made: Any = None
         self._lock = threading.Lock()
 
     def offer(self, client: Any) -> None:
-        """Take the client of a tool call, for as long as none was given."""
-        if client is not None and self._offered is None:
-            self._offered = client
+        """Take the client of a tool call, for as long as there is no other."""
+        self._offered = self._offered or client
 
     @property
     def is_known(self) -> bool:
         """Whether there is one, or can be."""
-        found = (self._given, self._offered, self._make, hedera_operator())
-        return any(one is not None for one in found)
+        return bool(self._client or self._offered or self._make or hedera_operator())
 
     def get(self) -> Any:
         """Return the client.
 
         Raises:
-            Unsent: There is none, or it has nobody to pay and sign.
+            Unsent: There is none, or it has no operator to pay and sign.
         """
         with self._lock:
-            client = self._given or self._made or self._offered
-            if client is None:
-                client = self._made = _made(self._make) if self._make else _from_variables()
+            if self._client is None:
+                own = self._make and _made(self._make)
+                self._client = own or self._offered or _from_variables()
+            client = self._client
         if getattr(client, "operator_account_id", None) is None:
             raise Unsent("the client has no operator", hint=_HINT, is_passing=False)
         return client
@@ -58,7 +56,7 @@ class Clients:
     def start_anew_in_child(self) -> None:
         """Forget clients that a forked child inherited: their connections are its parent's."""
         self._lock = threading.Lock()
-        self._given = self._offered = self._made = None
+        self._client = self._offered = None
 
 
 def _made(make: Callable[[], Any]) -> Any:

@@ -18,7 +18,6 @@ from otelhooks.audit.chain import encode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SCHEMA = "otelhooks.hcs/1"
 CHUNK_BYTES = 1024
 """How much of a message one transaction carries. Source: HCS, `consensusSubmitMessage`."""
 
@@ -28,6 +27,7 @@ _MESSAGE = re.compile(
 _OVERHEAD = 400
 """More than message and trail add to a record's own fields: names, numbers, time, two hashes."""
 _LONG_TEXT = 200
+_FIRST = frozenset(("decision", "decision_id", "arguments_hash", "point", "outcome"))
 
 
 class Message(NamedTuple):
@@ -35,23 +35,22 @@ class Message(NamedTuple):
 
     chain: str
     segment: int
-    """Number of the segment, from 1."""
+    """Number of the segment, from 1; 0 for the chain's spool."""
     line: bytes
     """The line of the trail, without its newline."""
 
 
 def wrap(message: Message) -> bytes:
     """Return the bytes that go to the topic."""
-    head = f'{{"schema":"{SCHEMA}","chain":"{message.chain}","segment":{message.segment},"record":'
-    return head.encode() + message.line + b"}"
+    chain, segment, line = message
+    head = f'{{"schema":"otelhooks.hcs/1","chain":"{chain}","segment":{segment},"record":'
+    return head.encode() + line + b"}"
 
 
 def unwrap(data: bytes) -> Message | None:
-    """Read what came from a topic; None if it is no message of this schema."""
+    """Read what came from a topic; None if it is not a message of this schema."""
     match = _MESSAGE.fullmatch(data)
-    if match is None:
-        return None
-    return Message(match[1].decode(), int(match[2]), match[3])
+    return match and Message(match[1].decode(), int(match[2]), match[3])
 
 
 def chunks_of(data: bytes) -> list[bytes]:
@@ -62,12 +61,8 @@ def chunks_of(data: bytes) -> list[bytes]:
 def fit(record: Mapping[str, Any], max_chunks: int) -> dict[str, Any]:
     """Return a record that fits into so many chunks.
 
-    Arguments that are too large are left out, and their size is said in their place; their hash
-    stays. If that does not do, long texts are cut.
-
-    Args:
-        record: JSON-like, masked; not changed.
-        max_chunks: At least 1.
+    Arguments that are too large are left out; their size and hash stay. If that does not do, long
+    texts are cut, and the largest fields are left out.
     """
     limit = max_chunks * CHUNK_BYTES - _OVERHEAD
     fitting = dict(record)
@@ -75,19 +70,14 @@ def fit(record: Mapping[str, Any], max_chunks: int) -> dict[str, Any]:
         fitting["arguments_left_out"] = _size({"arguments": fitting.pop("arguments")})
     if _size(fitting) <= limit:
         return fitting
-    short = {key[:_LONG_TEXT]: _short(value) for key, value in fitting.items()}
-    sizes = {key: _size({key: value}) for key, value in short.items()}
+    fields = [{name[:_LONG_TEXT]: _short(value)} for name, value in fitting.items()]
+    fields.sort(key=lambda field: (_FIRST.isdisjoint(field), _size(field)))
     cut: dict[str, Any] = {"is_cut": True}
-    room = limit - _size(cut)
-    for key in sorted(short, key=lambda key: (key not in _FIRST, sizes[key])):
-        room -= sizes[key]
-        if room < 0:
+    for field in fields:
+        if _size({**cut, **field}) > limit:
             break
-        cut[key] = short[key]
+        cut.update(field)
     return cut
-
-
-_FIRST = frozenset(("decision", "decision_id", "arguments_hash", "point", "outcome"))
 
 
 def _size(record: Mapping[str, Any]) -> int:

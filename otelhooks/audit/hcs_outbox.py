@@ -1,74 +1,75 @@
-"""The outbox: trails in a folder whose lines have not all reached their topic.
+"""The outbox: lines of the trails in a folder that are not on their topic yet.
 
-Every process writes a trail of its own into the folder, and sends it. A trail whose writer is gone,
-or has given it away, is sent by whichever process takes its lock first. Beside each segment lies a
-journal of what was tried and what was sent, so that the next sender goes on where the last one
-stopped. A segment is deleted once its writer has left it and all of it is sent.
+Every process writes a trail of its own into the folder, and sends it. A trail that its writer has
+left, or given away, is sent by the process that locks it first. Beside each segment lies a journal
+of what was tried and sent, so that the next sender goes on where the last one stopped. A segment is
+deleted once its writer has left it and all of it is sent.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
 import sys
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from otelhooks.audit.chain import (
-    Parsed,
-    parse,
-    parse_file_name,
-    segment_name,
-    spool_name,
-)
+from otelhooks.audit.chain import Parsed, parse, parse_file_name, segment_name
 from otelhooks.audit.hcs_messages import Message, wrap
-from otelhooks.audit.segment import cause, is_locked, write_all
+from otelhooks.audit.hcs_topic import Attempt
+from otelhooks.audit.segment import LOCKED, cause, is_locked, write_all
 
 if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 logger: logging.Logger = logging.getLogger("otelhooks.audit")
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
-_STEM = "audit"
-_GIVEN_AWAY = "others"
 _SPOOL = sys.maxsize
+"""Number of a trail's spool, which comes after all its segments."""
 _BATCH = 64
 """Lines that are read ahead."""
-
-
-class Attempt(NamedTuple):
-    """The last try to send a record, the outcome of which may not be known."""
-
-    chunk: int
-    """Number of the chunk, from 1; those before it were sent."""
-    transaction: str
-    """Transaction id of the try, `payer@seconds.nanoseconds`."""
-    first: str
-    """Transaction id of the first chunk, which is the name of the message."""
+_LOCKED_IN_S = 10.0
+"""Seconds after which an empty segment is no more one that its writer is about to lock."""
 
 
 @dataclass(eq=False)
 class Parcel:
     """A line that is to be sent."""
 
-    chain: str
-    segment: _Segment
+    trail: _Trail
+    file: Path
     seq: int
-    hash: str
     is_control: bool
     """Whether the trail wrote it about itself."""
     message: bytes
-    attempt: Attempt | None = None
+    attempt: Attempt | None
+    """The last try, in this process or another, if there was one."""
+
+    def note(self, attempt: Attempt) -> None:
+        """Remember a try before it is made.
+
+        Raises:
+            OSError: It cannot be remembered; then it must not be made.
+        """
+        self.remember(**attempt._asdict())
+        self.attempt = attempt
+
+    def remember(self, **entry: object) -> None:
+        """Add a line to the journal, and wait until it is on disk."""
+        fd = os.open(_journal_of(self.file), _APPEND, 0o600)
+        try:
+            write_all(fd, json.dumps({"seq": self.seq, **entry}).encode() + b"\n")
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 class Outbox:
@@ -89,92 +90,81 @@ class Outbox:
         self._lock = threading.Lock()
         self._trails: dict[str, _Trail] = {}
         self._ready: deque[Parcel] = deque()
-        self._taken = 0
         self._told: set[str] = set()
 
     def take(self) -> Parcel | None:
         """Return the next line to send; None if there is none now."""
         with self._lock:
             if not self._ready:
-                self._read()
-            if not self._ready:
-                return None
-            self._taken += 1
-            return self._ready.popleft()
+                try:
+                    self._read()
+                except OSError as error:
+                    self._tell(f"audit spool `{self._folder}` cannot be read", error)
+            return self._ready.popleft() if self._ready else None
 
     def put_back(self, parcel: Parcel) -> None:
         """Take back a line that could not be sent; others come first, for it may be at fault."""
         with self._lock:
-            self._taken -= 1
             self._ready.append(parcel)
-
-    def note(self, parcel: Parcel, attempt: Attempt) -> None:
-        """Remember a try before it is made.
-
-        Raises:
-            OSError: It cannot be remembered; then it must not be made.
-        """
-        with self._lock:
-            parcel.segment.remember(seq=parcel.seq, **attempt._asdict())
-            parcel.attempt = attempt
 
     def sent(self, parcel: Parcel) -> None:
         """Remember that a line is on its topic."""
         with self._lock:
-            self._taken -= 1
-            self.records_sent += not parcel.is_control
-            self.own_sent += not parcel.is_control and parcel.chain == self.own
             try:
-                parcel.segment.remember(seq=parcel.seq, sent=True)
-                parcel.segment.settle(parcel.seq)
+                parcel.remember(sent=True)
             except OSError as error:  # a later sender would at worst send it twice
                 self._tell("a sent audit record cannot be noted", error)
+            self.records_sent += not parcel.is_control
+            self.own_sent += not parcel.is_control and parcel.trail.chain == self.own
+            del parcel.trail.unsent[parcel.seq]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is waiting or under way in the trails that this process sends."""
-        with self._lock:
-            if not self._ready:
-                self._read()
-            return not self._ready and not self._taken
+    def has_sent(self, seq: int) -> bool:
+        """Return whether a record of this process is on its topic; does not wait for the disk."""
+        trail = self._trails.get(self.own)
+        return trail is not None and seq < trail.next_seq and seq not in trail.unsent
 
     def give_away(self) -> None:
-        """Leave the trail of this process to others, although it goes on writing.
-
-        Raises:
-            OSError: That cannot be said.
-        """
-        os.close(os.open(self._folder / f"{_STEM}-{self.own}.{_GIVEN_AWAY}", _APPEND, 0o600))
+        """Leave the trail of this process to others, although it goes on writing."""
+        try:
+            os.close(os.open(_given_away(self._folder, self.own), _APPEND, 0o600))
+        except OSError as error:  # they send it once this process has ended
+            self._tell("audit records cannot be left to another process", error)
 
     def close(self) -> None:
         """Give up all trails, for others to send; a forked child gives up its parent's."""
         for trail in self._trails.values():
-            trail.unlock()
+            os.close(trail.lock)
         self._trails.clear()
 
     def _read(self) -> None:
-        try:
-            self._claim()
-            for trail in list(self._trails.values()):
-                self._ready.extend(trail.read(_BATCH))
-                if trail.is_settled:
-                    trail.end()
-                    del self._trails[trail.chain]
-        except OSError as error:
-            self._tell(f"audit spool `{self._folder}` cannot be read", error)
+        for chain, files in self._files().items():
+            if chain not in self._trails and self._is_free(chain, files):
+                lock = _lock(self._folder / f"audit-{chain}.lock")
+                if lock is not None:
+                    self._trails[chain] = _Trail(chain, lock)
+        found = self._files()  # what another sender has deleted before it gave up its lock is gone
+        for chain, trail in list(self._trails.items()):
+            self._ready.extend(trail.read(found.get(chain, {})))
+            if trail.is_done:
+                for path in self._folder.glob(f"audit-{chain}[-.]*"):
+                    path.unlink(missing_ok=True)
+                os.close(self._trails.pop(chain).lock)
 
-    def _claim(self) -> None:
-        names = sorted(entry.name for entry in os.scandir(self._folder))
-        last: dict[str, int] = {}
-        for name in filter(None, map(parse_file_name, names)):
-            last[name.chain] = max(name.number, last.get(name.chain, 0))
-        for chain, number in last.items():
-            if chain in self._trails:
-                continue
-            trail = _Trail(self._folder, chain)
-            is_free = chain == self.own or trail.given_away.name in names
-            if (is_free or not trail.is_written(number)) and trail.lock():
-                self._trails[chain] = trail
+    def _files(self) -> dict[str, dict[int, Path]]:
+        """Return the segments of every chain by their numbers, and its spool behind them."""
+        found: dict[str, dict[int, Path]] = {}
+        for entry in os.listdir(self._folder):
+            if (name := parse_file_name(entry)) is not None:
+                found.setdefault(name.chain, {})[name.number or _SPOOL] = self._folder / entry
+        return {chain: dict(sorted(files.items())) for chain, files in found.items()}
+
+    def _is_free(self, chain: str, files: dict[int, Path]) -> bool:
+        """Return whether this process may send a trail, if no other one does."""
+        try:
+            is_given = chain == self.own or _given_away(self._folder, chain).exists()
+            return is_given or _is_left(chain, files)
+        except FileNotFoundError:  # another process has just sent and deleted it
+            return False
 
     def _tell(self, what: str, error: OSError) -> None:
         if what not in self._told:
@@ -182,217 +172,129 @@ class Outbox:
             logger.error("%s: %s", what, cause(error))
 
 
-class _Segment:
-    """One file of a trail, and its journal."""
-
-    def __init__(self, path: Path, number: int) -> None:
-        self.number: int = number
-        self.path: Path = path
-        self.is_read: bool = False
-        """Whether nothing will be added to it."""
-        self.is_gone: bool = False
-        self._offset = 0
-        self._unsent: set[int] = set()
-        self._journal = path.with_suffix(f"{path.suffix}.sent")
-        self._sent: set[int] = set()
-        self._attempts: dict[int, Attempt] = {}
-        self._load()
-
-    def _load(self) -> None:
-        try:
-            lines = self._journal.read_bytes().splitlines()
-        except FileNotFoundError:
-            return
-        for line in lines:
-            try:
-                entry: dict[str, Any] = json.loads(line)
-                seq = entry.pop("seq")
-                if "sent" in entry:
-                    self._sent.add(seq)
-                else:
-                    self._attempts[seq] = Attempt(**entry)
-            except (ValueError, LookupError, TypeError, AttributeError):
-                continue  # cut off by a crash, so that what it announces was not done
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    def lines(self, limit: int) -> Iterator[bytes]:
-        """Read on, up to the last complete line; without newlines."""
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            for _ in range(limit):
-                raw = file.readline()
-                if not raw.endswith(b"\n"):
-                    return
-                self._offset += len(raw)
-                yield raw[:-1]
-
-    def parcel(self, chain: str, line: bytes, parsed: Parsed) -> Parcel | None:
-        """Return a line as what is to be sent; None if it was."""
-        if parsed.seq in self._sent:
-            return None
-        self._unsent.add(parsed.seq)
-        return Parcel(
-            chain,
-            self,
-            parsed.seq,
-            parsed.hash,
-            parsed.control is not None,
-            wrap(Message(chain, self.number, line)),
-            self._attempts.pop(parsed.seq, None),
-        )
-
-    def remember(self, **entry: object) -> None:
-        """Add a line to the journal, and wait until it is on disk.
-
-        Raises:
-            OSError: It is not.
-        """
-        fd = os.open(self._journal, _APPEND, 0o600)
-        try:
-            write_all(fd, json.dumps(entry).encode() + b"\n")
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-    def settle(self, seq: int) -> None:
-        """Forget a line that was sent."""
-        self._unsent.discard(seq)
-        self.tidy_up()
-
-    def tidy_up(self) -> None:
-        """Delete the files if all of the segment is sent, and its writer has left it."""
-        if self.is_read and not self._unsent and not self.is_gone and not is_locked(self.path):
-            self.path.unlink(missing_ok=True)
-            self._journal.unlink(missing_ok=True)
-            self.is_gone = True
-
-
 class _Trail:
-    """One trail that this process sends, or wants to."""
+    """A trail that this process sends."""
 
-    def __init__(self, folder: Path, chain: str) -> None:
+    def __init__(self, chain: str, lock: int) -> None:
         self.chain = chain
-        self.given_away = folder / f"{_STEM}-{chain}.{_GIVEN_AWAY}"
-        """A file that is there if its writer leaves it to others."""
-        self._folder = folder
-        self._lock_path = folder / f"{_STEM}-{chain}.lock"
-        self._fd = -1
-        self._segments: list[_Segment] = []
-        self._last = 0  # number of the segment that was read last; the spool counts as the last
-        self._current: _Segment | None = None
-        self._is_read = False
-        self._opening: Parcel | None = None
-        self._next_seq = 0
-
-    def is_written(self, number: int) -> bool:
-        """Say whether its writer lives; `number` is that of its last segment, 0 for its spool."""
-        return number > 0 and is_locked(self._path(number))
-
-    def lock(self) -> bool:
-        """Become its sender; False if another process is.
-
-        Raises:
-            OSError: The file system cannot lock.
-        """
-        fd = os.open(self._lock_path, _APPEND, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may just have deleted it, and then it is no lock any more.
-            is_held = os.fstat(fd).st_nlink > 0
-        except OSError as error:
-            os.close(fd)
-            if error.errno in _HELD:
-                return False
-            raise
-        if not is_held:
-            os.close(fd)
-            return False
-        self._fd = fd
-        return True
-
-    def unlock(self) -> None:
-        """Stop being its sender."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def end(self) -> None:
-        """Take away what is left of it."""
-        self.given_away.unlink(missing_ok=True)
-        self._lock_path.unlink(missing_ok=True)
-        self.unlock()
-
-    @property
-    def is_settled(self) -> bool:
+        self.lock = lock
+        """Descriptor of the file whose lock says that this process sends it."""
+        self.unsent: dict[int, Path] = {}
+        """Numbers of the records that were read and are not sent, with their files."""
+        self.next_seq = 0
+        self.is_done: bool = False
         """Whether nothing will be added to it, and all of it is sent."""
-        return self._is_read and not self._segments
+        self._number = 0  # of the file that is read
+        self._offset = 0
+        self._journal: dict[int, Attempt | None] = {}
+        self._opening: Parcel | None = None
 
-    def read(self, limit: int) -> list[Parcel]:
-        """Return lines that were not sent yet; empty if there is nothing new."""
-        for segment in self._segments:
-            segment.tidy_up()
-        self._segments = [segment for segment in self._segments if not segment.is_gone]
+    def read(self, files: dict[int, Path]) -> list[Parcel]:
+        """Return lines that are to be sent now; delete files that are sent and left."""
+        # Before reading, so that what a writer adds before it goes is read too.
+        is_left = _is_left(self.chain, files)
         parcels: list[Parcel] = []
-        while len(parcels) < limit and not self._is_read:
-            segment = self._current or self._next_segment()
-            if segment is None:
-                self._is_read = True
-                self._drop_opening()
-                break
-            # Asked before reading: what a writer adds before it goes must not be overlooked.
-            may_grow = segment.number > 0 and is_locked(segment.path)
-            is_closed = False
-            lines = list(segment.lines(limit))
-            for line in lines:
-                parsed = parse(line)
-                if parsed is None or not parsed.is_intact:
-                    logger.error("`%s` holds a line that is no intact record: not sent", segment)
-                    continue
-                is_closed = parsed.control == "closed"
-                if parsed.seq >= self._next_seq:  # a spool may repeat lines of its segment
-                    self._next_seq = parsed.seq + 1
-                    parcels += self._due(segment, line, parsed)
-            if is_closed or (len(lines) < limit and not may_grow):
-                segment.is_read = True
-                self._current = None
-            elif len(lines) < limit:
-                break
+        for number, path in files.items():
+            if number < self._number or (number == _SPOOL and not is_left):
+                continue
+            if number != self._number:
+                self._number, self._offset, self._journal = number, 0, _read_journal(path)
+            with path.open("rb") as file:
+                file.seek(self._offset)
+                while (raw := file.readline()).endswith(b"\n"):
+                    if len(parcels) >= _BATCH:
+                        return parcels
+                    self._offset += len(raw)
+                    parcels += self._due(path, raw[:-1])
+        waiting = set(self.unsent.values())
+        for number, path in files.items():
+            if number < self._number and path not in waiting:
+                path.unlink()
+                _journal_of(path).unlink(missing_ok=True)
+        self.is_done = is_left and not waiting
         return parcels
 
-    def _due(self, segment: _Segment, line: bytes, parsed: Parsed) -> list[Parcel]:
-        """Return what to send now; a trail that only opens and closes is not sent."""
-        parcel = segment.parcel(self.chain, line, parsed)
-        if parsed.seq == 0:
-            self._opening = parcel
+    def _due(self, path: Path, line: bytes) -> list[Parcel]:
+        """Return what to send of a line; a trail that only opens and closes is not sent."""
+        parsed = parse(line)
+        if parsed is None or not parsed.is_intact:
+            logger.error("`%s` holds a line that is no intact record: not sent", path)
             return []
-        if self._opening is not None and parsed.control == "closed" and parsed.seq == 1:
-            segment.settle(parsed.seq)
-            self._drop_opening()
+        seq = parsed.seq
+        if seq < self.next_seq:  # a spool may repeat lines of its segment
             return []
         opening, self._opening = self._opening, None
-        return [one for one in (opening, parcel) if one is not None]
+        due = [one for one in (opening, self._parcel(path, line, parsed)) if one is not None]
+        if seq == 0:
+            self._opening, due = (due[0] if due else None), []
+        elif opening is not None and parsed.control == "closed":
+            due = []
+        self.unsent.update((one.seq, one.file) for one in due)
+        self.next_seq = seq + 1  # now only: `has_sent` looks without a lock
+        return due
 
-    def _drop_opening(self) -> None:
-        opening, self._opening = self._opening, None
-        if opening is not None:
-            opening.segment.settle(opening.seq)
-
-    def _next_segment(self) -> _Segment | None:
-        """Return the first segment that was not read yet, or at last the spool."""
-        names = (parse_file_name(entry.name) for entry in os.scandir(self._folder))
-        mine = (name.number for name in names if name is not None and name.chain == self.chain)
-        ordered = (number or _SPOOL for number in mine)
-        self._last = min((number for number in ordered if number > self._last), default=0)
-        if not self._last:
+    def _parcel(self, path: Path, line: bytes, parsed: Parsed) -> Parcel | None:
+        """Return a line as what is to be sent; None if it was."""
+        attempt = self._journal.get(parsed.seq)
+        if attempt is None and parsed.seq in self._journal:
             return None
-        number = self._last % _SPOOL
-        self._current = _Segment(self._path(number), number)
-        self._segments.append(self._current)
-        return self._current
+        message = wrap(Message(self.chain, self._number % _SPOOL, line))
+        return Parcel(self, path, parsed.seq, parsed.control is not None, message, attempt)
 
-    def _path(self, number: int) -> Path:
-        if not number:
-            return self._folder / spool_name(_STEM, self.chain)
-        return self._folder / segment_name(_STEM, self.chain, number)
+
+def _is_left(chain: str, files: dict[int, Path]) -> bool:
+    """Return whether the writer of a trail is gone.
+
+    It locks each segment before it writes there, and keeps the lock until it has the next one.
+    """
+    last = max((number for number in files if number != _SPOOL), default=0)
+    if not last:
+        return True
+    path = files[last]
+    found = path.stat()
+    is_new = not found.st_size and time.time() - found.st_mtime < _LOCKED_IN_S
+    following = path.with_name(segment_name("audit", chain, last + 1))
+    return not is_new and not is_locked(path) and not following.exists()
+
+
+def _given_away(folder: Path, chain: str) -> Path:
+    """Return the file that is there if the writer of a trail leaves it to others."""
+    return folder / f"audit-{chain}.others"
+
+
+def _journal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sent")
+
+
+def _read_journal(path: Path) -> dict[int, Attempt | None]:
+    """Return the last try of each record of a segment; None for one that was sent."""
+    found: dict[int, Attempt | None] = {}
+    journal = _journal_of(path)
+    for line in journal.read_bytes().splitlines() if journal.exists() else ():
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            seq = entry.pop("seq")
+            found[seq] = None if "sent" in entry else Attempt(**entry)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            continue  # cut off by a crash, so that what it announces was not done
+    return found
+
+
+def _lock(path: Path) -> int | None:
+    """Return the descriptor of a file that is locked by it; None if another process has the lock.
+
+    Raises:
+        OSError: The file system cannot lock.
+    """
+    fd = os.open(path, _APPEND, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_held = os.fstat(fd).st_nlink > 0  # or else the one that had it has just deleted it
+    except OSError as error:
+        os.close(fd)
+        if error.errno in LOCKED:
+            return None
+        raise
+    if not is_held:
+        os.close(fd)
+    return fd if is_held else None

@@ -12,14 +12,14 @@ from __future__ import annotations
 import importlib
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otelhooks.audit.hcs_messages import chunks_of
-from otelhooks.audit.hcs_outbox import Attempt
 from otelhooks.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 VALID_S = 120
 """How long the network takes a transaction after its valid start."""
@@ -53,32 +53,34 @@ _HINTS = {
 _HINT = "look the status up in the documentation of the Hedera Consensus Service"
 
 
+@dataclass(eq=False)
 class Unsent(Exception):
-    """A message that is not on its topic, as far as is known.
+    """A message that is not on its topic, as far as is known."""
 
-    Args:
-        problem: What is wrong, lower-case, without a final period.
-        hint: What to do about it.
-        is_passing: Whether it may pass by itself.
-    """
+    problem: str
+    """What is wrong, lower-case, without a final period."""
+    hint: str = field(default="", kw_only=True)
+    is_passing: bool = field(kw_only=True)
+    """Whether it may pass by itself."""
 
-    def __init__(self, problem: str, *, hint: str = "", is_passing: bool) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.hint = hint
-        self.is_passing = is_passing
+
+class Attempt(NamedTuple):
+    """The last try to send a record, the outcome of which may not be known."""
+
+    chunk: int
+    """Number of the chunk, from 1; those before it were sent."""
+    transaction: str
+    """Transaction id of the try, `payer@seconds.nanoseconds`."""
+    first: str
+    """Transaction id of the first chunk, which is the name of the message."""
 
 
 class Topic:
     """Submits messages. Thread-safe.
 
     Args:
-        topic_id: `shard.realm.number`.
+        topic_id: As `HcsAuditTrailHook` gets it, like `submit_key` and `custom_fee_limits`.
         client_of: Gives the client to send with, an SDK `Client` with an operator.
-        submit_key: An SDK `PrivateKey`, or its text; None for a topic that has none, or has the
-            operator's.
-        custom_fee_limits: What is paid at most for a topic with fees of its own, SDK
-            `CustomFeeLimit` objects; none: whatever it asks.
 
     Raises:
         ConfigError: The SDK is not installed, or topic or key cannot be read.
@@ -89,7 +91,7 @@ class Topic:
         topic_id: str,
         client_of: Callable[[], Any],
         submit_key: Any = None,
-        custom_fee_limits: tuple[Any, ...] = (),
+        custom_fee_limits: Iterable[Any] = (),
     ) -> None:
         self._sdk = _sdk()
         self._errors: Any = importlib.import_module("hiero_sdk_python.exceptions")
@@ -100,17 +102,15 @@ class Topic:
                 f"`{topic_id}` is no topic id", hint="give it as `shard.realm.number`: `0.0.12345`"
             ) from error
         try:
-            self._submit_key = (
-                self._sdk.PrivateKey.from_string(submit_key)
-                if isinstance(submit_key, str)
-                else submit_key
-            )
+            is_text = isinstance(submit_key, str)
+            key_of = self._sdk.PrivateKey.from_string
+            self._submit_key = key_of(submit_key) if is_text else submit_key
         except ValueError:  # its text holds the key
             raise ConfigError(
                 "`submit_key` cannot be read", hint="give a PrivateKey, or its DER text in hex"
             ) from None
         self._client_of = client_of
-        self._fee_limits = custom_fee_limits
+        self._fee_limits = list(custom_fee_limits)
         self._chunk_class = _chunk_class(self._sdk)
 
     def submit(self, message: bytes, last: Attempt | None, note: Callable[[Attempt], None]) -> None:
@@ -125,40 +125,29 @@ class Topic:
             Unsent: It is not there, or not known to be.
         """
         try:
-            self._submit(self._client_of(), chunks_of(message), last, note)
+            client, chunks = self._client_of(), chunks_of(message)
+            for number in range(last.chunk if last else 1, len(chunks) + 1):
+                attempt = last if last and last.chunk == number else None
+                outcome = self._outcome(client, attempt.transaction) if attempt else ""
+                if outcome == "SUCCESS":
+                    continue
+                if attempt is None or outcome or _is_expired(attempt.transaction):
+                    transaction = _new_transaction_id(client)
+                    first = last.first if last and number > 1 else transaction
+                    attempt = Attempt(number, transaction, first)
+                    note(attempt)
+                last = attempt
+                status = self._execute(client, chunks, attempt)
+                if status != "SUCCESS":
+                    raise _unsent(status)
         except Unsent:
             raise
         except Exception as error:
             raise self._read(error) from error
 
-    def _submit(
-        self,
-        client: Any,
-        chunks: list[bytes],
-        last: Attempt | None,
-        note: Callable[[Attempt], None],
-    ) -> None:
-        start, first = (last.chunk, last.first) if last is not None else (1, "")
-        for number in range(start, len(chunks) + 1):
-            transaction = ""
-            if last is not None and number == last.chunk:
-                outcome = self._outcome(client, last.transaction)
-                if outcome == "SUCCESS":
-                    continue
-                if not outcome and not _is_expired(last.transaction):
-                    transaction = last.transaction
-            if not transaction:
-                transaction = _new_transaction_id(client)
-                first = transaction if number == 1 else first
-                note(Attempt(number, transaction, first))
-            status = self._execute(client, transaction, chunks, number, first)
-            if status != "SUCCESS":
-                raise _unsent(status)
-
-    def _execute(
-        self, client: Any, transaction: str, chunks: list[bytes], number: int, first: str
-    ) -> str:
+    def _execute(self, client: Any, chunks: list[bytes], attempt: Attempt) -> str:
         """Send one chunk; return the status that its receipt has."""
+        number, transaction, first = attempt
         id_of = self._sdk.TransactionId.from_string
         chunk = self._chunk_class()
         chunk.set_topic_id(self._topic_id)
@@ -166,7 +155,7 @@ class Topic:
         if len(chunks) > 1:
             chunk.place = id_of(first), len(chunks), number
         if self._fee_limits:
-            chunk.set_custom_fee_limits(list(self._fee_limits))
+            chunk.set_custom_fee_limits(self._fee_limits)
         chunk.set_transaction_id(id_of(transaction))
         chunk.set_node_account_ids(_some(client.get_node_account_ids()))
         chunk.freeze_with(client)
@@ -216,9 +205,8 @@ class Topic:
 
 def _unsent(status: str) -> Unsent:
     is_passing = status in _PASSING
-    return Unsent(
-        status, hint=_HINTS.get(status, "" if is_passing else _HINT), is_passing=is_passing
-    )
+    hint = _HINTS.get(status, "" if is_passing else _HINT)
+    return Unsent(status, hint=hint, is_passing=is_passing)
 
 
 def _sdk() -> Any:
@@ -239,10 +227,9 @@ def _sdk() -> Any:
 
 
 def _chunk_class(sdk: Any) -> Any:
-    """Return the SDK's transaction, for one chunk with a place in a message of several.
+    """Return the SDK's transaction, for one chunk of a message of several.
 
-    Its attribute `place` is None, or the transaction id of the first chunk, the number of chunks,
-    and its own number from 1.
+    Its `place` is the transaction id of the first chunk, how many there are, and its number from 1.
     """
     submission: Any = sdk.TopicMessageSubmitTransaction
 

@@ -24,7 +24,8 @@ _OPEN_FLAGS = (
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_BINARY", 0)
 )
-_LOCKED = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
+LOCKED = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
+"""What `flock` says of a file that another process has locked."""
 _TRANSIENT = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
@@ -143,7 +144,7 @@ def is_locked(path: Path) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno in _LOCKED
+        return error.errno in LOCKED
     finally:
         os.close(fd)
     return False
@@ -273,7 +274,7 @@ def _lock(fd: int) -> None:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno not in _LOCKED:
+            if error.errno not in LOCKED:
                 return  # a file system without locks: the name is this process's own anyway
             if attempt == 19:
                 raise

@@ -8,9 +8,11 @@ import threading
 class Ticket:
     """Says whether a record has reached the disk. May be waited for by several threads."""
 
-    __slots__ = ("_is_settled", "_is_stored", "_settled")
+    __slots__ = ("_is_settled", "_is_stored", "_settled", "seq")
 
     def __init__(self) -> None:
+        self.seq: int = -1
+        """Number of the record in its chain, from 0; -1 if it was refused."""
         # A bare lock, held until the outcome is known: a tenth of an Event's cost.
         self._settled = threading.Lock()
         self._settled.acquire()

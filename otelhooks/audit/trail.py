@@ -266,6 +266,7 @@ class Audit:
             return "no thread can be started"
         self._say_lost(chain, writer)
         *controls, line = chain.add(fields, self._clock())
+        ticket.seq = chain.records - 1
         for control in controls:
             writer.put(control)
         writer.put(line, ticket)

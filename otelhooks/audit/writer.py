@@ -223,12 +223,13 @@ class Writer:
             same = takewhile(lambda queued: queued.line.segment == number, self._queue)
             group = list(islice(same, MAX_GROUP))
         path = self.path(number)
-        if self._segment is not None and (self._segment.path != path or self._segment.is_deleted()):
-            self._segment.close()
-            self._segment = None
-        if self._segment is None:
-            self._segment = Segment(path)
-        self._segment.append(b"".join(queued.line.data for queued in group))
+        segment = self._segment
+        if segment is None or segment.path != path or segment.is_deleted():
+            left, segment = segment, Segment(path)
+            self._segment = segment
+            if left is not None:
+                left.close()  # only now: a chain without a lock looks like that of a dead process
+        segment.append(b"".join(queued.line.data for queued in group))
         self._on_stored(len(group))
 
     def _on_stored(self, count: int) -> None:

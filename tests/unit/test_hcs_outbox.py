@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otelhooks.audit import Audit
+from otelhooks.audit import Audit, writer
 from otelhooks.audit.chain import encode
 from otelhooks.audit.hcs_messages import CHUNK_BYTES, chunks_of, fit, unwrap
-from otelhooks.audit.hcs_outbox import Attempt, Outbox, Parcel
+from otelhooks.audit.hcs_outbox import Outbox, Parcel
+from otelhooks.audit.hcs_topic import Attempt
 from otelhooks.errors import ConfigError
 
+CHAIN = "20260801T101500123456789Z-4711"
 TRIED = Attempt(1, "0.0.2@17.5", "0.0.2@17.5")
 
 
@@ -47,11 +50,10 @@ def names(parcels: list[Parcel]) -> list[Any]:
 def test_records_are_handed_out_once_in_their_order(tmp_path):
     with Audit(tmp_path) as trail:
         outbox = own(tmp_path, trail)
-        assert outbox.is_empty
+        assert take_all(outbox) == []
         for name in "abc":
             trail.append({"name": name})
         assert names(take_all(outbox)) == ["open", "a", "b", "c"]
-        assert not outbox.is_empty
         trail.append({"name": "d"})
         assert names(take_all(outbox)) == ["d"]
 
@@ -66,7 +68,7 @@ def test_what_is_sent_is_deleted_once_its_writer_is_gone(tmp_path):
         assert trail.segment.exists()
     for parcel in take_all(outbox):
         outbox.sent(parcel)
-    assert outbox.is_empty
+    assert take_all(outbox) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -78,7 +80,7 @@ def test_the_next_sender_goes_on_where_the_last_one_stopped(tmp_path):
         opening, a, b, _ = take_all(first)
         for parcel in (opening, a):
             first.sent(parcel)
-        first.note(b, TRIED)
+        b.note(TRIED)
         first.close()
         second = own(tmp_path, trail)
         found = take_all(second)
@@ -126,6 +128,37 @@ def test_a_trail_that_its_writer_gives_away_is_sent_by_others(tmp_path):
         assert names(take_all(other)) == ["b"]
 
 
+def test_a_segment_that_its_writer_is_about_to_lock_is_left_to_it(tmp_path):
+    segment = tmp_path / f"audit-{CHAIN}-000001.jsonl"
+    segment.touch()
+    assert take_all(Outbox(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == [segment]
+
+
+def test_an_empty_segment_of_a_killed_process_does_not_keep_back_what_is_before_it(tmp_path):
+    with Audit(tmp_path) as trail:
+        trail.append({"name": "a"})
+        last = tmp_path / f"audit-{trail.chain}-000002.jsonl"
+    last.touch()
+    os.utime(last, (0, 0))
+    assert names(take_all(Outbox(tmp_path))) == ["open", "a", "closed"]
+
+
+def test_a_trail_is_locked_while_its_writer_changes_segments(tmp_path, monkeypatch):
+    made = writer.Segment
+    seen: list[list[Any]] = []
+
+    def segment(path: Path) -> Any:
+        seen.append(names(take_all(Outbox(tmp_path))))
+        return made(path)
+
+    with Audit(tmp_path, rotate_bytes=1) as trail:
+        monkeypatch.setattr(writer, "Segment", segment)
+        for name in "abc":
+            trail.append({"name": name})
+    assert seen == [[], []]
+
+
 def test_a_trail_has_one_sender_at_a_time(tmp_path):
     with Audit(tmp_path) as trail:
         trail.append({"name": "a"})
@@ -140,7 +173,6 @@ def test_a_trail_without_a_record_is_not_sent(tmp_path):
     Audit(tmp_path).close()
     outbox = Outbox(tmp_path)
     assert take_all(outbox) == []
-    assert outbox.is_empty
     assert list(tmp_path.iterdir()) == []
 
 
