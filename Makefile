@@ -3,9 +3,9 @@
 
 # What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
 # them, and `e2e` comes after. Then all sessions.
-CHECKS := lint types test minimal wheel demo docs prove coverage beside redis rollout hcs upstream otel-oldest pythons \
+CHECKS := lint types configs processes minimal wheel demo docs prove coverage beside redis rollout hcs upstream otel-oldest pythons \
   frameworks
-TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz mutants locks
+TARGETS := $(CHECKS) test matrix e2e e2e-full bench bench-collector fuzz mutants locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -54,20 +54,22 @@ setup: ## make or update .venv from tests/locks/dev.txt
 	echo "$(WANTED)" > .venv/otelhooks-ready
 
 demo: ## real agents of three frameworks under a policy, in the terminal
-test: ## the fast tests
+test: ## the fast tests, on every core
+processes: ## tests that start processes: commands, forks, workers, signals
+configs: ## files that servers start from: collector, compose, dashboards; and `make stack`
 lint: ## ruff: rules and format
 types: ## pyright: strict inside, complete outside
 matrix: ## examples of five systems beside the frameworks that play them, as a table
 frameworks: ## each adapter against the newest and oldest version of its framework
-coverage: ## every branch of hooks and policy
+coverage: ## the fast tests take every branch of hooks and policy
 beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
 rollout: ## real web servers are told to stop by a signal, and nothing is lost
 hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
-otel-oldest: ## the fast tests with OpenTelemetry 1.38 and every other lower bound
-pythons: ## the fast tests on each other Python of this machine
-wheel: ## the fast tests against the built wheel, in another folder
+otel-oldest: ## fast tests and processes with OpenTelemetry 1.38 and every other lower bound
+pythons: ## fast tests and processes on each other Python of this machine
+wheel: ## fast tests and commands against the built wheel, in another folder
 minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, with the frameworks of the demo
 e2e: ## real agents through collector, trace store, metrics and alerts, every hop looked at

@@ -35,6 +35,11 @@ os.environ.setdefault("UV_NATIVE_TLS", "1")
 # As in the classifiers of pyproject.toml.
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 
+# The fast tests, and those of them and of `tests/processes` that a wheel could lack a file for.
+FAST = nox.project.load_toml("pyproject.toml")["tool"]["pytest"]["ini_options"]["testpaths"]
+PROCESSES = "tests/processes"
+COMMAND_TESTS = [f"{PROCESSES}/test_{name}.py" for name in ("cli_run", "commands", "imports")]
+
 # What commands are made of, and decides nothing: not part of the coverage that is asked for.
 COMMANDS = (
     "otelhooks/policy/tools/*",
@@ -155,8 +160,20 @@ def pytest(session: nox.Session, python: str, *arguments: str, **options: Any) -
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """The fast tests in `.venv`: unit, public API, documentation. No framework, no server."""
-    pytest(session, sys.executable)
+    """The fast tests in `.venv`, on every core. No framework, no server, no other process."""
+    pytest(session, sys.executable, "--numprocesses", "auto", "--dist", "worksteal")
+
+
+@nox.session
+def processes(session: nox.Session) -> None:
+    """Programs, forks, workers of others, and signals: the tests that start a process."""
+    pytest(session, sys.executable, PROCESSES)
+
+
+@nox.session
+def configs(session: nox.Session) -> None:
+    """The files that servers start from: collector, compose, dashboards; and `make stack`."""
+    pytest(session, sys.executable, "tests/deploy")
 
 
 ONE_VERDICT = "tests/unit/test_one_verdict.py"
@@ -178,19 +195,19 @@ def mutants(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("version", [nox.param(version, id=version) for version in PYTHONS])
 def unit(session: nox.Session, version: str) -> None:
-    """The fast tests on a Python other than that of `.venv`, where this machine has it."""
+    """Fast tests and processes on a Python other than that of `.venv`, if this machine has it."""
     base = interpreter(version)
     if base is None:
         session.skip(f"no Python {version} on this machine")
     if "{}.{}".format(*sys.version_info) == version:
-        session.skip("the session `test` is of this Python")
-    pytest(session, environment(session, "dev", base))
+        session.skip("the sessions `test` and `processes` are of this Python")
+    pytest(session, environment(session, "dev", base), *FAST, PROCESSES)
 
 
 @nox.session
 def otel_oldest(session: nox.Session) -> None:
-    """The fast tests with the lowest version of every dependency, OpenTelemetry 1.38 among them."""
-    pytest(session, environment(session, "otel-oldest"))
+    """Fast tests and processes with the lowest version of every dependency, OpenTelemetry 1.38."""
+    pytest(session, environment(session, "otel-oldest"), *FAST, PROCESSES)
 
 
 @nox.session
@@ -225,9 +242,11 @@ def frameworks(session: nox.Session, name: str, age: str) -> None:
     files = sorted((ROOT / "tests" / "frameworks").glob(f"test_{subject}*.py"))
     if not files:
         session.error(f"there is no `tests/frameworks/test_{subject}*.py`")
-    further = ("test_imported_again.py", "test_model_clients.py")
-    files += [ROOT / "tests" / "frameworks" / name for name in further]
-    pytest(session, python, *THEIRS, *map(str, files), "tests/test_public_api.py")
+    shared = ("test_imported_again.py", "test_model_clients.py")
+    files += [ROOT / "tests" / "frameworks" / name for name in shared]
+    imports = "test_imports.py::test_import_loads_no_framework_no_sdk_and_nothing_heavy"
+    further = ("tests/test_public_api.py", f"{PROCESSES}/{imports}")
+    pytest(session, python, *THEIRS, *map(str, files), *further)
 
 
 @nox.session
@@ -459,7 +478,7 @@ def smoke(session: nox.Session, python: str, folder: Path) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """The fast tests against the built wheel, from a folder without our sources."""
+    """Fast tests and commands against the built wheel, from a folder without our sources."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = wheel_in(session, folder, "test")
@@ -478,7 +497,7 @@ def wheel(session: nox.Session) -> None:
             source = ROOT / part
             (shutil.copytree if source.is_dir() else shutil.copy)(source, copy / part)
         with session.chdir(copy):
-            pytest(session, python)
+            pytest(session, python, *FAST, *COMMAND_TESTS)
 
 
 @nox.session

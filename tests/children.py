@@ -1,4 +1,4 @@
-"""What the children of a program should have told by their end: `tests/unit/governed_work.py`."""
+"""What the children of a program should have told by their end: see `governed_work.py`."""
 
 from __future__ import annotations
 

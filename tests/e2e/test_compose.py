@@ -2,7 +2,7 @@
 
 The loader is the Compose specification's own (`compose-go`, Apache-2.0), from its Go module: it
 puts variables in, checks the schema, and leaves out what no chosen profile has. What services say
-of each other is looked at in `tests/unit/test_compose.py`.
+of each other is looked at in `tests/deploy/test_compose.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import pytest
 import yaml
 
 from otelhooks.telemetry import semconv
+from tests.deploy.test_compose import COLLECTORS, GATEWAYS, PROFILES, STARTED, mounts
 from tests.e2e.asking import Jaeger, Prometheus, eventually, eventually_equal, get, own_metric
 from tests.e2e.sending import Sender
 from tests.e2e.stack.build import ROOT
 from tests.e2e.stack.process import Process
 from tests.e2e.stack.stack import Stack
 from tests.ports import free_ports
-from tests.unit.test_compose import COLLECTORS, GATEWAYS, PROFILES, STARTED, mounts
 
 FILE = ROOT / "docker-compose.yml"
 MODULE = """\

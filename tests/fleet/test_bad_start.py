@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.test_collector_files import COMBINATIONS
 from tests.e2e.stack.process import Process, StartError
 from tests.e2e.stack.stack import FILES
 from tests.fleet.conftest import MakeFleet
-from tests.unit.test_collector_files import COMBINATIONS
 
 
 def refused(process: Process, **settings: str) -> str:

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from tests.deploy.test_compose import STARTED, script
 from tests.e2e.stack.build import KAFKA, build
 from tests.e2e.stack.stack import HOST
 from tests.fleet.kafka import AUDIT, PARTITIONS, SPANS, Broker
 from tests.ports import free_ports
-from tests.unit.test_compose import STARTED, script
 
 COMPOSED: dict[str, Any] = STARTED["kafka"]["kafka"]
 

@@ -155,12 +155,12 @@ class Selection:
         data, durations, settings = (folder / n for n in ("contexts", "durations", "settings"))
         included = "\n".join(f"    {folder / path}" for path in paths)
         settings.write_text(f"[run]\ninclude =\n{included}\n")
-        left_out = [f"--ignore=tests/unit/{name}" for name in LEFT_OUT]
+        left_out = [f"--ignore=tests/processes/{name}" for name in LEFT_OUT]
         done = run(
             folder,
             *("-m", "coverage", "run", f"--data-file={data}", f"--rcfile={settings}"),
             *("-m", "pytest", "-q", "-p", "tests.mutants.contexts", *left_out),
-            *("tests/unit", "tests/test_public_api.py"),
+            *("tests/unit", "tests/processes", "tests/test_public_api.py"),
             **{DURATIONS: str(durations)},
         )
         if done.returncode != 0:

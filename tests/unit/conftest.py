@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from importlib import util
 from pathlib import Path
@@ -16,8 +18,6 @@ import otelhooks
 from otelhooks.setup import catalogue
 from tests.logs import InMemoryLogRecordExporter
 from tests.unit.noting import Tool
-
-pytest.register_assert_rewrite("tests.children")
 
 
 def _conformance() -> Any:
@@ -117,6 +117,21 @@ class Governed:
     def check(self) -> None:
         """Check everything against the table of names, types and values."""
         _conformance().check_all(self.spans, self._reader.get_metrics_data(), self.records)
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Refuse to start a process or to fork: tests that do so are in `tests/processes`."""
+    attempts: list[str] = []
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        attempts.append(f"started a process: {args[1:]}" if args else "forked")
+        raise OSError("this test belongs into `tests/processes`")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    monkeypatch.setattr(os, "fork", refuse, raising=False)
+    yield
+    assert attempts == []
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import logging
-import os
 import pathlib
 import re
 import threading
@@ -616,25 +615,6 @@ class TestWhileItRuns:
         with pytest.raises(errors.Denied):
             tools.act(2)
         assert tools.ran == [1]
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-    def test_a_child_that_a_tool_forks_denies_as_its_parent_does(self, on, tools):
-        on(policy.deny("act", when=bad), policy.allow("*"))
-
-        @otelhooks.tool
-        def split() -> int:
-            child = os.fork()
-            if child:
-                return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            try:
-                tools.act("bad")
-            except errors.Denied:
-                os._exit(0)
-            finally:
-                os._exit(1)
-
-        assert split() == 0
 
 
 class TestMonitor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -136,18 +135,6 @@ def test_a_hook_may_end_what_waits_for_hooks() -> None:
     put(lambda data: seen.append(background.flush()), 1)
     assert background.flush()
     assert seen == [True]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_process_has_a_queue_of_its_own() -> None:
-    put(lambda data: None, 1)
-    child = os.fork()
-    if child == 0:
-        seen: list[Any] = []
-        put(seen.append, 7)
-        os._exit(0 if background.flush() and seen == [7] else 1)
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_nothing_queued_is_flushed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """The frame of the ``otelhooks`` command."""
 
 import importlib
-import subprocess
 import sys
 
 import click
@@ -35,21 +34,6 @@ def boom(monkeypatch):
     return set_error
 
 
-def test_help_lists_every_command_and_imports_none_of_them():
-    code = (
-        "import sys\nfrom otelhooks.cli import COMMANDS, main\nsys.argv[1:] = ['--help']\n"
-        "try:\n    main()\nexcept SystemExit: pass\n"
-        "modules = {module for module, _, _ in COMMANDS.values()} - {'otelhooks.cli'}\n"
-        "print([name for name in (*modules, 'rich', 'sqlite3', 'opentelemetry.sdk', 'mcp')\n"
-        "       if name in sys.modules])"
-    )
-
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-
-    assert all(f"\n  {name} " in output for name in cli.COMMANDS)
-    assert output.endswith("[]\n")
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_the_line_in_the_list_is_the_first_of_the_commands_own_help(name):
     module, attribute, line = cli.COMMANDS[name]
@@ -62,14 +46,6 @@ def test_the_line_in_the_list_is_the_first_of_the_commands_own_help(name):
 def test_version_is_a_command_and_an_option():
     assert _invoke("version").output == f"{__version__}\n"
     assert _invoke("--version").output == f"otelhooks, version {__version__}\n"
-
-
-def test_the_module_runs_as_the_command():
-    command = [sys.executable, "-m", "otelhooks", "version"]
-
-    output = subprocess.run(command, capture_output=True, text=True)
-
-    assert (output.stdout, output.stderr) == (f"{__version__}\n", "")
 
 
 def test_an_unknown_command_is_a_usage_error():

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import runpy
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -502,20 +501,6 @@ def test_exit_codes_are_for_scripts(tmp_path: Path, source: str, code: int) -> N
     assert run(file).exit_code == code
 
 
-def test_it_runs_as_a_module_and_never_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "given.py"
-    file.write_text(f"{GUARD}\nraise SystemExit('ran')\n", encoding="utf-8")
-
-    done = subprocess.run(
-        [sys.executable, "-m", "otelhooks.hooks.compat.check", file],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert "ran" not in done.stdout + done.stderr
-
-
 def test_one_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(GUARD, encoding="utf-8")
@@ -627,7 +612,7 @@ def test_a_changed_file_runs_and_decides(tmp_path: Path) -> None:
     done = run("--write", file)
 
     assert done.stderr.startswith(f"{file}: imports changed\n")
-    subprocess.run([sys.executable, file], check=True)
+    runpy.run_path(str(file))
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert sorted(tmp_path.iterdir()) == [file]
     assert run(file).stderr == "no hooks or policies of another package\n"

@@ -1,9 +1,6 @@
 """Variables that were meant for otelhooks and that nothing reads: no program starts unguarded."""
 
-import importlib.util
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -88,36 +85,6 @@ def test_commands_refuse_it_too(monkeypatch, command):
     result = CliRunner().invoke(cli, command)
     assert result.exit_code == 2
     assert "did you mean `OTELHOOKS_POLICIES`?" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(
-            ["opentelemetry-instrument", sys.executable, "-c", "print('ran')"],
-            marks=pytest.mark.skipif(
-                importlib.util.find_spec("opentelemetry.instrumentation") is None,
-                reason="opentelemetry-instrument is not there",
-            ),
-        ),
-        [sys.executable, "-c", "import otelhooks; otelhooks.instrument(); print('ran')"],
-    ],
-)
-def test_no_way_to_start_goes_on_without_the_rules(command, tmp_path):
-    folder = Path(sys.executable).parent
-    command = [str(folder / command[0]) if "/" not in command[0] else command[0], *command[1:]]
-    variables = {"OTELHOOKS_POLICY": "rules.yaml", "OTELHOOKS_STORE": str(tmp_path / "store.db")}
-    done = subprocess.run(
-        command,
-        env={**variables, "OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "ran" not in done.stdout
-    assert "did you mean `OTELHOOKS_POLICIES`?" in done.stderr
 
 
 @pytest.mark.parametrize("value", [True, "true", "1"])

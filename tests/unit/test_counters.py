@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -165,17 +164,6 @@ class TestMemory:
         with storage._lock:
             counters._after_fork()
             assert storage.incr("a", 60) == 1
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-    def test_a_child_counts_on_though_another_thread_was_counting(self) -> None:
-        storage = MemoryStorage()
-        counter = Counter(10, 60, storage)
-        counter.take("a")
-        with storage._lock:  # as another thread would hold it
-            child = os.fork()
-            if child == 0:
-                os._exit(counter.read("a") if counter.take("a") else 99)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
 class TestStorages:

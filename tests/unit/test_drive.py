@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-import os
 import sys
 import threading
 import time
@@ -262,15 +261,6 @@ class TestSync:
 
         assert drive.can_suspend(generator_based())
         assert not drive.can_suspend(Odd())
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-    def test_a_child_process_has_a_loop_of_its_own(self) -> None:
-        assert run(Run(suspending, 1)) == 1
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if run(Run(suspending, 1)) == 1 else 1)
-        assert os.waitpid(child, 0)[1] == 0
 
 
 class Fruitless:

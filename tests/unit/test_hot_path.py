@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import json
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -274,67 +273,3 @@ def test_each_allow_in_the_audit_file_has_a_decision_id_of_its_own(tmp_path):
     lines = [json.loads(line) for line in segment.read_text().splitlines()]
     ids = [line["decision_id"] for line in lines if "decision_id" in line]
     assert len(ids) == len(set(ids)) == 2
-
-
-START = """
-import json, sys, otelhooks
-from otelhooks import policy
-otelhooks.instrument(policies=[policy.deny("run_command")])
-print(json.dumps(sorted(sys.modules)))
-"""
-
-
-@pytest.fixture(scope="module")
-def loaded() -> set[str]:
-    """The modules of a program that has started and done nothing yet."""
-    command = [sys.executable, "-c", START]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    return set(json.loads(run.stdout))
-
-
-def test_instrumenting_imports_no_framework(loaded):
-    packages = {name.partition(".")[0] for name in loaded}
-    assert not packages & {"agents", "langchain", "langchain_core", "langgraph", "mcp", "openai"}
-    assert not packages & {"yaml", "ruamel", "click", "rich", "starlark", "pydantic"}
-
-
-def test_instrumenting_loads_no_adapter_of_a_framework_that_is_not_imported(loaded):
-    assert not {name for name in loaded if name.startswith("otelhooks.frameworks.")}
-
-
-def test_instrumenting_builds_no_model(loaded):
-    """A model takes a millisecond to build; a quoted annotation or base class asks for none."""
-    models = {"mcp_servers", "calls", "hook_result", "steps", "media"}
-    assert not loaded & {f"otelhooks.records.{name}" for name in models}
-
-
-def test_what_few_programs_use_is_not_loaded(loaded):
-    assert not loaded & {
-        "otelhooks.policy.auto_policy",
-        "otelhooks.audit.trail",
-        "otelhooks.policy.workspace",
-        "otelhooks.policy.files",
-        "otelhooks.policy.labels",
-        "otelhooks.policy.quotas",
-    }
-
-
-WITH_PROVIDERS = """
-import json, sys
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.trace import TracerProvider
-import otelhooks
-otelhooks.instrument(tracer_provider=TracerProvider(), meter_provider=MeterProvider())
-print(json.dumps(sorted(sys.modules)))
-"""
-
-
-def test_a_program_with_providers_of_its_own_loads_nothing_that_builds_any():
-    command = [sys.executable, "-c", WITH_PROVIDERS]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = set(json.loads(run.stdout))
-    assert not found & {
-        "opentelemetry._logs",
-        "otelhooks.telemetry.exporters",
-        "otelhooks.telemetry.sdk",
-    }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -303,79 +301,3 @@ class TestSessions:
         for id in ("a", "b", "a", "c"):
             rt.sessions.get(id).started_in = os.getpid()
         assert ended == ["b"]
-
-
-def _in_child(folder: str, queue: Any) -> None:
-    try:
-        t()
-    except Denied:
-        queue.put("denied")
-    else:
-        queue.put("ran")
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-class TestFork:
-    def test_a_forked_child_is_governed_and_audits_into_a_segment_of_its_own(
-        self, governed: Any, tmp_path: Path
-    ) -> None:
-        folder = tmp_path / "audit"
-        handle = governed(policies=[policy.deny("t")], audit=folder)
-        with pytest.raises(Denied):
-            t()
-        queue: Any = multiprocessing.get_context("fork").SimpleQueue()
-        process = multiprocessing.get_context("fork").Process(
-            target=_in_child, args=(str(folder), queue)
-        )
-        process.start()
-        assert queue.get() == "denied"
-        process.join(20)
-        assert process.exitcode == 0
-        assert handle.force_flush()
-        segments = [file for file in folder.rglob("*.jsonl") if file.stat().st_size]
-        assert len(segments) == 2
-
-    def test_the_child_waits_for_nobody_of_the_parent(self, governed: Any) -> None:
-        governed(policies=[policy.allow("t")])
-        rt = runtime.active()
-        assert rt is not None
-        rt.pending = 3
-        child = os.fork()
-        if child == 0:
-            here = runtime.active()
-            ok = here is not None and here.pending is None and t() == 1
-            os._exit(0 if ok else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        rt.pending = None
-
-    def test_a_child_does_not_tell_the_end_of_conversations_of_its_parent(
-        self, governed: Any, tmp_path: Path
-    ) -> None:
-        told = tmp_path / "told"
-
-        @hooks.on_session_end
-        def end(context: Any) -> None:
-            with told.open("a") as file:
-                file.write(f"{os.getpid()}\n")
-
-        governed(hooks=[end])
-        with otelhooks.session("a"):
-            child = os.fork()
-            if child == 0:
-                with otelhooks.session("of its own"):
-                    pass
-                otelhooks.uninstrument()  # as at its exit
-                os._exit(0)
-            assert os.waitpid(child, 0)[1] == 0
-        assert told.read_text().split() == [str(child), str(os.getpid())]
-
-    def test_a_spawned_child_is_another_program(self, governed: Any, tmp_path: Path) -> None:
-        governed(policies=[policy.deny("t")])
-        code = "import otelhooks; print(otelhooks.current_context())"
-        import subprocess
-
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-        )
-        assert done.stdout.strip() == "None"

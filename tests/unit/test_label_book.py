@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,17 +26,6 @@ def test_a_conversation_is_known_from_its_first_look_on(path: Path) -> None:
     assert LabelBook(path).open("c") == (False, frozenset())
     assert LabelBook(path).open("c") == (True, frozenset())
     assert LabelBook(path).open("other") == (False, frozenset())
-
-
-def test_another_process_finds_the_labels(path: Path) -> None:
-    script = (
-        "import sys, pathlib\n"
-        "from otelhooks.store.labels import LabelBook\n"
-        "book = LabelBook(pathlib.Path(sys.argv[1]))\n"
-        "book.open('c'); book.add('c', 'untrusted'); book.add('c', 'untrusted')\n"
-    )
-    subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=30)
-    assert LabelBook(path).open("c") == (True, frozenset({"untrusted"}))
 
 
 def test_nothing_is_opened_before_a_conversation_is_looked_up(path: Path) -> None:
@@ -84,19 +70,6 @@ def test_the_keeper_is_asked_once_and_told_of_each_new_label() -> None:
     assert context.labels == {"kept", "new"}
     assert context.labels == {"kept", "new"}
     assert told == ["new", "open"]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_goes_on_though_another_thread_was_remembering(path: Path) -> None:
-    book = LabelBook(path)
-    book.open("c")
-    with book._lock:
-        child = os.fork()
-        if child == 0:
-            book.add("c", "from the child")
-            os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert LabelBook(path).open("c") == (True, frozenset({"from the child"}))
 
 
 def test_threads_may_add_at_once(path: Path) -> None:

@@ -520,21 +520,3 @@ class TestFork:
         cell.add()
         [point] = points(reader, semconv.METRIC_POLICY_DENIES)
         assert point.value == 4
-
-    def test_a_real_child_can_count_and_collect_though_a_lock_was_held(self, instruments, reader):
-        cell = instruments.denies.cell(DENY)
-        with cell.lock, instruments._drain_lock, instruments.denies._lock:
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    instruments.after_fork()
-                    cell.add()
-                    instruments.record(DURATION, 0.1, TOOL)
-                    found = collect(reader)
-                    [point] = found[semconv.METRIC_POLICY_DENIES].data.data_points
-                    code = 0 if point.value == 1 and DURATION in found else 2
-                finally:
-                    os._exit(code)
-        _, status = os.waitpid(pid, 0)
-        assert os.waitstatus_to_exitcode(status) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
-import os
 import threading
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import trio
 
 from otelhooks.hooks import own_threads
-from otelhooks.hooks.drive import Run, run
+from otelhooks.hooks.drive import Run
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="")
 
@@ -79,25 +78,6 @@ def test_a_place_is_given_back_whatever_happens(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(RuntimeError, match="can't start"):
             own_threads.start(lambda: 1)
     assert own_threads.start(lambda: 2).result(10) == 2
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_open_questions_of_the_parent_count_for_nothing_in_a_child(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(own_threads, "MAX_WAITING", 1)
-    monkeypatch.setattr(own_threads, "_slots", threading.BoundedSemaphore(1))
-    release = threading.Event()
-    waiting = own_threads.start(release.wait, 10)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if run(Run(lambda: 5, is_question=True, timeout=5)) == 5 else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    own_threads._forget()
-    assert run(Run(lambda: 5, is_question=True, timeout=5)) == 5
-    release.set()
-    waiting.result(10)
 
 
 def test_whoever_is_interrupted_takes_the_question_back() -> None:

@@ -89,7 +89,6 @@ def test_a_value_has_a_plain_form(value: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [object(), type, len, {(1, 2): 3}, {b"x": 1}, [object()], 1j, (x for x in [])],
-    ids=repr,
 )
 def test_what_has_none_is_an_error(value: Any) -> None:
     with pytest.raises(TypeError, match="a script cannot be given a"):

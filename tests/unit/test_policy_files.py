@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import pathlib
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -193,41 +190,6 @@ class TestLoading:
         (folder / "base.yaml").write_text("include: parts/guard.yaml\n")
         with pytest.raises(PolicyFileError, match="is called `guard` as well"):
             governed(policies=folder)
-
-
-class TestRun:
-    """`otelhooks run`, with files that a variable names."""
-
-    def _run(self, folder: pathlib.Path, code: str) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "OTELHOOKS_POLICIES": "policies",
-            "OTELHOOKS_STORE": str(folder.parent / "store.db"),
-            "PYTHONPATH": str(pathlib.Path(otelhooks.__file__).parent.parent),
-        }
-        command = [sys.executable, "-m", "otelhooks", "run", "--", sys.executable, "-c", code]
-        return subprocess.run(
-            command, cwd=folder.parent, env=environment, capture_output=True, text=True, timeout=60
-        )
-
-    CODE = """
-import otelhooks
-@otelhooks.tool
-def act(): print("it ran")
-try: act()
-except otelhooks.errors.Denied as error: print("denied:", error)
-"""
-
-    def test_the_program_is_governed_without_a_line_of_code(self, folder: pathlib.Path) -> None:
-        result = self._run(folder, self.CODE)
-        assert (result.returncode, result.stdout) == (0, "denied: first\n"), result.stderr
-
-    def test_with_a_wrong_file_the_program_does_not_run(self, folder: pathlib.Path) -> None:
-        (folder / "base.yaml").write_text("policies:\n  - {dney: act}\n")
-        result = self._run(folder, self.CODE)
-        assert (result.returncode, result.stdout) == (2, "")
-        assert "base.yaml:2:6: unknown key `dney`" in result.stderr
-        assert "hint: did you mean `deny`?" in result.stderr
 
 
 class TestMode:
@@ -481,26 +443,6 @@ class TestReload:
         assert [each for each in threading.enumerate() if each.name == "otelhooks-reload"]
         otelhooks.uninstrument()
         assert not [each for each in threading.enumerate() if each.name == "otelhooks-reload"]
-
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-    @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-    def test_a_child_looks_as_well(self, governed: Any, folder: pathlib.Path) -> None:
-        governed(policies=folder, reload=True)
-        context = multiprocessing.get_context("fork")
-        mine, other_end = context.Pipe()
-
-        def child() -> None:
-            other_end.send(_reason(act))
-            other_end.recv()
-            other_end.send(_until(lambda: _reason(act) == "second"))
-
-        process = context.Process(target=child)
-        process.start()
-        assert mine.recv() == "first"
-        _replace(folder / "base.yaml", "policies: [{deny: act, reason: second}]\n")
-        mine.send(None)
-        assert mine.recv() is True
-        process.join(10)
 
 
 class TestWatch:

@@ -130,7 +130,7 @@ def http_server() -> Iterator[tuple[str, list[Any]]]:
             return None
 
     with http.server.HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", seen
         server.shutdown()

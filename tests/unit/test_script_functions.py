@@ -261,7 +261,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ending = threading.Event()
     monkeypatch.setattr(Handler, "ending", ending, raising=False)
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"localhost:{running.server_address[1]}"
     ending.set()

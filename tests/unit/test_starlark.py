@@ -379,7 +379,7 @@ class Odd:
 
 
 class TestValues:
-    @pytest.mark.parametrize("value", [Odd(), {(1, 2): 3}, {1: "a", "1": "b"}, lambda: 1], ids=str)
+    @pytest.mark.parametrize("value", [Odd(), {(1, 2): 3}, {1: "a", "1": "b"}, lambda: 1])
     def test_what_cannot_be_handed_over_is_a_failure(self, value: Any) -> None:
         with pytest.raises(ScriptError):
             expression("True")({"x": value})
@@ -451,15 +451,3 @@ class TestHostFunctions:
     def test_what_they_return_is_made_plain(self) -> None:
         call = script("return give()", functions={"give": lambda: {1: b"x"}})
         assert call("e", {}) == {"1": "x"}
-
-
-def test_nothing_of_it_is_imported_without_policy_files() -> None:
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, otelhooks; otelhooks.instrument(); "
-        "print([m for m in ('starlark', 'yaml') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -59,7 +59,7 @@ class Webhook:
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def _take(self, request: http.server.BaseHTTPRequestHandler) -> int:
         body = request.rfile.read(int(request.headers["Content-Length"]))

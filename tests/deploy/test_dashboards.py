@@ -9,7 +9,6 @@ import copy
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -20,7 +19,8 @@ from dashboards.build import FOLDER, files
 from dashboards.queries import FOREIGN_LABELS, FOREIGN_METRICS
 
 JSON = dict[str, Any]
-TABLE: JSON = json.loads((Path(__file__).parent / "semconv_table.json").read_text("utf-8"))
+NAMES = FOLDER.parent / "tests" / "unit" / "semconv_table.json"
+TABLE: JSON = json.loads(NAMES.read_text("utf-8"))
 DASHBOARDS: dict[str, JSON] = {
     path.name: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))
 }

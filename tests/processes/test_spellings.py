@@ -26,7 +26,7 @@ from otelhooks.hooks.drive import drive
 from otelhooks.policy import packs
 from otelhooks.policy.files.protection import protect
 from otelhooks.policy.tools.subject import Subject
-from tests.unit import spellings
+from tests.processes import spellings
 
 Denies = Callable[..., bool]
 
