@@ -58,7 +58,7 @@ class _Question(_Rule, total=False):
 
 def _build(
     decision: Decision,
-    tool: str | types.BaseMcpServerConfig,
+    tool: Any,
     mcp_tools: Any,
     *,
     name: str,
@@ -71,7 +71,8 @@ def _build(
     def rule(pattern: str, name: str = name, id: str | None = id) -> Policy:
         return Policy(pattern, decision, name=name, id=id, ask_user=handler, **fields)
 
-    if not isinstance(tool, types.BaseMcpServerConfig):
+    # The name of the class loads pydantic, 50 ms, which a program without such servers never needs.
+    if isinstance(tool, str) or not isinstance(tool, types.BaseMcpServerConfig):
         if mcp_tools is not None:
             raise ConfigError("mcp_tools cannot be specified when tool is a string.")
         return rule(tool)
