@@ -44,7 +44,6 @@ COMMAND_TESTS = [f"{PROCESSES}/test_{name}.py" for name in ("cli_run", "commands
 COMMANDS = (
     "otelhooks/policy/tools/*",
     "otelhooks/hooks/compat/check.py",
-    "otelhooks/hooks/compat/checking/*",
 )
 
 # Frameworks still use what Python 3.14 calls deprecated; our own code must not.
@@ -142,7 +141,7 @@ def environment(session: nox.Session, lock: str, base: str = sys.executable) -> 
             )
         if not stamp.exists() or stamp.read_text() != built_from:
             # Editable, so entry points and metadata exist; anew when pyproject.toml changes them.
-            editable = ("--no-deps", "--editable", ".")
+            editable = ("--no-deps", "--editable", ".", "--editable", "migrate")
             session.run("uv", "pip", "install", "--quiet", "--python", python, *editable)
             stamp.write_text(built_from)
     return python
@@ -482,6 +481,7 @@ def wheel(session: nox.Session) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = wheel_in(session, folder, "test")
+        session.run("uv", "pip", "install", "--python", python, "--no-deps", "./migrate")
         smoke(session, python, folder)
         copy = folder / "elsewhere"
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("locks"))

@@ -10,8 +10,8 @@ from importlib.metadata import version
 import pytest
 from packaging.version import Version
 
-from otelhooks.hooks.compat.checking.google_antigravity import JUDGEMENT
-from otelhooks.hooks.compat.checking.upstream import Upstream
+from otelhooks_migrate.google_antigravity import JUDGEMENT
+from otelhooks_migrate.upstream import Upstream
 from tests.upstream import surface
 
 

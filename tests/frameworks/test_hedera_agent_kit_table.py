@@ -7,8 +7,8 @@ from importlib.metadata import version
 import pytest
 from packaging.version import Version
 
-from otelhooks.hooks.compat.checking.hedera_agent_kit import JUDGEMENT
-from otelhooks.hooks.compat.checking.upstream import Upstream
+from otelhooks_migrate.hedera_agent_kit import JUDGEMENT
+from otelhooks_migrate.upstream import Upstream
 from tests.upstream.surface import surface
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks.hooks.compat.check import UPSTREAMS
+from otelhooks_migrate.check import UPSTREAMS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "coming-from").glob("*.md"))
 SHORT = {"hooks", "policy", "types"}

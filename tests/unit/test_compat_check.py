@@ -7,14 +7,16 @@ import json
 import os
 import runpy
 import stat
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
 
-from otelhooks.hooks.compat.check import check
-from otelhooks.hooks.compat.checking.source import MOST_BYTES
+from otelhooks_migrate.check import check
+from otelhooks_migrate.source import MOST_BYTES
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -501,6 +503,31 @@ def test_exit_codes_are_for_scripts(tmp_path: Path, source: str, code: int) -> N
     assert run(file).exit_code == code
 
 
+def test_without_the_checker_one_hint_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "otelhooks_migrate", None)
+    monkeypatch.delitem(sys.modules, "otelhooks_migrate.check")
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("otelhooks.hooks.compat.check", run_name="__main__")
+
+    hint = 'hint: `pip install "otelhooks[migrate]"`'
+    assert left.value.code == 2
+    assert capsys.readouterr().err == f"error: the checker is not installed\n{hint}\n"
+
+
+def test_a_checker_with_a_part_missing_is_not_taken_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "otelhooks_migrate.check", None)
+    with pytest.raises(ModuleNotFoundError, match=r"otelhooks_migrate\.check"):
+        runpy.run_module("otelhooks.hooks.compat.check", run_name="__main__")
+
+
+def test_the_checker_is_of_the_version_whose_names_it_knows() -> None:
+    assert version("otelhooks-migrate") == version("otelhooks")
+
+
 def test_one_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(GUARD, encoding="utf-8")
@@ -706,7 +733,7 @@ def test_a_file_that_needs_a_human_is_left_as_it_is(
 def test_what_does_not_come_out_clean_is_never_written(
     changed: Any, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr("otelhooks.hooks.compat.check.rewrite", lambda *_: text)
+    monkeypatch.setattr("otelhooks_migrate.check.rewrite", lambda *_: text)
 
     assert changed(f"import google.antigravity.hooks\n{GUARD}").startswith("import google.anti")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otelhooks.hooks.compat.check import UPSTREAMS
-from otelhooks.hooks.compat.checking.upstream import Upstream, Verdict
+from otelhooks_migrate.check import UPSTREAMS
+from otelhooks_migrate.upstream import Upstream, Verdict
 from tests.upstream.surface import MODULES, not_taken, takes
 
 if TYPE_CHECKING:

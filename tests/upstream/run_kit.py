@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from otelhooks.hooks.compat.check import UPSTREAMS, rewritten
-from otelhooks.hooks.compat.checking.findings import find
-from otelhooks.hooks.compat.checking.source import read
+from otelhooks_migrate.check import UPSTREAMS, rewritten
+from otelhooks_migrate.findings import find
+from otelhooks_migrate.source import read
 from tests.upstream.verdicts import Verdicts
 
 TESTS = ("policy/max_recipients_policy", "policy/reject_tool_policy")

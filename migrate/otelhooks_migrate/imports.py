@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otelhooks.hooks.compat.checking.scopes import from_module
-from otelhooks.hooks.compat.checking.upstream import Verdict
+from otelhooks_migrate.scopes import from_module
+from otelhooks_migrate.upstream import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otelhooks.hooks.compat.checking.findings import Findings
-    from otelhooks.hooks.compat.checking.source import Source
-    from otelhooks.hooks.compat.checking.upstream import Upstream
+    from otelhooks_migrate.findings import Findings
+    from otelhooks_migrate.source import Source
+    from otelhooks_migrate.upstream import Upstream
 
 __all__ = ["Unclean", "rewrite"]
 

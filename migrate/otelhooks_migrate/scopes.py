@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otelhooks.hooks.compat.checking.upstream import Upstream
+    from otelhooks_migrate.upstream import Upstream
 
 __all__ = ["Reference", "Scope", "from_module", "parts", "resolve"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otelhooks.hooks.compat.checking.upstream import Judgement, Remark, Verdict
+from otelhooks_migrate.upstream import Judgement, Remark, Verdict
 
 __all__ = ["JUDGEMENT"]
 

@@ -7,20 +7,20 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otelhooks.hooks.compat.checking.in_place import changes, data_parameter
-from otelhooks.hooks.compat.checking.scopes import (
+from otelhooks_migrate.in_place import changes, data_parameter
+from otelhooks_migrate.scopes import (
     Reference,
     Scope,
     from_module,
     parts,
     resolve,
 )
-from otelhooks.hooks.compat.checking.upstream import Verdict
+from otelhooks_migrate.upstream import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from otelhooks.hooks.compat.checking.upstream import Remark, Upstream
+    from otelhooks_migrate.upstream import Remark, Upstream
 
 __all__ = ["Finding", "Findings", "find"]
 

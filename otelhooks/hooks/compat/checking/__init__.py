@@ -1,1 +1,0 @@
-"""Parts of `otelhooks.hooks.compat.check`: tables, names in a file, findings, new imports."""
