@@ -35,7 +35,6 @@ from otelhooks.frameworks.openai_agents.builtin import (
     refuse_patch,
 )
 from otelhooks.frameworks.openai_agents.builtin_kinds import TABLE
-from otelhooks.frameworks.openai_agents.fields import install_editor, install_function
 from otelhooks.frameworks.openai_agents.handoffs import hand_off, invoke_handoff
 from otelhooks.frameworks.openai_agents.runs import run_agent, stream_agent
 from otelhooks.frameworks.openai_agents.stand_ins import choose_model
@@ -46,6 +45,7 @@ from otelhooks.frameworks.openai_agents.tools import (
     note_rejection,
     refuse_text,
 )
+from otelhooks.patching.fields import in_field, methods
 from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
 
 __all__ = ["ADAPTER"]
@@ -57,12 +57,15 @@ _RUN = "agents.run"
 _EXECUTION = "agents.run_internal.tool_execution"
 _RESOLUTION = "agents.run_internal.turn_resolution"
 
+FUNCTION = in_field()
+EDITOR = in_field(methods("create_file", "update_file", "delete_file"))
+
 SEATS = (
     Seat(
         _TOOL,
         "FunctionTool.on_invoke_tool",
         call_function_tool,
-        install=install_function,
+        install=FUNCTION,
         refuse=refuse_text,
     ),
     Seat(
@@ -70,18 +73,18 @@ SEATS = (
         "CustomTool.on_invoke_tool",
         call_custom_tool,
         since="0.14",
-        install=install_function,
+        install=FUNCTION,
         refuse=refuse_text,
     ),
-    Seat(_TOOL, "ShellTool.executor", call_shell, install=install_function, refuse=refuse_text),
+    Seat(_TOOL, "ShellTool.executor", call_shell, install=FUNCTION, refuse=refuse_text),
     Seat(
         _TOOL,
         "LocalShellTool.executor",
         call_local_shell,
-        install=install_function,
+        install=FUNCTION,
         refuse=refuse_text,
     ),
-    Seat(_TOOL, "ApplyPatchTool.editor", call_patch, install=install_editor, refuse=refuse_patch),
+    Seat(_TOOL, "ApplyPatchTool.editor", call_patch, install=EDITOR, refuse=refuse_patch),
     Seat(_TOOL, "maybe_invoke_function_tool_failure_error_function", note_failure),
     Seat(_EXECUTION, "_execute_tool_input_guardrails", note_rejection, required=False),
     Seat("agents.run_internal.tool_actions", "ComputerAction.execute", call_computer),
@@ -89,7 +92,7 @@ SEATS = (
         "agents.run_internal.tool_actions", "ApplyPatchAction.execute", note_patch, required=False
     ),
     Seat(_RESOLUTION, "execute_handoffs", hand_off),
-    Seat("agents.handoffs", "Handoff.on_invoke_handoff", invoke_handoff, install=install_function),
+    Seat("agents.handoffs", "Handoff.on_invoke_handoff", invoke_handoff, install=FUNCTION),
     Seat("agents.run_internal.run_loop", "get_model", choose_model),
     Seat(_RUN, "AgentRunner.run", run_agent, entry=True),
     Seat(_RUN, "AgentRunner.run_streamed", entry=True),

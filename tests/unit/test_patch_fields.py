@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from otelhooks.frameworks.openai_agents import fields
-from otelhooks.frameworks.openai_agents.fields import install_function
+from otelhooks.patching import fields
+from otelhooks.patching.fields import in_field
 
 
 @dataclass
@@ -35,7 +35,7 @@ def guard(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> str:
 
 @pytest.fixture
 def guarded() -> Iterator[None]:
-    undo = install_function(Tool, "on_invoke", guard)
+    undo = in_field()(Tool, "on_invoke", guard)
     yield
     undo()
 
@@ -61,11 +61,11 @@ def test_an_instance_that_was_guarded_before_is_guarded_by_the_next_guard():
         return lambda wrapped, instance, args, kwargs: f"{name}: {wrapped()}"
 
     tool = Tool("tool", ran)
-    undo = install_function(Tool, "on_invoke", named("first"))
+    undo = in_field()(Tool, "on_invoke", named("first"))
     assert tool.on_invoke() == "first: ran"
     undo()
     assert tool.on_invoke() == "ran"
-    undo = install_function(Tool, "on_invoke", named("second"))
+    undo = in_field()(Tool, "on_invoke", named("second"))
     assert tool.on_invoke() == "second: ran"
     undo()
 
@@ -84,7 +84,7 @@ def test_a_copy_is_guarded_as_itself_whether_its_original_was_read_or_not(way, i
 
 @pytest.mark.parametrize("way", COPIES)
 def test_a_copy_of_a_copy_is_guarded_and_itself_again_afterwards(way):
-    undo = install_function(Tool, "on_invoke", guard)
+    undo = in_field()(Tool, "on_invoke", guard)
     tool = COPIES[way](COPIES[way](Tool("tool", ran)))
     assert tool.on_invoke() == "tool: ran"
     undo()
@@ -109,13 +109,13 @@ def test_what_somebody_puts_in_the_place_of_the_kept_stand_in_is_not_handed_out(
 
 def test_the_stand_in_of_a_tool_is_made_once_however_often_it_is_read(guarded, monkeypatch):
     made: list[Any] = []
-    make = fields._StandIn.__init__
+    make = fields.StandIn.__init__
 
     def counted(self: Any, *args: Any) -> None:
         made.append(args)
         make(self, *args)
 
-    monkeypatch.setattr(fields._StandIn, "__init__", counted)
+    monkeypatch.setattr(fields.StandIn, "__init__", counted)
     tool = Tool("tool", ran)
     for _ in range(20):
         assert tool.on_invoke() == "tool: ran"

@@ -1,37 +1,36 @@
-"""Guard what a dataclass instance holds in a field: a data descriptor on the class.
+"""Guard what instances hold in a field: a data descriptor on their class.
 
-The SDK keeps a tool's function in a field, so the class has nothing to wrap. The descriptor keeps
-the raw value where the field had it, in the instance's ``__dict__`` under the field's own name, and
-hands out a stand-in when the field is read: tools made before and after `instrument()` are the same
-to it, and after it is gone the instances are as if it had never been there. The SDK compares,
-copies and replaces what it reads, so the stand-in of an instance is one object, and writing it back
-writes the raw value.
+A framework that keeps a tool's function in a field has no function on a class to wrap. The
+descriptor keeps the raw value where the field had it, in the instance's ``__dict__`` under the
+field's own name, and hands out a stand-in when the field is read. Instances made before and after
+`instrument()` are guarded alike, and uninstrumenting leaves no trace in them. Frameworks compare,
+copy and replace what they read: an instance always hands out the same stand-in, and writing a
+stand-in back writes the raw value.
 
-The SDK reads the field some twenty times a call, so the stand-in is kept in the instance. What is
-kept says which field of which instance it was made for, and of which value: a copy takes it along
-with the rest of its state, or something that was copied of it, and must not be led by either.
+A framework may read a field twenty times a call, so the stand-in is kept in the instance, along
+with the field, the instance and the value that it was made for. A copy of the instance takes the
+kept stand-in along with the rest of its state; these three tell that it is not the copy's own.
 """
 # pyright: basic
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 import wrapt
 
-from otelhooks.patching.seats import Undo, Wrapper
+from otelhooks.patching.seats import Install, Undo, Wrapper
+from otelhooks.patching.subclasses import Subclasses
 
-__all__ = ["install_editor", "install_function"]
+__all__ = ["Function", "StandIn", "in_field", "methods"]
 
 _MISSING: Any = object()
-_METHODS = ("create_file", "update_file", "delete_file")
 
 
-class _StandIn(wrapt.ObjectProxy):
-    """What is handed out in the place of a raw value.
+class StandIn(wrapt.ObjectProxy):
+    """What a field hands out instead of its raw value.
 
     Args:
         raw: The value.
@@ -54,21 +53,24 @@ class _StandIn(wrapt.ObjectProxy):
         return self.__wrapped__.__reduce_ex__(protocol)
 
 
-class _Function(_StandIn):
-    """Stands in for a function; called, it is a call of the seat."""
+class Function(StandIn):
+    """Stands in for a function; calling it is a call of the seat."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._self_call(self.__wrapped__, self._self_owner, args, kwargs)
 
 
-class _Editor(_StandIn):
-    """Stands in for an editor; its three methods are calls of the seat."""
+def methods(*names: str) -> type[StandIn]:
+    """Return a stand-in for objects of which some methods are calls of the seat."""
 
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self.__wrapped__, name)
-        if name not in _METHODS:
-            return value
-        return lambda *args, **kwargs: self._self_call(value, self._self_owner, args, kwargs)
+    class Methods(StandIn):
+        def __getattr__(self, name: str) -> Any:
+            value = getattr(self.__wrapped__, name)
+            if name not in names:
+                return value
+            return lambda *args, **kwargs: self._self_call(value, self._self_owner, args, kwargs)
+
+    return Methods
 
 
 class _Kept:
@@ -76,7 +78,7 @@ class _Kept:
 
     __slots__ = ("field", "owner", "raw", "stand_in")
 
-    def __init__(self, field: _Field, owner: Any, raw: Any, stand_in: _StandIn) -> None:
+    def __init__(self, field: _Field, owner: Any, raw: Any, stand_in: StandIn) -> None:
         self.field = field
         self.owner = owner
         self.raw = raw
@@ -96,7 +98,7 @@ class _Field:
         call: Runs a call through the seat.
     """
 
-    def __init__(self, name: str, original: Any, make: type[_StandIn], call: Wrapper) -> None:
+    def __init__(self, name: str, original: Any, make: type[StandIn], call: Wrapper) -> None:
         self._name = name
         self.original = original
         self._make = make
@@ -137,7 +139,7 @@ class _Field:
         return stand_in
 
     def __set__(self, instance: Any, value: Any) -> None:
-        if issubclass(type(value), _StandIn):
+        if issubclass(type(value), StandIn):
             value = value.__wrapped__
         if hasattr(self.original, "__set__"):
             self.original.__set__(instance, value)
@@ -152,69 +154,43 @@ class _Field:
 class _Fields:
     """The descriptors of one field: on its class, and on subclasses that define it again."""
 
-    def __init__(self, owner: type, name: str, make: type[_StandIn], call: Wrapper) -> None:
-        self._owner = owner
+    def __init__(self, owner: type, name: str, make: type[StandIn], call: Wrapper) -> None:
         self._name = name
         self._make = make
         self._call = call
         self._placed: list[tuple[type, _Field]] = []
         self._place(owner)
-        for cls in _below(owner):
-            self._place_again(cls)
-        self._subclass = owner.__dict__.get("__init_subclass__", _MISSING)
-        self._hook = self._make_hook()
-        owner.__init_subclass__ = self._hook  # type: ignore[assignment]
+        self._subclasses = Subclasses(owner, self._place_again)
 
     def _place(self, cls: type) -> None:
-        original = cls.__dict__.get(self._name, _MISSING)
+        original = vars(cls).get(self._name, _MISSING)
         field = _Field(self._name, original, self._make, self._call)
         setattr(cls, self._name, field)
         self._placed.append((cls, field))
 
     def _place_again(self, cls: type) -> None:
-        if self._name in cls.__dict__:
+        if self._name in vars(cls):
             self._place(cls)
 
-    def _make_hook(self) -> Any:
-        fields, owner, original = self, self._owner, self._subclass
-
-        def __init_subclass__(cls: type, **kwargs: Any) -> None:
-            if original is _MISSING:
-                super(owner, cls).__init_subclass__(**kwargs)
-            else:
-                original.__get__(None, cls)(**kwargs)
-            fields._place_again(cls)
-
-        return classmethod(__init_subclass__)
-
     def undo(self) -> None:
-        """Take every descriptor away, where nobody has put something else."""
-        if self._owner.__dict__.get("__init_subclass__") is self._hook:
-            if self._subclass is _MISSING:
-                del self._owner.__init_subclass__
-            else:
-                self._owner.__init_subclass__ = self._subclass
+        """Take every descriptor away that is still in its place."""
+        self._subclasses.undo()
         for cls, field in reversed(self._placed):
-            if cls.__dict__.get(self._name) is field:
+            if vars(cls).get(self._name) is field:
                 if field.original is _MISSING:
                     delattr(cls, self._name)
                 else:
                     setattr(cls, self._name, field.original)
 
 
-def _below(cls: type) -> list[type]:
-    found: list[type] = []
-    for subclass in type.__subclasses__(cls):
-        found += [subclass, *_below(subclass)]
-    return found
+def in_field(make: type[StandIn] = Function) -> Install:
+    """Return what guards a field, for `Seat.install`.
 
+    Args:
+        make: Stand-in for what the field holds.
+    """
 
-def _installer(make: type[_StandIn]) -> Callable[[type, str, Wrapper], Undo]:
     def install(owner: type, name: str, call: Wrapper) -> Undo:
         return _Fields(owner, name, make, call).undo
 
     return install
-
-
-install_function = _installer(_Function)
-install_editor = _installer(_Editor)
