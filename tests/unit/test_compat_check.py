@@ -506,8 +506,15 @@ def test_exit_codes_are_for_scripts(tmp_path: Path, source: str, code: int) -> N
 def test_without_the_checker_one_hint_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "otelhooks_migrate", None)
-    monkeypatch.delitem(sys.modules, "otelhooks_migrate.check")
+    class Gone:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            if name == "otelhooks_migrate":
+                raise ModuleNotFoundError(name=name)
+
+    for name in [each for each in sys.modules if each.startswith("otelhooks_migrate")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Gone, *sys.meta_path])
     with pytest.raises(SystemExit) as left:
         runpy.run_module("otelhooks.hooks.compat.check", run_name="__main__")
 
