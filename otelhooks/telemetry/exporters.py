@@ -28,8 +28,8 @@ _ENTRY_POINTS = {
 }
 _OTLP = "opentelemetry.exporter.otlp.proto"
 _CLASSES = {
-    ("traces", "http/protobuf"): (f"{_OTLP}.http.trace_exporter", "OTLPSpanExporter"),
-    ("traces", "grpc"): (f"{_OTLP}.grpc.trace_exporter", "OTLPSpanExporter"),
+    ("traces", "http/protobuf"): ("otelhooks.telemetry.otlp_http", "OTLPSpanExporter"),
+    ("traces", "grpc"): ("otelhooks.telemetry.otlp_grpc", "OTLPSpanExporter"),
     ("traces", "console"): ("opentelemetry.sdk.trace.export", "ConsoleSpanExporter"),
     ("metrics", "http/protobuf"): (f"{_OTLP}.http.metric_exporter", "OTLPMetricExporter"),
     ("metrics", "grpc"): (f"{_OTLP}.grpc.metric_exporter", "OTLPMetricExporter"),
@@ -82,9 +82,9 @@ def _names_otlp(otel: Mapping[str, str]) -> bool:
 
 def _kind(name: str, signal: str, otel: Mapping[str, str]) -> tuple[str, str]:
     """Tell which exporter a name stands for, and where it sends to."""
-    if name == "otlp_proto_grpc":
+    if name in ("otlp_proto_grpc", "otelhooks_otlp_grpc"):
         kind = "grpc"
-    elif name == "otlp_proto_http":
+    elif name in ("otlp_proto_http", "otelhooks_otlp_http"):
         kind = "http/protobuf"
     elif name == "otlp":
         kind = _protocol(signal, otel)

@@ -201,6 +201,10 @@ class TestVariables:
                 f"traces and metrics and events to otlp grpc {LOCAL}",
             ),
             (
+                {"OTEL_TRACES_EXPORTER": "otelhooks_otlp_http", "OTEL_LOGS_EXPORTER": "none"},
+                f"traces and metrics to {OTLP}, events to nowhere",
+            ),
+            (
                 {"OTEL_TRACES_EXPORTER": "console"},
                 "traces to console, metrics and events to nowhere",
             ),
@@ -236,7 +240,8 @@ class TestVariables:
         built = sdk.from_environment(load().otel)
         [processor] = built.tracer_provider._active_span_processor._span_processors
         exporter = processor.span_exporter
-        assert protocol.partition("/")[0] in type(exporter).__module__
+        assert type(exporter).__module__.endswith(f".otlp_{protocol.partition('/')[0]}")
+        assert type(exporter).__module__.startswith("otelhooks."), "with the faster encoder"
         assert isinstance(processor, BatchSpanProcessor)
         built.tracer_provider.shutdown()
 
