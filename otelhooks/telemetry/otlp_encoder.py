@@ -36,7 +36,8 @@ __all__ = ["encode_spans", "with_encoder"]
 
 _log = logging.getLogger("otelhooks.telemetry")
 
-_MAX_KEPT = 8_192  # pairs
+_MAX_KEYS = 256
+_MAX_VALUES = 128  # of a key
 _MAX_KEPT_SIZE = 128  # bytes of a pair
 _BYTES = [bytes((n,)) for n in range(256)]
 _times = struct.Struct("<cQcQ").pack
@@ -49,10 +50,6 @@ _parts = operator.attrgetter(
 )
 _FLAGS = b"\x85\x01\x00\x01\x00\x00"  # it is known whether the parent is remote
 _FLAGS_REMOTE = b"\x85\x01\x00\x03\x00\x00"
-
-# By pair and type of value, which tells `1` from `True`. A tuple is kept only if all it holds is
-# text: `(1,)` equals `(True,)`, and a float may be `-0.0`, which equals `0.0`.
-_kept: dict[Any, bytes] = {}
 
 
 def encode_spans(spans: Sequence[ReadableSpan]) -> ExportTraceServiceRequest:
@@ -168,8 +165,8 @@ def _known(span: ReadableSpan) -> bytes:
             flags = _FLAGS_REMOTE
     encoded += (_head(name, kind), _times(b"\x39", start, b"\x41", end))
     encoded += _pairs(attributes)
-    encoded.append(_status(code, description))
-    encoded.append(flags)
+    is_unset = code is StatusCode.UNSET and not description
+    encoded += (b"\x7a\x00" if is_unset else _status(code, description), flags)
     return b"".join(encoded)
 
 
@@ -188,29 +185,48 @@ def _status(code: StatusCode, description: str | None) -> bytes:
 # --- Attributes -----------------------------------------------------------------------------------
 
 
-def _attributes(tag: bytes, attributes: Mapping[str, Any]) -> bytes:
-    """Encode attributes of a resource or scope, whose messages have another tag for them."""
-    return b"".join([tag + pair[1:] for pair in _pairs(attributes)])
+class _Key(dict[Any, bytes]):
+    """Attributes of spans with one key, by value.
+
+    Only text is kept, and tuples of nothing but text: `1` equals `True`, but their bytes differ.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        if not key:
+            raise ValueError
+        self._start = _field(b"\x0a", key.encode()) + b"\x12"
+
+    def __missing__(self, value: Any) -> bytes:
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
+        encoded = _field(b"\x4a", _field(self._start, _VALUES[kind](value)))
+        is_text = kind is str or (kind is tuple and all(type(item) is str for item in value))
+        if is_text and len(encoded) <= _MAX_KEPT_SIZE:
+            if len(self) >= _MAX_VALUES:
+                self.clear()  # mostly ids that do not come again; the rest is soon back
+            self[value] = encoded
+        return encoded
+
+
+class _Keys(dict[str, _Key]):
+    def __missing__(self, key: str) -> _Key:
+        if len(self) >= _MAX_KEYS:
+            self.clear()
+        made = self[key] = _Key(key)
+        return made
+
+
+_kept = _Keys()
 
 
 def _pairs(attributes: Mapping[str, object]) -> list[bytes]:
     """Encode attributes as those of a span."""
-    kept = _kept.get
-    return [kept((pair, type(pair[1]))) or _pair(*pair) for pair in attributes.items()]
+    return [_kept[key][value] for key, value in attributes.items()]
 
 
-def _pair(key: str, value: Any) -> bytes:
-    """Encode an attribute, and keep it if it is small and may come again."""
-    if not key:
-        raise ValueError
-    kind = type(cast("object", value))
-    encoded = _field(b"\x4a", _text(b"\x0a", key) + _field(b"\x12", _VALUES[kind](value)))
-    is_exact = kind is not float and (kind is not tuple or all(type(v) is str for v in value))
-    if is_exact and len(encoded) <= _MAX_KEPT_SIZE:
-        if len(_kept) >= _MAX_KEPT:
-            _kept.clear()  # mostly ids that do not come again; the rest is soon back
-        _kept[(key, value), kind] = encoded
-    return encoded
+def _attributes(tag: bytes, attributes: Mapping[str, Any]) -> bytes:
+    """Encode attributes of a resource or scope, whose messages have another tag for them."""
+    return b"".join([tag + pair[1:] for pair in _pairs(attributes)])
 
 
 def _string(value: str) -> bytes:
@@ -241,7 +257,8 @@ def _text(tag: bytes, text: str | None) -> bytes:
 
 
 def _field(tag: bytes, content: bytes) -> bytes:
-    return tag + _varint(len(content)) + content
+    size = len(content)
+    return tag + (_BYTES[size] if size < 128 else _varint(size)) + content
 
 
 def _varint(number: int) -> bytes:
