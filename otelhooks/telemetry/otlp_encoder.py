@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
-from otelhooks._failures import outline
+from otelhooks.records.failures import outline
 from otelhooks.telemetry.quiet import report
 
 if TYPE_CHECKING:
