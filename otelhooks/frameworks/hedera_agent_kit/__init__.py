@@ -31,6 +31,8 @@ from otelhooks.frameworks.hedera_agent_kit.arguments import Given
 from otelhooks.frameworks.hedera_agent_kit.seats import (
     BUILT_IN,
     FRAMEWORK,
+    LANGCHAIN,
+    MCP,
     ToolRun,
     calls_on,
     come_from_langchain,
@@ -43,6 +45,7 @@ from otelhooks.frameworks.hedera_agent_kit.seats import (
 from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import adrive
+from otelhooks.pipeline.leads import Lead, register
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_stages import Stopped
 
@@ -120,6 +123,11 @@ async def refuse(error: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any
     """Answer a call of a refused package in the kit's form of an error."""
     return results.refusal(instance, str(error))
 
+
+register(
+    "hedera_agent_kit.langchain.tool", "HederaAgentKitTool", Lead(LANGCHAIN, steps.behind_langchain)
+)
+register("hedera_agent_kit.mcp.toolkit", "", Lead(MCP, steps.behind_mcp))
 
 _API, _TOOL = "hedera_agent_kit.shared.api", "hedera_agent_kit.shared.tool"
 _TOOL_V2 = "hedera_agent_kit.shared.tool_v2"

@@ -29,6 +29,8 @@ from otelhooks.pipeline.tool_stages import ACTED, NORMALIZED, Stages
 
 __all__ = [
     "BUILT_IN",
+    "LANGCHAIN",
+    "MCP",
     "ToolRun",
     "calls_on",
     "come_from_langchain",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,13 +19,34 @@ from otelhooks.hooks.drive import adrive
 from otelhooks.hooks.stages import StageParams
 from otelhooks.pipeline.tool_stages import ACTED, NORMALIZED, Stages
 
-__all__ = ["act", "at_api", "at_tool", "commit", "normalize"]
+__all__ = [
+    "act",
+    "at_api",
+    "at_tool",
+    "behind_langchain",
+    "behind_mcp",
+    "commit",
+    "normalize",
+]
 
 
 def at_api(api: Any, method: Any) -> Callable[[], StageParams] | None:
     """Return what makes `StageParams` of a call of the API; None where it has no such tool."""
     tool = find(api, method)
     return None if tool is None else lambda: _params(tool, method, api.client, api.context)
+
+
+def behind_langchain(tool: Any, name: str) -> StageParams | None:
+    """Return what hooks are shown of a call of the kit's tool for langchain."""
+    make = at_api(tool.hedera_api, name) if tool.method == name else None
+    return None if make is None else make()
+
+
+def behind_mcp(handler: Any, name: str) -> StageParams | None:
+    """Return what hooks are shown of a call of a function that the kit's MCP server serves."""
+    closed = inspect.getclosurevars(handler).nonlocals
+    make = at_api(closed["self"]._hedera_agent_kit, closed["tool"].method)
+    return None if make is None else make()
 
 
 def at_tool(tool: Any, method: str, args: Any, kwargs: Any) -> Callable[[], StageParams]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from otelhooks.frameworks.langchain.fields import field
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.stages import StageParams
 from otelhooks.patching.copies import is_a
+from otelhooks.pipeline.leads import next_seat, stages_of
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.tool_seat import ToolSeat
 
@@ -151,15 +151,11 @@ class ToolRun(ToolSeat):
             return Handoff(GROUP, call.name, call.server)
         if self._mcp is not None:
             return Handoff("mcp.client", call.name, call.server)
-        return Handoff("hedera_agent_kit.langchain", call.name) if _is_hedera(self.tool) else None
+        return next_seat(self.tool, call.name)
 
     def stages(self, call: Call) -> StageParams | None:
-        """Return what the Hedera Agent Kit's adapter knows of the steps of one of its tools."""
-        steps = sys.modules.get("otelhooks.frameworks.hedera_agent_kit.steps")
-        if steps is None or not _is_hedera(self.tool) or self.tool.method != call.name:
-            return None
-        make = steps.at_api(self.tool.hedera_api, call.name)
-        return None if make is None else make()
+        """Return what the adapter of another package knows of the steps of one of its tools."""
+        return stages_of(self.tool, call.name)
 
     def attributes(self, call: Call) -> Mapping[str, Any] | None:
         """Return nothing further."""
@@ -251,10 +247,6 @@ def _carries(item: Any) -> bool:
 
 
 # -- where a tool comes from ------------------------------------------------------------------
-
-
-def _is_hedera(tool: Any) -> bool:
-    return is_a(tool, ("hedera_agent_kit.langchain.tool", "HederaAgentKitTool"))
 
 
 def _mcp_origin(tool: Any) -> tuple[str, str | None, str | None] | None:

@@ -21,6 +21,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.stages import StageParams
 from otelhooks.pipeline.frames import Op, current_frame
+from otelhooks.pipeline.leads import next_seat, stages_of
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.tool_seat import ToolSeat
@@ -228,7 +229,7 @@ class Server(McpSeat):
         manager = getattr(getattr(func, "__self__", None), "_tool_manager", None)
         tools = getattr(manager, "_tools", None)
         tool = tools.get(call.name) if isinstance(tools, dict) else None
-        return _stages_of(getattr(tool, "fn", None))
+        return stages_of(getattr(tool, "fn", None), call.name)
 
     def denied(self, call: Call, reason: str) -> Any:
         return self._wrap(super().denied(call, reason))
@@ -306,24 +307,10 @@ class Tool(McpSeat):
     def handoff(self, call: Call) -> Handoff | None:
         if self._is_override:
             return Handoff(TOOL, call.name, call.server)
-        is_hedera = getattr(self._own.fn, "__module__", "") == _HEDERA
-        return Handoff("hedera_agent_kit.mcp", call.name, call.server) if is_hedera else None
+        return next_seat(self._own.fn, call.name, call.server)
 
     def stages(self, call: Call) -> StageParams | None:
-        return _stages_of(self._own.fn)
-
-
-_HEDERA = "hedera_agent_kit.mcp.toolkit"
-
-
-def _stages_of(function: Any) -> StageParams | None:
-    """Return what the Hedera Agent Kit's adapter knows of the steps of one of its tools."""
-    steps = sys.modules.get("otelhooks.frameworks.hedera_agent_kit.steps")
-    if steps is None or getattr(function, "__module__", "") != _HEDERA:
-        return None
-    closed = _closure(function)
-    make = steps.at_api(closed["self"]._hedera_agent_kit, closed["tool"].method)
-    return None if make is None else make()
+        return stages_of(self._own.fn, call.name)
 
 
 def _closure(function: Any) -> dict[str, Any]:

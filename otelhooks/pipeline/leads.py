@@ -1,0 +1,72 @@
+"""Tools that only hand their call on to another package's: what that package's adapter knows.
+
+A tool object of an agent framework may be a shell around a tool with seats of its own. The adapter
+of those seats registers what such shells look like; the adapters of agent frameworks ask here, and
+know nothing of each other. Where nothing is registered, an answer costs one look at an empty dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from otelhooks.hooks.stages import StageParams
+from otelhooks.pipeline.permits import Handoff
+
+__all__ = ["Lead", "next_seat", "register", "stages_of"]
+
+
+class Lead(NamedTuple):
+    """Where the calls of some tool objects lead.
+
+    Args:
+        seat: Group name of the deeper seat.
+        stages: Function of such an object and the name it is called by: what hooks are shown of
+            the steps that the tool takes; None where it has none.
+    """
+
+    seat: str
+    stages: Callable[[Any, str], StageParams | None]
+
+
+_leads: dict[tuple[str, str], Lead] = {}
+
+
+def register(module: str, name: str, lead: Lead) -> None:
+    """Register where tool objects lead.
+
+    Args:
+        module: Where their class is defined, or they themselves if they are functions.
+        name: Of the class, whose subclasses lead there too; empty for functions.
+        lead: Where they lead.
+    """
+    _leads[module, name] = lead
+
+
+def next_seat(tool: Any, name: str, server: str | None = None) -> Handoff | None:
+    """Return the deeper seat that a call of a tool object leads to, if one is registered.
+
+    Args:
+        tool: An object of a framework's, or a function.
+        name: The tool's name at that seat.
+        server: The name of its MCP server, if it has one.
+    """
+    lead = _lead_of(tool) if _leads else None
+    return None if lead is None else Handoff(lead.seat, name, server)
+
+
+def stages_of(tool: Any, name: str) -> StageParams | None:
+    """Return what hooks are shown of the steps of a tool object's call, if it is registered."""
+    lead = _lead_of(tool) if _leads else None
+    return None if lead is None else lead.stages(tool, name)
+
+
+def _lead_of(tool: Any) -> Lead | None:
+    if type(tool) is FunctionType:
+        return _leads.get((tool.__module__, ""))
+    for cls in type(tool).__mro__:  # by name: every copy of the framework has a class of its own
+        lead = _leads.get((cls.__module__, cls.__name__))
+        if lead is not None:
+            return lead
+    return None
