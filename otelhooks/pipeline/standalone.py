@@ -20,10 +20,10 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import drive
 from otelhooks.hooks.registry import EMPTY
-from otelhooks.hooks.verdict import ALLOW, Verdict
+from otelhooks.hooks.verdict import Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.call_span import settle
+from otelhooks.pipeline.call_span import Traced, settle
 from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.model_call import PROVIDER_OTHER
@@ -32,8 +32,7 @@ from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import error_type, fail, now_ns, put_notes
-from otelhooks.telemetry.verdicts import error_type_of
+from otelhooks.telemetry.spans import error_type, now_ns, put_notes
 from otelhooks.version import __version__
 
 _EVENTS = {
@@ -51,21 +50,55 @@ class _RunnerSeat(ToolSeat):
     framework = "otelhooks"
 
 
-class _Running:
-    """An operation between two dispatches: a tool's execution, or another point's span."""
+class _Agent(Traced):
+    """A turn or an agent, between its pre and its post dispatch."""
 
-    __slots__ = ("execution", "op")
+    __slots__ = ()
+    POINT_AFTER = "post_agent"
 
-    def __init__(self, op: Op, execution: Execution | None) -> None:
-        self.op = op
-        self.execution = execution
+    def open(self, data: Any) -> None:
+        """Open the span."""
+        self._start({}, semconv.OP_INVOKE_AGENT, semconv.GEN_AI_AGENT_NAME, self.op.agent)
+
+    def _start(
+        self,
+        attributes: dict[str, Any],
+        operation: str,
+        key: str,
+        name: str,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
+        attributes[semconv.GEN_AI_OPERATION_NAME] = operation
+        if name:
+            attributes[key] = name
+        self.complete(attributes)
+        self.started_ns = now_ns()
+        full = f"{operation} {name}".rstrip()
+        self.start_span("own", full, attributes, (operation, key, name), kind)
+
+    def close(self) -> None:
+        """End the span."""
+        self.end_span(self.op.agent)
+
+
+class _Model(_Agent):
+    """A model call."""
+
+    __slots__ = ()
+    POINT_AFTER = "post_model_call"
+
+    def open(self, data: Any) -> None:
+        """Open the span."""
+        provider = {semconv.GEN_AI_PROVIDER_NAME: getattr(data, "provider", "") or PROVIDER_OTHER}
+        name, key = getattr(data, "model", ""), semconv.GEN_AI_REQUEST_MODEL
+        self._start(provider, semconv.OP_CHAT, key, name, SpanKind.CLIENT)
 
 
 class RunnerObserver:
     """Makes spans, events and counts of what runners dispatch."""
 
     def __init__(self) -> None:
-        self._running: WeakKeyDictionary[HookContext, _Running] = WeakKeyDictionary()
+        self._running: WeakKeyDictionary[HookContext, Execution | _Agent] = WeakKeyDictionary()
         self._quiet = Watch()
 
     def watch(self) -> Watch:
@@ -84,59 +117,36 @@ class RunnerObserver:
         agent = agent or context.get("agent_name", "")
         op = Op(rt.outside, None, None, call, agent, context.get("branch", "") or agent)
         op.verdict = verdict
-        token = otel_context.attach(self._parent(context))
-        try:
-            execution = None
-            if call is not None:
-                call.op = op
-                current = otel_context.get_current()
-                execution = Execution(rt, _RunnerSeat(), op, call, EMPTY, verdict, current)
-                execution.open()
-            else:
-                self._open(rt, op, verdict, data)
-        finally:
-            otel_context.detach(token)
+        within = self._within(context.parent)
+        running: Execution | _Agent
+        if call is not None:
+            call.op = op
+            running = Execution(rt, _RunnerSeat(), op, call, EMPTY, verdict, within)
+            running.open()
+        else:
+            kind = _Model if verdict.point == "pre_model_call" else _Agent
+            running = kind(rt, op, EMPTY, verdict, within)
+            running.open(data)
         self._show(context, op.span)
         if verdict.point == "pre_turn":
-            self._event(rt, op, semconv.EVENT_USER_MESSAGE, verdict.point)
+            where = None if op.span is None else trace.set_span_in_context(op.span)
+            attributes = {**rt.about(op), semconv.HOOK_POINT: verdict.point}
+            rt.events.emit(semconv.EVENT_USER_MESSAGE, 9, attributes, context=where)
         drive(settle(rt, op, verdict))
-        running = _Running(op, execution)
         if verdict.allowed:
             self._running[context] = running
         else:
-            if execution is not None:
-                execution.status = "denied"
-            self._end(running)
-
-    def _parent(self, context: HookContext) -> otel_context.Context:
-        """Return a context in which the span of the layer outside is current."""
-        return self._within(context.parent)
+            running.status = "denied"
+            running.close()
 
     def _within(self, context: HookContext | None) -> otel_context.Context:
+        """Return a context in which the span of the nearest layer is current."""
         while context is not None:
             running = self._running.get(context)
             if running is not None and running.op.span is not None:
                 return trace.set_span_in_context(running.op.span)
             context = context.parent
         return otel_context.get_current()
-
-    def _open(self, rt: Runtime, op: Op, verdict: Verdict, data: Any) -> None:
-        kind = SpanKind.INTERNAL
-        if verdict.point == "pre_model_call":
-            operation, name, kind = semconv.OP_CHAT, getattr(data, "model", ""), SpanKind.CLIENT
-            attributes = {semconv.GEN_AI_REQUEST_MODEL: name} if name else {}
-            attributes[semconv.GEN_AI_PROVIDER_NAME] = (
-                getattr(data, "provider", "") or PROVIDER_OTHER
-            )
-        else:
-            operation, name = semconv.OP_INVOKE_AGENT, op.agent
-            attributes = {semconv.GEN_AI_AGENT_NAME: name} if name else {}
-        attributes[semconv.GEN_AI_OPERATION_NAME] = operation
-        attributes.update(rt.verdicts.attributes(verdict))
-        op.span = rt.spans.start(f"{operation} {name}".rstrip(), attributes, None, kind=kind)
-        failure = error_type_of(verdict)
-        if failure is not None and rt.denied_status == "error":
-            fail(op.span, failure, verdict.reason)
 
     def _show(self, context: HookContext, span: trace.Span | None) -> None:
         """Let hooks of the operation write on its span from now on."""
@@ -152,32 +162,13 @@ class RunnerObserver:
         running = self._running.pop(context, None)
         if running is None:
             return
+        running.ended_ns = now_ns()
         failure = getattr(data, "error", None)
-        if failure is not None and running.op.span is not None:
-            _fail(running.op.span, semconv.ERROR_TOOL_ERROR, str(failure))
-            if running.execution is not None:
-                running.execution.status = semconv.ERROR_TOOL_ERROR
-        if verdict is not None and running.execution is not None:
-            running.execution.ended_ns = now_ns()
-            drive(running.execution.post_verdict(verdict))
-        elif verdict is not None:
-            self._post_verdict(running.op, verdict)
-        self._end(running)
-
-    def _post_verdict(self, op: Op, verdict: Verdict) -> None:
-        rt = _runtime_now()
-        if rt is None:
-            return
-        if op.span is not None and (op.verdict is None or verdict.is_stricter_than(op.verdict)):
-            op.span.set_attributes(rt.verdicts.attributes(verdict))
-        if verdict.decision != ALLOW:
-            name = semconv.EVENT_WITHHELD if verdict.withheld else semconv.EVENT_REWRITTEN
-            self._event(rt, op, name, verdict.point)
-        drive(settle(rt, op, verdict))
-
-    def _event(self, rt: Runtime, op: Op, name: str, point: str) -> None:
-        context = trace.set_span_in_context(op.span) if op.span is not None else None
-        rt.events.emit(name, 9, {**rt.about(op), semconv.HOOK_POINT: point}, context=context)
+        if failure is not None:
+            running.mark_error(semconv.ERROR_TOOL_ERROR, str(failure))
+        if verdict is not None:
+            drive(running.post_verdict(verdict))
+        running.close()
 
     @fails_open
     def failed(
@@ -187,27 +178,13 @@ class RunnerObserver:
         running = self._running.pop(context, None)
         if running is None:
             return
-        kind, span = error_type(error), running.op.span
-        if running.execution is not None:
-            running.execution.status = kind
-        if span is not None and recovered:
-            span.set_attribute(semconv.RECOVERED, True)
-            span.set_attribute(semconv.ERROR_TYPE, kind)
-            rt, is_tool = _runtime_now(), running.execution is not None
-            if rt is not None:
-                point = "on_tool_error" if is_tool else "on_model_error"
-                self._event(rt, running.op, semconv.EVENT_RECOVERED, point)
-        elif span is not None:
-            _fail(span, kind, error)
-        self._end(running)
-
-    def _end(self, running: _Running) -> None:
-        if running.execution is not None:
-            if running.op.verdict is not None and running.op.verdict.allowed:
-                running.execution.ended_ns = running.execution.ended_ns or now_ns()
-            running.execution.close()
-        elif running.op.span is not None:
-            running.op.span.end()
+        running.ended_ns, kind = now_ns(), error_type(error)
+        if recovered:
+            running.status = kind
+            running.recovered(kind)
+        else:
+            running.mark_error(kind, error)
+        running.close()
 
     @fails_open
     def happened(self, point: str, context: HookContext) -> None:
@@ -216,11 +193,6 @@ class RunnerObserver:
         name = _EVENTS.get(point)
         if rt is not None and name is not None:
             rt.events.emit(name, 9, {semconv.HOOK_POINT: point}, context=self._within(context))
-
-
-def _fail(span: trace.Span, kind: str, error: BaseException | str) -> None:
-    rt = _runtime_now()
-    fail(span, kind, kind if rt is None else rt.content.span_error(error, kind))
 
 
 _own: tuple[Any, Runtime] | None = None

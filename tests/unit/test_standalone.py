@@ -83,6 +83,8 @@ async def test_failures_and_recoveries(governed: Any) -> None:
     assert failed.attributes[semconv.ERROR_TYPE] == "ValueError"
     assert recovered[semconv.RECOVERED] is True
     assert recovered[semconv.ERROR_TYPE] == "ConnectionError"
+    [event] = governed.event(semconv.EVENT_RECOVERED)
+    assert event[semconv.HOOK_POINT] == "post_model_call"  # as in the pipeline
 
 
 async def test_a_result_that_says_error_marks_the_span(governed: Any) -> None:
