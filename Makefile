@@ -19,6 +19,9 @@ unexport VIRTUAL_ENV
 # second name is what older releases call it.
 export UV_SYSTEM_CERTS ?= 1
 export UV_NATIVE_TLS ?= 1
+# Tests start Python hundreds of times: without byte code on disk, each compiles its libraries again.
+export UV_COMPILE_BYTECODE := 1
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

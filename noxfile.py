@@ -31,6 +31,8 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "otel
 # As in the Makefile, for sessions that are called without it.
 os.environ.setdefault("UV_SYSTEM_CERTS", "1")
 os.environ.setdefault("UV_NATIVE_TLS", "1")
+os.environ["UV_COMPILE_BYTECODE"] = "1"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # As in the classifiers of pyproject.toml.
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")

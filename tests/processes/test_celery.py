@@ -58,6 +58,7 @@ def client(tmp_path, start_method):
         "broker_url": "filesystem://",
         "broker_transport_options": transport,
         "worker_pool_start_method": start_method,
+        "worker_timer_precision": 0.05,
         "result_backend": (tmp_path / "results").as_uri(),
     }
     (tmp_path / "settings.json").write_text(json.dumps(settings))
