@@ -53,7 +53,7 @@ setup: ## make or update .venv from tests/locks/dev.txt
 		uv venv --quiet --clear --python "$$(command -v $$python)" .venv; \
 	fi; \
 	uv pip sync --python .venv tests/locks/dev.txt; \
-	uv pip install --python .venv --no-deps --editable . --editable migrate; \
+	uv pip install --python .venv --no-deps --editable . --editable docs/coming-from/checker; \
 	echo "$(WANTED)" > .venv/otelhooks-ready
 
 demo: ## real agents of three frameworks under a policy, in the terminal

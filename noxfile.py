@@ -143,7 +143,7 @@ def environment(session: nox.Session, lock: str, base: str = sys.executable) -> 
             )
         if not stamp.exists() or stamp.read_text() != built_from:
             # Editable, so entry points and metadata exist; anew when pyproject.toml changes them.
-            editable = ("--no-deps", "--editable", ".", "--editable", "migrate")
+            editable = ("--no-deps", "--editable", ".", "--editable", CHECKER)
             session.run("uv", "pip", "install", "--quiet", "--python", python, *editable)
             stamp.write_text(built_from)
     return python
@@ -177,6 +177,7 @@ def configs(session: nox.Session) -> None:
     pytest(session, sys.executable, "tests/deploy")
 
 
+CHECKER = "./docs/coming-from/checker"
 ONE_VERDICT = "tests/unit/test_one_verdict.py"
 
 
@@ -483,7 +484,9 @@ def wheel(session: nox.Session) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = wheel_in(session, folder, "test")
-        session.run("uv", "pip", "install", "--python", python, "--no-deps", "./migrate")
+        session.run(
+            "uv", "pip", "install", "--python", python, "--no-deps", "./docs/coming-from/checker"
+        )
         smoke(session, python, folder)
         copy = folder / "elsewhere"
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("locks"))

@@ -1,7 +1,7 @@
 """What a package offers, as data: names, what each takes, members of classes.
 
 `python tests/upstream/surface.py DISTRIBUTION` prints it for the installed one, which is how the
-tables of `migrate/otelhooks_migrate` were recorded:
+tables of `docs/coming-from/checker` were recorded:
 
     {"distribution": ..., "version": ...,
      "modules": {module: {name: where it is defined}},
