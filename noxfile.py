@@ -484,9 +484,7 @@ def wheel(session: nox.Session) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = wheel_in(session, folder, "test")
-        session.run(
-            "uv", "pip", "install", "--python", python, "--no-deps", "./docs/coming-from/checker"
-        )
+        session.run("uv", "pip", "install", "--python", python, "--no-deps", CHECKER)
         smoke(session, python, folder)
         copy = folder / "elsewhere"
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("locks"))
