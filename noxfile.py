@@ -54,8 +54,9 @@ THEIRS = (
     *("-W", "ignore:'_UnionGenericAlias':DeprecationWarning"),
 )
 
-# Locks of frameworks, newest and oldest. The tests are `tests/frameworks/test_<subject>*.py`, the
-# modules are imported as a first proof that the environment is what it says.
+# Locks of frameworks: newest, oldest, and between where releases differ. The tests are
+# `tests/frameworks/test_<subject>*.py`; the modules are imported as a first proof that the
+# environment is what it says.
 FRAMEWORKS = {
     # name: (subject, modules)
     "openai_agents": ("openai_agents", ("agents", "mcp")),
@@ -64,6 +65,7 @@ FRAMEWORKS = {
     "langchain": ("langchain", ("langchain.agents", "langchain_core.tools", "langgraph.graph")),
     "hedera_agent_kit": ("hedera_agent_kit", ("hedera_agent_kit", "hedera_agent_kit.langchain")),
     "google_antigravity": ("google_antigravity", ("google.antigravity", "mcp")),
+    "pydantic_ai": ("pydantic_ai", ("pydantic_ai.mcp", "pydantic_ai.tool_manager")),
 }
 
 # Further arguments for `uv pip compile`, by lock. Reasons stand in the `.in` files.
@@ -90,6 +92,9 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "hedera_agent_kit-oldest": ("--group", "test", *LOWEST),
     "google_antigravity-latest": ("--group", "test"),
     "google_antigravity-oldest": ("--group", "test", *LOWEST),
+    "pydantic_ai-latest": ("--group", "test"),
+    "pydantic_ai-between": ("--group", "test"),
+    "pydantic_ai-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }
@@ -233,11 +238,12 @@ def coverage(session: nox.Session) -> None:
     [
         nox.param(name, age, id=f"{name}-{age}")
         for name in FRAMEWORKS
-        for age in ("latest", "oldest")
+        for age in ("latest", "between", "oldest")
+        if f"{name}-{age}" in LOCK_ARGUMENTS
     ],
 )
 def frameworks(session: nox.Session, name: str, age: str) -> None:
-    """An adapter's contract against the real framework, newest or oldest version."""
+    """An adapter's contract against the real framework: newest, oldest, and some between."""
     subject, modules = FRAMEWORKS[name]
     python = environment(session, f"{name}-{age}")
     session.run(python, "-c", f"import {', '.join(modules)}")

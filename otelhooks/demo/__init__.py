@@ -13,7 +13,7 @@ def scripted_model(framework: str, steps: Sequence[Any], name: str = "scripted")
     """Return a model of a framework that says what it is told to say, instead of a paid one.
 
     Args:
-        framework: ``openai_agents`` or ``langchain``; it must be installed.
+        framework: ``openai_agents``, ``langchain`` or ``pydantic_ai``; it must be installed.
         steps: What the model says, one step a call: a text, or a tool's name and arguments.
         name: Name of the model.
 

@@ -89,6 +89,6 @@ def _prove(name: str) -> Proof | None:
         reasons = "; ".join(f"{e.distribution} {e.version} {e.state}: {e.error}" for e in unfit)
         return Proof(name, version, False, reasons)
     try:
-        return importlib.import_module(f"otelhooks.frameworks.{name}.prove").prove()
+        return importlib.import_module(f"otelhooks.frameworks.{name}.scripted").prove()
     except Exception as error:
         return Proof(name, version, False, f"the scripted agent failed: {error!r}")

@@ -32,6 +32,7 @@ from otelhooks.patching.seats import (
     Switch,
     find,
     is_taken,
+    problem,
     restore_copies,
     wrap_copies,
 )
@@ -224,6 +225,8 @@ class Unit:
                 return f"seat `{seat.name}` is missing"
             if place is not None and is_taken(place, self._switch):
                 return f"seat `{seat.name}` is already patched by another otelhooks"
+            if place is not None and (wrong := problem(seat, place)):
+                return f"seat `{seat.name}`: {wrong}"
         return ""
 
     def _wrap(self) -> str:

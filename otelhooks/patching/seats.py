@@ -21,6 +21,8 @@ A seat is one function of a framework that an adapter wraps. Adapters write tabl
 - ``overrides=True`` also wraps every subclass that overrides the method, existing or made later.
   An override that calls ``super()`` then passes the seat twice (see `permits`).
 
+- ``guard`` makes the wrapper for the very function that is found, and may find fault with it.
+  It reads the switch itself, so that a guarded call passes one frame less.
 - ``copies=True``, for a function of a module, also puts the wrapper where modules that are imported
   already hold the function under its own name (``from x import y``).
 
@@ -35,13 +37,14 @@ lazy module attribute would start an import under our lock.
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import logging
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import wrapt
 
@@ -61,6 +64,23 @@ Undo = Callable[[], None]
 Install = Callable[[type, str, Wrapper], Undo]
 
 PASS, GUARD, REFUSE = 0, 1, 2
+
+
+class Guard(Protocol):
+    """Makes the wrapper of a seat for each function that the seat is found at."""
+
+    def problem(self, function: Any) -> str:
+        """Return why calls of a function cannot be guarded; empty if they can."""
+        ...
+
+    def bind(self, function: Any, switch: Switch) -> Wrapper:
+        """Return the wrapper of a function; it must read the switch first.
+
+        Args:
+            function: As it stands in its class or module; None behind a data descriptor.
+            switch: What the seats of the package do now.
+        """
+        ...
 
 
 def pass_through(
@@ -86,6 +106,7 @@ class Seat(NamedTuple):
         install: Puts a data descriptor on a class instead of a wrapper; see the module's text.
         overrides: Also wrap subclasses that override the method.
         copies: Also wrap the names by which other modules hold the function already.
+        guard: Makes the wrapper; `wrapper` and `refuse` are not used then.
     """
 
     module: str
@@ -99,6 +120,7 @@ class Seat(NamedTuple):
     install: Install | None = None
     overrides: bool = False
     copies: bool = False
+    guard: Guard | None = None
 
     @property
     def name(self) -> str:
@@ -217,6 +239,13 @@ def _is_live(entry: Any) -> bool:
     return is_seat and entry._self_switch.mode != PASS
 
 
+def problem(seat: Seat, place: Place) -> str:
+    """Return why calls of what was found cannot be guarded; empty if they can."""
+    if seat.guard is None or seat.install is not None:
+        return ""
+    return seat.guard.problem(_current(place))
+
+
 def _current(place: Place) -> Any:
     return inspect.getattr_static(place.owner, place.attribute, None)
 
@@ -235,16 +264,17 @@ class Handle:
         self._place = place
         self._undo: Undo | None = None
         self._overrides: _Overrides | None = None
-        call = _guarded(seat, switch)
+        make = functools.partial(_guarded, seat, switch)
         if seat.install is not None:
-            self._undo = seat.install(place.owner, place.attribute, call)
+            self._undo = seat.install(place.owner, place.attribute, make(None))
             self._wrapper = _names(place.owner).get(place.attribute)
             return
         _drop_copied_wrapper(place, switch)
+        call = make(_current(place))
         self._wrapper = wrapt.wrap_object(place.owner, place.attribute, SeatWrapper, (call, switch))
         if seat.overrides and inspect.isclass(place.owner):
             try:
-                self._overrides = _Overrides(place.owner, place.attribute, call, switch)
+                self._overrides = _Overrides(place.owner, place.attribute, make, switch)
             except BaseException:
                 self.undo()
                 raise
@@ -347,7 +377,9 @@ def _unwrap(owner: Any, attribute: str, wrapper: Any) -> None:
         _logger.info("wrapper left in place, passing through: %s", error)
 
 
-def _guarded(seat: Seat, switch: Switch) -> Wrapper:
+def _guarded(seat: Seat, switch: Switch, function: Any) -> Wrapper:
+    if seat.guard is not None:
+        return seat.guard.bind(function, switch)
     wrapper = seat.wrapper
     refuse = seat.refuse or _raise
 
@@ -378,10 +410,12 @@ class _Overrides:
     Classes are held weakly: a program that makes classes as it runs must not leak them.
     """
 
-    def __init__(self, owner: type, attribute: str, call: Wrapper, switch: Switch) -> None:
+    def __init__(
+        self, owner: type, attribute: str, make: Callable[[Any], Wrapper], switch: Switch
+    ) -> None:
         self._owner = owner
         self._attribute = attribute
-        self._call = call
+        self._make = make
         self._switch = switch
         self._classes: weakref.WeakSet[type] = weakref.WeakSet()
         self._original: Any = vars(owner).get("__init_subclass__")
@@ -413,7 +447,7 @@ class _Overrides:
         if self._switch.mode == PASS or not _is_function(value) or cls in self._classes:
             return
         try:
-            arguments = (self._call, self._switch)
+            arguments = (self._make(value), self._switch)
             wrapt.wrap_object(cls, self._attribute, SeatWrapper, arguments)
             self._classes.add(cls)
         except Exception:

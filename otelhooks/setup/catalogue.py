@@ -35,6 +35,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "openai_agents": ("agents",),
     "hedera_agent_kit": ("hedera_agent_kit",),
     "google_antigravity": ("google.antigravity",),
+    "pydantic_ai": ("pydantic_ai",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

@@ -120,7 +120,6 @@ KNOWN = (
     _agent("mcp_agent"),
     _agent("mirascope"),
     _agent("pipecat", "pipecat-ai"),
-    _agent("pydantic_ai", "pydantic-ai-slim pydantic-ai"),
     _agent("qwen_agent"),
     _agent("semantic_kernel"),
     _agent("smolagents"),

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 from google.antigravity import Agent
 
-from otelhooks.frameworks.google_antigravity.prove import ScriptedGemini, offline
+from otelhooks.frameworks.google_antigravity.scripted import ScriptedGemini, offline
 from otelhooks.frameworks.trial import Step
 from tests.frameworks.contract import World
 

@@ -90,7 +90,7 @@ class TestContractBesideMcp(Contract):
 
 
 def test_the_proof_holds_while_otelhooks_is_on_and_only_then() -> None:
-    from otelhooks.frameworks.hedera_agent_kit.prove import prove
+    from otelhooks.frameworks.hedera_agent_kit.scripted import prove
 
     otelhooks.instrument(frameworks=["hedera_agent_kit"])
     proof = prove()

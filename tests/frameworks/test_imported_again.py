@@ -43,7 +43,7 @@ class Copies:
     def __init__(self, framework: str) -> None:
         self.framework = framework
         self.packages = {*ADAPTERS[framework], *FURTHER.get(framework, ())}
-        self.proof = f"otelhooks.frameworks.{framework}.prove"
+        self.proof = f"otelhooks.frameworks.{framework}.scripted"
 
     def is_of_it(self, name: str) -> bool:
         return name.partition(".")[0] in self.packages or name == self.proof

@@ -256,7 +256,7 @@ def test_no_module_of_the_framework_is_imported_by_the_adapter() -> None:
 
 def test_the_proof_of_the_doctor_holds_and_fails_where_nothing_is_guarded() -> None:
     """All paths of the proof hold; with the adapter off they say that the denied body ran."""
-    from otelhooks.frameworks.langchain.prove import prove
+    from otelhooks.frameworks.langchain.scripted import prove
 
     otelhooks.instrument(frameworks=["langchain"])
     proof = prove()

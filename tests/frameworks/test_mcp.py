@@ -166,7 +166,7 @@ class TestContract(Contract):
 
 
 def test_the_proof_holds_while_otelhooks_is_on_and_only_then(on):
-    from otelhooks.frameworks.mcp.prove import prove
+    from otelhooks.frameworks.mcp.scripted import prove
 
     on()
     proof = prove()

@@ -22,7 +22,7 @@ from agents.mcp.server import _MCPServerWithClientSession
 from agents.tool import FunctionTool
 from agents.tool_context import ToolContext
 
-from otelhooks.frameworks.openai_agents.prove import ScriptedModel
+from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from tests.frameworks.contract import ANSWER, Contract, Path, World
 
 try:

@@ -25,7 +25,7 @@ from packaging.version import Version
 import otelhooks
 from otelhooks import policy
 from otelhooks.frameworks.openai_agents.builtin_kinds import TABLE
-from otelhooks.frameworks.openai_agents.prove import ScriptedModel
+from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from tests.frameworks import builtin_tools
 
 VERSION = Version(importlib.metadata.version("openai-agents"))

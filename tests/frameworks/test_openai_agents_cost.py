@@ -21,7 +21,7 @@ import agents
 
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.openai_agents import calls, models, stand_ins
-from otelhooks.frameworks.openai_agents.prove import ScriptedModel
+from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from otelhooks.patching import fields
 
 COUNTED = (models.__file__.removesuffix("models.py"), fields.__file__)

@@ -12,7 +12,7 @@ pytest.importorskip("agents")
 
 import agents
 
-from otelhooks.frameworks.openai_agents.prove import ScriptedModel
+from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from tests.examples.performance import Examples
 from tests.examples.stage import Actor, Host, Run
 from tests.frameworks.test_openai_agents import MemoryServer

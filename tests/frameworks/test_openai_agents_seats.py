@@ -27,7 +27,7 @@ from pydantic import BaseModel
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied, SeatError
-from otelhooks.frameworks.openai_agents.prove import ScriptedModel, prove
+from otelhooks.frameworks.openai_agents.scripted import ScriptedModel, prove
 from otelhooks.patching import versions
 from otelhooks.telemetry import semconv
 

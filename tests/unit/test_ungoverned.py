@@ -353,7 +353,7 @@ class TestClients:
         [warning] = said()
         assert "`google.genai` calls a model" in warning
 
-    @pytest.mark.parametrize("user", ["langchain-ollama", "pydantic-ai"])
+    @pytest.mark.parametrize("user", ["langchain-ollama", "google-adk"])
     def test_one_that_an_agent_framework_brings_is_not_meant(self, library, said, user):
         library.add("ollama", "ollama")
         library.distribution(user, ["Ollama>=0.5", "httpx"])

@@ -1,0 +1,33 @@
+"""All that an adapter is written with; docs/writing-an-adapter.md teaches it.
+
+An adapter writes one class for each thing that passes through its framework: `ToolCall`,
+`ModelCall`, `Run`. An object of it is one passage: it reads the framework's own arguments, calls
+the framework's function and answers in the framework's form. `seat` names the functions, `Adapter`
+sums them up. All else is done here: the switch, the runtime, plain functions and coroutines,
+streams, sessions, forms of answers, refusals, and what happens when an adapter is wrong.
+"""
+
+from __future__ import annotations
+
+from otelhooks.frameworks.kit.adapter import Adapter, NotCovered, Package, seat
+from otelhooks.frameworks.kit.classes import is_a, native, subclass
+from otelhooks.frameworks.kit.models import ModelCall, Part, PartTable
+from otelhooks.frameworks.kit.passages import SKIP
+from otelhooks.frameworks.kit.runs import Run
+from otelhooks.frameworks.kit.tools import ToolCall
+
+__all__ = [
+    "SKIP",
+    "Adapter",
+    "ModelCall",
+    "NotCovered",
+    "Package",
+    "Part",
+    "PartTable",
+    "Run",
+    "ToolCall",
+    "is_a",
+    "native",
+    "seat",
+    "subclass",
+]

@@ -1,0 +1,106 @@
+"""How an adapter names the functions of its framework, and sums up what it guards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from otelhooks.errors import ConfigError
+from otelhooks.frameworks.kit.passages import Guarded, Passage
+from otelhooks.patching import adapters
+from otelhooks.patching.adapters import NotCovered, Table
+from otelhooks.patching.seats import Install, Seat
+
+__all__ = ["Adapter", "NotCovered", "Package", "seat"]
+
+
+def seat(
+    target: str,
+    passage: type[Passage],
+    *,
+    kind: str = "",
+    required: bool = True,
+    since: str | None = None,
+    until: str | None = None,
+    entry: bool = False,
+    overrides: bool = False,
+    copies: bool = False,
+    install: Install | None = None,
+) -> Seat:
+    """Return a seat at which an object of a class is made for each call.
+
+    Args:
+        target: ``module:function`` or ``module:Class.method``, where callers look it up.
+        passage: The adapter's class.
+        kind: What the function must give, of those in `passages.KINDS`; found out by itself where
+            the function says it.
+        required: Whether the framework counts as unknown when the function is not there.
+        since: First version that has it, inclusive.
+        until: First version that no longer has it, exclusive.
+        entry: Whether user code enters the framework here.
+        overrides: Also guard subclasses that override the method.
+        copies: Also guard the name in modules that hold the function already.
+        install: Puts a data descriptor on a class, for a field of instances.
+
+    Raises:
+        ConfigError: Target or class cannot be right.
+    """
+    module, colon, name = target.partition(":")
+    if not (module and colon and name):
+        problem = f"the seat `{target}` does not name a function"
+        raise ConfigError(problem, hint="write `module:function` or `module:Class.method`")
+    return Seat(
+        module,
+        name,
+        required=required,
+        since=since,
+        until=until,
+        entry=entry,
+        install=install,
+        overrides=overrides,
+        copies=copies,
+        guard=Guarded(passage, target, kind),
+    )
+
+
+def Package(  # it makes one
+    distributions: str | tuple[str, ...], supported: str, *, module: str, seats: Table = ()
+) -> adapters.Package:
+    """Return one distribution of a framework, which is guarded, refused or left alone as a whole.
+
+    Args:
+        distributions: Names it is published under, most usual first.
+        supported: Versions that the adapter knows, such as ``>=3.0,<4``.
+        module: Import name.
+        seats: Its seats, where the adapter has several packages.
+    """
+    names = (distributions,) if isinstance(distributions, str) else distributions
+    return adapters.Package(names, supported, module, seats)
+
+
+def Adapter(
+    framework: str,
+    *packages: adapters.Package,
+    seats: Sequence[Seat] = (),
+    not_covered: Sequence[NotCovered] = (),
+    in_part: Sequence[tuple[str, str]] = (),
+    built_in: Mapping[str, Any] = MappingProxyType({}),
+    options: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> adapters.Adapter:
+    """Return what is known of one framework.
+
+    Args:
+        framework: Its name in ``frameworks=`` and in reports.
+        packages: Its distributions, innermost first.
+        seats: Those of the first package.
+        not_covered: What no seat guards, and why.
+        in_part: Events and rules that do less here than elsewhere, and how far they go.
+        built_in: Tools that the framework brings along.
+        options: What can be set for it, and the words for that.
+    """
+    if seats:
+        packages = (packages[0]._replace(seats=tuple(seats)), *packages[1:])
+    return adapters.Adapter(
+        framework, packages, tuple(not_covered), built_in, tuple(in_part), options
+    )

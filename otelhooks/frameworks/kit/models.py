@@ -1,0 +1,227 @@
+# pyright: basic
+"""A model call on its way through a seat, and the table by which messages are read and made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from otelhooks import types
+from otelhooks.frameworks.kit.passages import Passage, checked
+from otelhooks.hooks.calls import Call
+from otelhooks.pipeline.drivers import Operation
+from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat, model
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.telemetry.content import parse_arguments
+
+__all__ = ["ModelCall", "Part", "PartTable"]
+
+
+class Part(NamedTuple):
+    """One part of a message.
+
+    Args:
+        kind: ``text``, ``call``, ``result`` or ``other``.
+        native: The framework's part; None for one that hooks made.
+        text: Of a text or a result.
+        name: Of the tool that is called.
+        id: Of the call.
+        args: Of the call.
+    """
+
+    kind: str
+    native: Any = None
+    text: str = ""
+    name: str = ""
+    id: str = ""
+    args: Any = None
+
+
+class PartTable(NamedTuple):
+    """How a framework's parts of messages are told apart and made.
+
+    Args:
+        kind: Name of the attribute that tells them apart.
+        text, call, result: Its values for texts, calls that are asked for, and results of tools.
+        made: Our kind to a function that makes such a part of the framework's.
+        roles: Its values to the roles of messages; all others are the assistant's.
+        messages: Role to a function that makes a message of a text; "" for any other role.
+        fields: Names of a part's attributes: content, name, id and arguments.
+    """
+
+    kind: str
+    text: Sequence[str]
+    call: Sequence[str]
+    result: Sequence[str]
+    made: Mapping[str, Callable[[Part], Any]]
+    roles: Mapping[str, str] = {}
+    messages: Mapping[str, Callable[[str], Any]] = {}
+    fields: tuple[str, str, str, str] = ("content", "name", "id", "args")
+
+    def read(self, part: Any) -> Part:
+        """Read a part of the framework's."""
+        kind, (content, name, id, args) = getattr(part, self.kind), self.fields
+        if kind in self.call:
+            given = parse_arguments(getattr(part, args)) or {}
+            return Part("call", part, "", getattr(part, name), getattr(part, id) or "", given)
+        ours = "text" if kind in self.text else "result" if kind in self.result else "other"
+        found = getattr(part, content, "")
+        text = found if isinstance(found, str) else str(found)
+        return Part(ours, part, text, id=getattr(part, id, None) or "")
+
+
+class ModelCall(Passage, ModelRequest):
+    """One call of a model. `read` sets what it knows: ``model``, ``messages``, and all the rest.
+
+    Attributes:
+        table: How messages are read and made.
+        runs_here: Names of the tools whose calls pass a seat: none of those may be missed.
+        is_typed: Whether no text can be its answer: a refusal raises then.
+    """
+
+    must = ("read", "call", "answer")
+    table: ClassVar[PartTable]
+    runs_here: Iterable[str] = ()
+    is_typed: bool = False
+
+    def __init__(self) -> None:
+        super().__init__("", ())
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def call(self, wrapped: Callable[..., Any]) -> Any:
+        """Call the framework's function with what hooks wrote: `natives` and ``tools``."""
+        raise NotImplementedError
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        """Return an answer of these parts.
+
+        Args:
+            parts: The framework's.
+            of: An answer that shall keep all but its parts; None makes one.
+        """
+        raise NotImplementedError
+
+    def about(self, raw: Any) -> Mapping[str, Any]:
+        """Return an answer's ``usage``, ``finish_reasons``, ``response_id`` and ``model``."""
+        return {}
+
+    def parts(self, message: Any) -> Iterable[Part]:
+        """Read the parts of an answer, or of a message."""
+        return map(self.table.read, message.parts)
+
+    def role(self, part: Part) -> str:
+        """Return the role of the message that a part stands in."""
+        if part.kind == "result":
+            return "tool"
+        return self.table.roles.get(getattr(part.native, self.table.kind), "assistant")
+
+    def offered(self, definition: Any) -> Call | None:
+        """Return what a call of a defined tool will be to rules, as the tool's seat reads it."""
+        return Call(definition.name, {})
+
+    # -- what an adapter uses -----------------------------------------------------------------
+
+    def natives(self) -> list[Any]:
+        """Return the messages in the framework's form: hooks may add some of role and content."""
+        made = self.table.messages
+        return [
+            (made.get(str(one.get("role"))) or made[""])(str(one.get("content", "")))
+            if isinstance(one, Mapping)
+            else one
+            for one in self.messages
+        ]
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    def steps(self, rt: Runtime) -> Operation:
+        return model(rt, _Seat(self), self)
+
+    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
+        if is_plain:
+            return lambda approved: checked(self.call(wrapped))
+        return lambda approved: self.call(wrapped)
+
+    def made(self, part: Part) -> Any:
+        """Return the framework's part for one of ours."""
+        return part.native if part.native is not None else self.table.made[part.kind](part)
+
+
+class _Seat(ModelSeat):
+    """A model call as the pipeline asks for it."""
+
+    def __init__(self, call: ModelCall) -> None:
+        self._call, self.framework = call, call.framework
+
+    def reply(self, request: Any, raw: Any) -> ModelReply:
+        parts = list(self._call.parts(raw))
+        reply = _Reply(
+            "".join(one.text for one in parts if one.kind == "text"),
+            [(one.id, one.name, one.args) for one in parts if one.kind == "call"],
+            **self._call.about(raw),
+        )
+        reply.here = frozenset(self._call.runs_here)
+        return reply
+
+    def refused(self, request: Any, reason: str) -> Any:
+        if self._call.is_typed:
+            return super().refused(request, reason)
+        return self._answer([Part("text", text=reason)])
+
+    def answered(self, request: Any, response: Any) -> Any:
+        if not isinstance(response, types.ModelResponse):
+            return self.refused(request, str(response))
+        parts = [Part("text", text=response.text)] if response.text else []
+        return self._answer([*parts, *_asked(response)])
+
+    def with_response(self, request: Any, raw: Any, response: Any) -> Any:
+        """Put a text in place of the first one, and leave out calls that a hook left out."""
+        whole = isinstance(response, types.ModelResponse)
+        text = response.text if whole else str(response)
+        kept = {one.id: one for one in _asked(response)} if whole else None
+        parts: list[Part] = []
+        for one in self._call.parts(raw):
+            if one.kind == "text":
+                parts += [Part("text", text=text)] if text else []
+                text = ""
+            elif one.kind != "call" or kept is None:
+                parts.append(one)
+            elif (new := kept.get(one.id)) is not None:
+                parts.append(one if (new.name, new.args) == (one.name, one.args) else new)
+        return self._answer([*parts, Part("text", text=text)] if text else parts, raw)
+
+    def _answer(self, parts: Iterable[Part], of: Any = None) -> Any:
+        return self._call.answer([self._call.made(one) for one in parts], of)
+
+    def tool(self, definition: Any) -> Call | None:
+        return self._call.offered(definition)
+
+    def messages(self, request: Any) -> list[dict[str, Any]]:
+        return [
+            {"role": self._call.role(part), "parts": [_shown(part)]}
+            for message in self._call.natives()
+            for part in self._call.parts(message)
+        ]
+
+
+class _Reply(ModelReply):
+    here: frozenset[str] = frozenset()
+
+    @property
+    def asked(self) -> dict[str, str]:
+        return {id: name for id, name, _ in self.tool_calls if id and name in self.here}
+
+
+def _asked(response: types.ModelResponse) -> list[Part]:
+    return [
+        Part("call", name=str(one.name), id=one.id or "", args=one.args)
+        for one in response.tool_calls
+    ]
+
+
+def _shown(part: Part) -> dict[str, Any]:
+    if part.kind == "call":
+        return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.args}
+    if part.kind == "result":
+        return {"type": "tool_call_response", "id": part.id, "response": part.text}
+    return {"type": "text", "content": part.text}

@@ -1,0 +1,363 @@
+"""One passage through a seat: the class is the adapter's, the object lives as long as the call.
+
+`Guarded` is what `Seat.guard` wants: it looks at the function that is found, says what is wrong
+with class or function, and makes the wrapper for its kind. A class that cannot be right is refused
+when its seat is written down; one that does not fit the function that is there, with the whole
+package, when it is patched. A `read` that fails for one call denies that call, unless nothing
+decides at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import types
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from otelhooks.errors import ConfigError, Denied, SeatError
+from otelhooks.frameworks.kit.streams import opened
+from otelhooks.hooks.chain import CHECK_FAILED
+from otelhooks.patching.seats import GUARD, PASS, Switch, Wrapper
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import Operation, adrive, drive
+from otelhooks.pipeline.frames import current_scope
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.streams import astream, stream
+
+__all__ = ["KINDS", "SKIP", "Guarded", "Passage", "checked", "kind_of"]
+
+SKIP: Any = object()
+"""What `read` returns for what is not this class's business: the function runs as it is."""
+
+PLAIN, COROUTINE = "plain", "coroutine"
+GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT = "generator", "async generator", "async context"
+KINDS = (PLAIN, COROUTINE, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
+_STREAMS = {GENERATOR: stream, ASYNC_GENERATOR: astream, ASYNC_CONTEXT: opened}
+
+_make: Any = contextlib.asynccontextmanager
+_CONTEXT_CODE: Any = _make(None.__class__).__code__  # that of every function it makes
+
+_log = logging.getLogger("otelhooks")
+
+
+class Passage:
+    """What the three sorts of passages share; adapters subclass those.
+
+    Attributes:
+        framework: Adapter's name; that of the package under ``otelhooks.frameworks`` by itself.
+    """
+
+    framework: ClassVar[str] = ""
+    must: ClassVar[tuple[str, ...]] = ("read", "call")
+    """Methods that an adapter's class has to write."""
+
+    def __init_subclass__(cls) -> None:
+        if not cls.framework and not cls.__module__.startswith(_KIT):
+            _, _, rest = cls.__module__.partition("otelhooks.frameworks.")
+            cls.framework = rest.partition(".")[0]
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def read(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Read a call of the framework's function; the signature is that function's own.
+
+        Args:
+            owner: The object or class whose method it is; None for a function.
+            *args: What the function is called with.
+            **kwargs: Likewise.
+
+        Returns:
+            Nothing, or `SKIP`.
+        """
+        raise NotImplementedError
+
+    def whole(self, seen: Any) -> Any:
+        """Return the result of a stream that was read.
+
+        Args:
+            seen: All items of a generator; what the framework's context manager gave.
+        """
+        raise NotImplementedError
+
+    def told(self, result: Any) -> Any:
+        """Return what a consumer is given of a result that hooks made: items, or a stream."""
+        raise NotImplementedError
+
+    def watch(self, stream: Any) -> None:
+        """Have what the framework's context manager gave call `note_first_chunk`."""
+
+    def late(self, result: Any) -> None:
+        """Put a result in place that hooks made when the consumer had seen the framework's."""
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    @classmethod
+    def needs(cls, kind: str) -> tuple[str, ...]:
+        """Return the methods that a class has to write for functions of a kind of streams."""
+        return ("whole", "told")
+
+    def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what drives the operation of a stream: a function of operation and body."""
+        shared: Any = {
+            "final": self.whole,
+            "chunks": self.told,
+            "holds_back": lambda: self.holds_back,
+        }
+        if run is opened:
+            return functools.partial(run, **shared, on_first=self.watch, late=self.late)
+        return functools.partial(run, **shared, on_first=self.note_first_chunk)
+
+    holds_back: bool
+
+    def steps(self, rt: Runtime) -> Operation:
+        """Return the operation of this passage."""
+        raise NotImplementedError
+
+    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
+        """Return the framework's call as a function of what was approved.
+
+        Args:
+            wrapped: The framework's function, bound.
+            is_plain: Whether it may not give a coroutine.
+        """
+        raise NotImplementedError
+
+    def refused(self, error: Exception) -> Any:
+        """Answer for a package that is refused; raises where there is no form for that."""
+        raise error
+
+    def note_first_chunk(self) -> None:
+        """Keep when the first item of a stream came."""
+
+    def unread(self, rt: Runtime, error: Exception) -> Operation:
+        """Return the operation of a passage that could not be read, where anything decides."""
+        raise Denied(CHECK_FAILED) from error
+        yield
+
+    @classmethod
+    def through(
+        cls, kind: str, function: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call a function through this class, from a stand-in for an object of the framework's.
+
+        Args:
+            kind: One of `KINDS`.
+            function: The framework's, bound.
+            owner: What `read` is given first.
+            *args: What `read` is given besides, and the function by `call`.
+            **kwargs: Likewise.
+        """
+        wrapper = _THROUGH.get((cls, kind))
+        if wrapper is None:
+            wrapper = _THROUGH[cls, kind] = Guarded(cls, "", kind).bind(function, _ON)
+        return wrapper(function, owner, args, kwargs)
+
+
+_THROUGH: dict[tuple[type[Passage], str], Wrapper] = {}
+_ON = Switch(lambda: SeatError("", "", "", "", ""))  # its mode never changes
+_ON.mode = GUARD
+
+
+def _plain(function: Any) -> Any:
+    return getattr(function, "__func__", function)  # of a classmethod, staticmethod, bound method
+
+
+def kind_of(function: Any) -> str:
+    """Return what a function gives: one of `KINDS`."""
+    function = _plain(function)
+    if inspect.iscoroutinefunction(function):
+        return COROUTINE
+    if inspect.isasyncgenfunction(function):
+        return ASYNC_GENERATOR
+    if inspect.isgeneratorfunction(function):
+        return GENERATOR
+    # `functools.wraps` makes it look like the generator below; only the code tells
+    if getattr(function, "__code__", None) is _CONTEXT_CODE:
+        return ASYNC_CONTEXT
+    return PLAIN
+
+
+def _place(cls: type) -> str:
+    """Return file, line and name of an adapter's class, for its author."""
+    try:
+        line = inspect.getsourcelines(cls)[1]
+        return f"{inspect.getsourcefile(cls)}:{line}: class `{cls.__name__}`"
+    except (OSError, TypeError):
+        return f"{cls.__module__}: class `{cls.__name__}`"
+
+
+class Guarded:
+    """What a seat does with the functions that it is found at.
+
+    Args:
+        cls: The adapter's class.
+        target: Module and name of the function.
+        kind: That it must have; empty for any.
+
+    Raises:
+        ConfigError: The class cannot be right.
+    """
+
+    def __init__(self, cls: type[Passage], target: str, kind: str = "") -> None:
+        self.cls, self.target, self.kind = cls, target, kind
+        given: Any = cls
+        if not (inspect.isclass(given) and issubclass(given, Passage)):
+            problem = f"{cls!r} is not a class of `kit.ToolCall`, `kit.ModelCall` or `kit.Run`"
+            raise ConfigError(f"the seat of `{target}`: {problem}", hint="give a class, no object")
+        if kind and kind not in KINDS:
+            raise self._error(f"`{kind}` is not a kind of function", f"use one of {KINDS}")
+        for name in cls.must:
+            if getattr(cls, name) is getattr(_base(cls), name):
+                raise self._error(f"it does not define `{name}`", _REMEDIES[name])
+            if inspect.iscoroutinefunction(getattr(cls, name)) and name != "call":
+                raise self._error(f"`{name}` is a coroutine function", "make it a plain one")
+        if not cls.framework:
+            hint = "write `framework = ...` into the class, or into one that it derives from"
+            raise self._error("it does not name its framework", hint)
+
+    def _error(self, problem: str, hint: str) -> ConfigError:
+        return ConfigError(f"{_place(self.cls)}, for `{self.target}`: {problem}", hint=hint)
+
+    def problem(self, function: Any) -> str:
+        """Return why calls of a function cannot be guarded; empty if they can."""
+        kind = kind_of(function)
+        if self.kind and kind != self.kind and kind != PLAIN:
+            hint = f"write `kind={kind!r}` in its seat, and what that needs"
+            return str(
+                self._error(f"written for a function of kind {self.kind}, it is {kind}", hint)
+            )
+        if (self.kind or kind) in _STREAMS:
+            for name in self.cls.needs(self.kind or kind):
+                if getattr(self.cls, name) is getattr(_base(self.cls), name):
+                    problem = f"the function is of kind {kind}, and it does not define `{name}`"
+                    return str(self._error(problem, _REMEDIES[name]))
+        wrong = _mismatch(self.cls.read, _plain(function))
+        return (
+            str(self._error(wrong, "give `read` the parameters of the function")) if wrong else ""
+        )
+
+    def bind(self, function: Any, switch: Switch) -> Wrapper:
+        """Return the wrapper of a function, which reads the switch first."""
+        cls, kind = self.cls, self.kind or kind_of(function)
+        drives = {PLAIN: drive, COROUTINE: adrive}.get(kind)
+        is_plain = kind == PLAIN
+
+        def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
+            if switch.mode != GUARD:
+                return self._off(kind, switch, wrapped, owner, args, kwargs)
+            rt = runtime.active()
+            if rt is None:
+                return wrapped(*args, **kwargs)
+            passage = cls()
+            run = drives or passage.driver(_STREAMS[kind])
+            try:
+                found = passage.read(owner, *args, **kwargs)
+            except Exception as error:
+                return self._unread(rt, run, passage, error, wrapped, args, kwargs)
+            if found is None:
+                return run(passage.steps(rt), passage.body(wrapped, is_plain))
+            if found is SKIP:
+                return wrapped(*args, **kwargs)
+            error = TypeError(f"`read` returned {type(found).__name__}, not None or kit.SKIP")
+            return self._unread(rt, run, passage, error, wrapped, args, kwargs)
+
+        return call
+
+    def _unread(
+        self,
+        rt: Runtime,
+        run: Callable[..., Any],
+        passage: Passage,
+        error: Exception,
+        wrapped: Any,
+        args: Any,
+        kwargs: Any,
+    ) -> Any:
+        """Deny a call that could not be read; let it run where nothing decides."""
+        message = "%s: `read` failed for a call of `%s`: %r"
+        _log.error(message, _place(self.cls), self.target, error, exc_info=error)
+        scope, loaded = current_scope(), rt.loaded
+        decides = loaded.hooks.all or loaded.judges or (scope is not None and scope.widens)
+        if loaded.monitor or not decides:
+            return wrapped(*args, **kwargs)
+        return run(passage.unread(rt, error), _never)
+
+    def _off(
+        self, kind: str, switch: Switch, wrapped: Any, owner: Any, args: Any, kwargs: Any
+    ) -> Any:
+        """Pass through, or answer for a package that is refused, in the framework's own form."""
+        if switch.mode == PASS:
+            return wrapped(*args, **kwargs)
+        error, passage = switch.error(), self.cls()
+        if kind in _STREAMS:
+            raise error
+        try:
+            passage.read(owner, *args, **kwargs)
+        except Exception:
+            raise error from None
+        answer = passage.refused(error)
+        return _given(answer) if kind == COROUTINE else answer
+
+
+async def _given(value: Any) -> Any:
+    return value
+
+
+def _never(approved: Any) -> Any:
+    raise AssertionError("a call that could not be read was let through")
+
+
+def checked(value: Any) -> Any:
+    """Return what a plain function gave.
+
+    Raises:
+        ConfigError: It is a coroutine, of which nothing has run: the seat is of the wrong kind.
+    """
+    if type(value) is types.CoroutineType:
+        value.close()
+        problem = f"`{value.__qualname__}` is a coroutine behind a plain function"
+        raise ConfigError(problem, hint="write `kind='coroutine'` in the seat")
+    return value
+
+
+def _base(cls: type[Passage]) -> type[Passage]:
+    return next(each for each in cls.__mro__ if each.__module__.startswith(_KIT))
+
+
+_KIT = "otelhooks.frameworks.kit."
+
+_REMEDIES = {
+    "read": "define it, with the parameters of the framework's function",
+    "call": "define it: call `wrapped` with what was approved",
+    "answer": "define it: return an answer of the framework's that consists of given parts",
+    "answer_of": "define it: return the final answer in a run's result",
+    "denied": "define it: return, or raise, what tells the framework's model of a refusal",
+    "whole": "define it: return the result of a stream that was read",
+    "told": "define it: return the items, or the stream, that tell a result",
+}
+
+
+def _mismatch(read: Any, function: Any) -> str:
+    """Return how the parameters of `read` differ from those of a function; empty if they fit."""
+    try:
+        ours = list(inspect.signature(read).parameters.values())[2:]
+        theirs = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return ""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(each.kind in variadic for each in theirs):
+        return ""
+    names = {each.name for each in theirs}
+    for each in ours:
+        if each.kind not in variadic and each.default is each.empty and each.name not in names:
+            return f"`read` names `{each.name}`, which the function does not have"
+    if any(each.kind in variadic for each in ours):
+        return ""
+    own = {each.name for each in ours}
+    for each in theirs[1:]:
+        if each.default is each.empty and each.name not in own:
+            return f"`read` does not take `{each.name}`, which the function demands"
+    return ""

@@ -1,0 +1,217 @@
+"""A run of an agent on its way through a seat: its conversation, its refusal, its end.
+
+A conversation that the framework gives an id is known by it. One that goes on only by its history
+is found by what the history carries. Whether a history that nothing here knows is a past, its roles
+tell at the first model call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import weakref
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context, attach, detach
+
+from otelhooks.frameworks.kit.classes import is_a
+from otelhooks.frameworks.kit.passages import ASYNC_CONTEXT, Passage, checked
+from otelhooks.frameworks.kit.streams import opened
+from otelhooks.hooks.verdict import refusal
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.agent_run import RunRequest, agent_run
+from otelhooks.pipeline.drivers import Closed, Operation, Split
+from otelhooks.pipeline.frames import Turn, current_frame
+from otelhooks.pipeline.runtime import Runtime
+
+__all__ = ["Run"]
+
+_MAX_SESSIONS = 10_000
+_sessions: weakref.WeakKeyDictionary[Runtime, Any] = weakref.WeakKeyDictionary()
+
+
+class Run(Passage, RunRequest):
+    """One run. `read` sets what it knows: ``agent``, ``prompt``, and all the rest.
+
+    Attributes:
+        is_typed: Whether no text can be its answer: a refusal raises then.
+        can_go_on: Whether stop hooks can send it on.
+        refuses_in_body: Whether `call` itself answers with `canned`.
+        pauses: Exceptions by which the framework pauses, such as ``pkg.mod:Class``.
+    """
+
+    must = ("read", "call", "answer_of")
+    is_typed = False
+    can_go_on = False
+    refuses_in_body: ClassVar[bool] = True
+    pauses: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__("", "")
+        self._split: Split | None = None
+        self._is_left = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.response, cls.with_response = cls.answer_of, cls.with_answer
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def call(self, wrapped: Callable[..., Any]) -> Any:
+        """Call the framework's function with what hooks wrote: ``prompt``."""
+        raise NotImplementedError
+
+    def answer_of(self, raw: Any) -> Any:
+        """Return the final answer in a run's result."""
+        raise NotImplementedError
+
+    def with_answer(self, raw: Any, answer: Any) -> Any:
+        """Return a run's result with another final answer."""
+        return answer
+
+    def is_paused(self, raw: Any) -> bool:
+        """Return whether the run has stopped to go on later."""
+        return False
+
+    def answered_itself(self, raw: Any) -> Iterable[str]:
+        """Return ids of tool calls that the framework answered: their tools were never called."""
+        return ()
+
+    async def again(self, raw: Any, reason: str) -> Any:
+        """Send the run on from a result, with a message; return the new result."""
+        raise NotImplementedError
+
+    # -- what an adapter uses -----------------------------------------------------------------
+
+    @property
+    def canned(self) -> str | None:
+        """The text that the run is to answer with, without its model; None where it is to run."""
+        if self.refusal is not None:
+            return self.refusal
+        return None if self.answer is None else str(self.answer)
+
+    def belongs_to(self, given: Any, history: Sequence[Any] = (), field: str = "") -> None:
+        """Say whose conversation it is.
+
+        Args:
+            given: The id that the application gave.
+            history: Messages that the run goes on from; the last with an id tells.
+            field: Name of the id in a message.
+        """
+        known = (getattr(one, field, None) for one in reversed(history))
+        past = next((str(id) for id in known if id), "")
+        self.conversation = given or ""
+        if given or not history:
+            return
+        rt = runtime.active()
+        self.session = _sessions.get(rt, {}).get(past) if rt is not None else None
+
+    def is_known_as(self, id: Any) -> None:
+        """Remember its conversation by the framework's own id, for runs that go on with it."""
+        rt = runtime.active()
+        if rt is None or not isinstance(id, str) or self.session is None or self.session.id:
+            return
+        known = _sessions.setdefault(rt, collections.OrderedDict())
+        known[id] = self.session
+        if len(known) > _MAX_SESSIONS:
+            known.popitem(last=False)
+
+    async def around(self, body: Callable[[], Any]) -> Any:
+        """Run the framework's body inside this run, in a place that sees its result.
+
+        For functions that return a context manager: the run ends here, and not when it is left.
+
+        Returns:
+            The result as hooks leave it.
+        """
+        split = self._split
+        if split is None or not split.proceeds:
+            return await body()
+        try:
+            with _inside(split):
+                result = await body()
+        except BaseException as error:
+            if self._is_left and isinstance(error, asyncio.CancelledError):
+                await split.afinish(Closed(None))
+                raise
+            return await split.afail(error)
+        while True:
+            self.note_unasked(result)
+            result, last = await split.afinish(result), result
+            if not split.proceeds:
+                return result
+            try:
+                with _inside(split):
+                    result = await self.again(last, split.value)
+            except BaseException as error:
+                return await split.afail(error)
+
+    def note_unasked(self, result: Any) -> None:
+        """Take calls that the framework answered itself from those that no seat has judged."""
+        turn = current_frame(self._split.context if self._split is not None else None)
+        if isinstance(turn, Turn) and turn.asked:
+            for id in self.answered_itself(result):
+                turn.judged(id)
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    @classmethod
+    def needs(cls, kind: str) -> tuple[str, ...]:
+        return () if kind == ASYNC_CONTEXT else super().needs(kind)
+
+    def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        return self._open if run is opened else super().driver(run)
+
+    @contextlib.asynccontextmanager
+    async def _open(
+        self, operation: Operation, body: Callable[[Any], Any]
+    ) -> AsyncGenerator[Any, None]:
+        """Run a body that is a context manager; `around` ends the run, or else its end does."""
+        self._split = split = await Split(operation).abegin()
+        try:
+            if not split.proceeds:
+                split.finish(None)
+            if self.is_typed and self.canned is not None:
+                raise refusal(self.canned, self.verdict)
+            with _inside(split):
+                async with body(split.value) as inner:
+                    yield inner
+                    self._is_left = True
+        except BaseException as error:
+            if split.proceeds:
+                with contextlib.suppress(type(error)):
+                    await split.afail(error)
+            raise
+        if split.proceeds:
+            await split.afinish(Closed(None))
+
+    def steps(self, rt: Runtime) -> Operation:
+        seat: Any = type(self)
+        return agent_run(rt, seat, self)
+
+    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
+        if is_plain:
+            return lambda run: checked(run.call(wrapped))
+        return lambda run: run.call(wrapped)
+
+    def continued(self, raw: Any, reason: str) -> Any:
+        return reason if self.can_go_on else None
+
+    @classmethod
+    def is_control_flow(cls, error: BaseException) -> bool:
+        return is_a(error, *cls.pauses)
+
+
+@contextlib.contextmanager
+def _inside(split: Split) -> Any:
+    """Run a block in the run's context, or in what the framework has put inside it by now."""
+    ours, current = split.context, otel_context.get_current()
+    same = current_frame(current) is current_frame(ours)
+    token = attach(Context(current if same else ours or {}))
+    try:
+        yield
+    finally:
+        detach(token)

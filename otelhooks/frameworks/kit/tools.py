@@ -1,0 +1,276 @@
+# pyright: basic
+"""A tool call on its way through a seat: the call that rules judge, and how to read and write it.
+
+The pipeline is handed the class as seat and the object as call, so that
+``seat.denied(call, reason)`` is ``call.denied(reason)`` without a further object or frame.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Collection, Generator, Mapping
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from opentelemetry.context import attach, detach
+
+from otelhooks.frameworks.kit.classes import is_a
+from otelhooks.frameworks.kit.passages import Passage, checked
+from otelhooks.hooks.calls import Call, same_json
+from otelhooks.hooks.chain import CHECK_FAILED
+from otelhooks.hooks.drive import Raised
+from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.verdict import DENY, Ruling
+from otelhooks.pipeline.drivers import Operation
+from otelhooks.pipeline.frames import Scope, current_scope, with_scope
+from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.telemetry.content import parse_arguments
+from otelhooks.telemetry.spans import error_type
+
+__all__ = ["ToolCall"]
+
+MCP_CLIENT = "mcp.client"
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in _SCALARS:
+        return True
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return type(value) is list and all(map(_is_plain, value))
+
+
+class ToolCall(Passage, Call):
+    """One call of a tool at one seat. `read` sets what it knows: ``name`` and all that `Call` has.
+
+    Attributes:
+        group: Name by which other seats lead calls on to this one.
+        judges_again: Whether rules are asked again although another seat led the call here.
+        recovers: Whether what a hook recovers is the result; else it is the failure's text.
+        pauses: Exceptions by which the framework pauses or jumps, such as ``pkg.mod:Class``.
+        conversation: The framework's id of the conversation, for a call outside any run.
+        validate: Makes the framework's objects of plain arguments.
+    """
+
+    must = ("read", "call", "denied")
+    group: ClassVar[str] = ""
+    judges_again: ClassVar[bool] = False
+    recovers: ClassVar[bool] = True
+    pauses: ClassVar[tuple[str, ...]] = ()
+    conversation: str = ""
+    validate: Callable[[Any], Any] | None = None
+
+    _text: str | None = None
+    _objects: Mapping[str, tuple[Any, Any]] | None = None
+    _hidden: Mapping[str, Any] | None = None
+    _next: Handoff | None = None
+
+    def __init__(self) -> None:
+        super().__init__("", {})
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.result, cls.with_result = cls.value, cls.with_value
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def call(self, wrapped: Callable[..., Any], args: Any) -> Any:
+        """Call the framework's function.
+
+        Args:
+            wrapped: The function, bound.
+            args: The arguments that were approved, in the form that `take` got them in.
+        """
+        raise NotImplementedError
+
+    def denied(self, reason: str) -> Any:
+        """Return, or raise, what tells the framework's model of a refusal."""
+        raise NotImplementedError
+
+    def value(self, raw: Any) -> Any:
+        """Return what hooks see as the result of what the function returned."""
+        return raw
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return what the function returned, with another result in it."""
+        return value
+
+    def withheld(self, raw: Any, reason: str) -> Any:
+        """Return what the function returned, with a reason instead of its result."""
+        return self.with_value(raw, reason)
+
+    def error(self, raw: Any) -> Exception | str | None:
+        """Return the failure that the framework reports as a result, or its text."""
+        return None
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Return a failure whose text a hook replaced: `raised` of it, or a result."""
+        replaced = RuntimeError(message)
+        replaced.__cause__ = error
+        return self.raised(replaced)
+
+    def recovered(self, value: Any) -> Any:
+        """Return what takes the place of a failure."""
+        return value
+
+    def is_paused(self, raw: Any) -> bool:
+        """Return whether the call has stopped to go on later."""
+        return False
+
+    def attributes(self) -> Mapping[str, Any] | None:
+        """Return further attributes of the call's span."""
+        return None
+
+    # -- what an adapter uses in `read` -------------------------------------------------------
+
+    raised = staticmethod(Raised)
+
+    def take(self, given: Any, hidden: Collection[str] = ()) -> None:
+        """Take the arguments; `call` gets them back in the same form.
+
+        Args:
+            given: By name, or as JSON text. Objects are shown to rules as plain data, and given
+                back as they are; where hooks changed them, `validate` makes them again.
+            hidden: Names of those that the framework fills in, and rules do not see.
+        """
+        if isinstance(given, str):
+            self._text = self.raw = given
+            found: Any = parse_arguments(given) if given.strip() else {}
+            self.args = found if isinstance(found, dict) else {"arguments": given}
+            return
+        if hidden:
+            self._hidden = {name: given[name] for name in hidden if name in given}
+        args = {name: each for name, each in given.items() if name not in hidden}
+        if not all(map(_is_plain, args.values())):
+            from pydantic_core import to_jsonable_python
+
+            shown = {
+                name: (to_jsonable_python(value, serialize_unknown=True), value)
+                for name, value in args.items()
+                if not _is_plain(value)
+            }
+            self._objects = shown
+            args.update({name: copy.deepcopy(plain) for name, (plain, _) in shown.items()})
+        self.args = args
+
+    def goes_to(self, group: str, name: str, server: str | None = None) -> None:
+        """Name the deeper seat that the framework will hand this very call on to."""
+        self._next = Handoff(group, name, server)
+
+    def is_of_server(self, name: str, server: str | None) -> None:
+        """Say that an MCP server runs it.
+
+        Args:
+            name: The tool's name there.
+            server: The application's name for the server; None if it gave none.
+        """
+        if name != self.name:
+            self.canonical = (*self.canonical, self.name)
+        self.name, self.tool_type = name, "extension"
+        self.server, self.claimed_server = server or None, not server
+        self.goes_to(MCP_CLIENT, name, server or None)
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    def steps(self, rt: Runtime) -> Operation:
+        seat: Any = type(self)
+        return tool(rt, seat, self, self.conversation)
+
+    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
+        if is_plain:
+            return lambda approved: checked(self.call(wrapped, self._given(approved)))
+        return lambda approved: self.call(wrapped, self._given(approved))
+
+    def _given(self, approved: dict[str, Any]) -> Any:
+        """Return approved arguments in the form that the framework gave them in."""
+        if self._text is not None:
+            return json.dumps(approved) if self.version else self._text
+        if self._objects is not None:
+            approved = self._with_objects(approved, self._objects)
+        return {**approved, **self._hidden} if self._hidden else approved
+
+    def _with_objects(
+        self, approved: dict[str, Any], objects: Mapping[str, tuple[Any, Any]]
+    ) -> dict[str, Any]:
+        kept = {
+            name: value
+            for name, (shown, value) in objects.items()
+            if name in approved and same_json(approved[name], shown)
+        }
+        written = {**approved, **kept}
+        changed = any(name in approved and name not in kept for name in objects)
+        return self.validate(written) if changed and self.validate is not None else written
+
+    def refused(self, error: Exception) -> Any:
+        return self.denied(str(error))
+
+    def unread(self, rt: Runtime, error: Exception) -> Operation:
+        """Have a rule deny the call, so that it is told and written down like any other deny."""
+        self.name, self.args = self.name or type(self).__name__, {}
+        context = with_scope(Scope(current_scope(), HookSet(), (_Unread(error),)))
+        operation, value = self.steps(rt), None
+        while True:
+            token = attach(context)
+            try:
+                effect = operation.send(value)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                detach(token)
+            value = yield effect
+
+    def handoff(self) -> Handoff | None:
+        return self._next
+
+    @classmethod
+    def is_control_flow(cls, error: BaseException) -> bool:
+        return is_a(error, *cls.pauses)
+
+    def stages(self) -> Any:
+        return None
+
+    def follow_up(self, raw: Any) -> Handoff | None:
+        return None
+
+    def finished(self, rt: Runtime, seconds: float, failure: str | None, span: Any) -> None:
+        pass
+
+    def starts_agent(self) -> bool:
+        return "invoke_subagent" in self.canonical
+
+    error_type = staticmethod(error_type)
+
+
+class _Unread:
+    """The rule that denies a call which its adapter could not read.
+
+    Args:
+        error: What `read` raised.
+    """
+
+    needs_context = False
+    can_deny = True
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def evaluate(self, call: Call, context: Any = None) -> Generator[Any, Any, Ruling]:
+        return self.settled(call)
+        yield
+
+    def settled(self, call: Call) -> Ruling:
+        return Ruling(DENY, _RULE, CHECK_FAILED, self._error)
+
+
+_RULE: Any = SimpleNamespace(
+    id="unreadable",
+    policy_id="adapter",
+    policy_version="",
+    label="unreadable",
+    reason=CHECK_FAILED,
+    severity=None,
+)

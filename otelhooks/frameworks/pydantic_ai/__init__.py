@@ -1,0 +1,61 @@
+# pyright: basic
+"""Pydantic AI (``pydantic-ai-slim``), 1.99 and newer.
+
+Seats and what passes through them:
+
+- ``ToolManager._raw_execute``: every tool call of an agent, after all that may still change it:
+  run, run_sync, streams, iter, parallel calls, MCP and other toolsets, calls that a tool dispatches
+  itself, realtime sessions. It is private, and the only place that all of them pass.
+- ``FunctionToolset.call_tool``: tools that user code calls.
+- ``MCPToolset.call_tool_for_app``: tools that the page of an MCP app calls.
+- ``Agent.iter``: runs, in which all ways to run an agent end. A capability that is added to each
+  run sees its result, its model calls, and functions that make its output.
+- ``AgentRealtime.session``: realtime sessions.
+
+The model is told of a denied call as of one that a person denied, and no retry is used up; of a
+denied output function by a retry. A refused run answers with the reason, without its model; one
+whose answer has a type of the user's own raises `otelhooks.errors.Denied`.
+"""
+
+from __future__ import annotations
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.pydantic_ai.passages import (
+    AgentRun,
+    AppCall,
+    DirectCall,
+    EarlierCall,
+    ManagedCall,
+    Session,
+)
+
+__all__ = ["ADAPTER"]
+
+ADAPTER = kit.Adapter(
+    "pydantic_ai",
+    kit.Package(("pydantic-ai-slim", "pydantic-ai"), ">=1.99,<3", module="pydantic_ai"),
+    seats=(
+        kit.seat(
+            "pydantic_ai.toolsets.function:FunctionToolset.call_tool", DirectCall, overrides=True
+        ),
+        kit.seat("pydantic_ai.mcp:MCPToolset.call_tool_for_app", AppCall, required=False),
+        kit.seat("pydantic_ai.tool_manager:ToolManager._raw_execute", EarlierCall, until="2.32"),
+        kit.seat("pydantic_ai.tool_manager:ToolManager._raw_execute", ManagedCall, since="2.32"),
+        kit.seat(
+            "pydantic_ai.agent.abstract:AgentRealtime.session", Session, required=False, entry=True
+        ),
+        kit.seat("pydantic_ai.agent:Agent.iter", AgentRun, entry=True),
+    ),
+    not_covered=(
+        kit.NotCovered("native tools of the provider", "they run at the provider"),
+        kit.NotCovered("the function under `@agent.tool`", "the decorator gives it back as it is"),
+        kit.NotCovered(
+            "`pydantic_ai.direct`, embeddings and batches",
+            "a model call is seen where an agent's run makes it",
+        ),
+    ),
+    in_part=(
+        ("agent.stop", "a streamed run is not sent on: its consumer has its end already"),
+        ("turn.*, completion.*", "a realtime session is one run, and its model calls are not seen"),
+    ),
+)

@@ -1,0 +1,485 @@
+# pyright: basic
+"""What passes through Pydantic AI: tool calls, model calls, runs.
+
+A run's guard is a capability of the framework, innermost of all, so that what it sees is final. It
+gives each model of the run a stand-in.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from otelhooks.frameworks import kit
+
+__all__ = ["AgentRun", "AppCall", "DirectCall", "EarlierCall", "ManagedCall", "Session"]
+
+# -- tools ------------------------------------------------------------------------------------
+
+LEAF = "pydantic_ai.toolset"
+_TOOLSETS, _ERRORS = "pydantic_ai.toolsets", "pydantic_ai.exceptions"
+_MCP = (
+    "pydantic_ai.mcp:MCPToolset",
+    "pydantic_ai.mcp:MCPServer",
+    f"{_TOOLSETS}.fastmcp:FastMCPToolset",
+)
+
+
+class Tool(kit.ToolCall):
+    """What all seats of tools share."""
+
+    pauses = tuple(
+        f"{_ERRORS}:{name}" for name in ("CallDeferred", "ApprovalRequired", "SkipToolExecution")
+    )
+    told_to_model = tuple(
+        f"{_ERRORS}:{name}"
+        for name in ("ModelRetry", "ToolRetryError", "ToolFailed", "ToolFailedError")
+    )
+
+    def of(self, context: Any, name: str, args: Any, tool: Any = None, id: Any = None) -> None:
+        """Read what the framework's context and tool tell of a call."""
+        self.name, self.id = name, id
+        self.agent = getattr(getattr(context, "agent", None), "name", None) or ""
+        self.conversation = getattr(context, "conversation_id", None) or ""
+        self.take(args)
+        if tool is not None:
+            self.description = tool.tool_def.description
+            self.validate = tool.args_validator.validate_python
+
+    def value(self, raw: Any) -> Any:
+        """Return what is in a `ToolReturn`."""
+        return raw.return_value if kit.is_a(raw, "pydantic_ai.messages:ToolReturn") else raw
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Tell the model another text where it was to be told of the failure."""
+        if kit.is_a(error, *self.told_to_model):
+            return self.raised(kit.native(f"{_ERRORS}:ModelRetry")(message))
+        return super().failed(error, message)
+
+
+def locate(call: Tool, toolset: Any, tool: Any) -> None:
+    """Go the framework's way from the outermost toolset to the one that runs the tool."""
+    name = call.name
+    while True:
+        if kit.is_a(toolset, f"{_TOOLSETS}.combined:CombinedToolset"):
+            toolset, tool = (
+                getattr(tool, "source_toolset", None),
+                getattr(tool, "source_tool", None),
+            )
+        elif kit.is_a(toolset, f"{_TOOLSETS}._dynamic:DynamicToolset"):
+            toolset = toolset._toolset
+        elif hasattr(toolset, "wrapped"):
+            if kit.is_a(toolset, f"{_TOOLSETS}.prefixed:PrefixedToolset"):
+                name = name.removeprefix(f"{toolset.prefix}_")
+            elif kit.is_a(toolset, f"{_TOOLSETS}.renamed:RenamedToolset"):
+                name = toolset.name_map.get(name, name)
+            toolset = toolset.wrapped
+        else:
+            break
+    if kit.is_a(toolset, f"{_TOOLSETS}.function:FunctionToolset"):
+        call.goes_to(LEAF, name)
+    elif kit.is_a(toolset, *_MCP):
+        prefix = getattr(toolset, "tool_prefix", None)
+        call.is_of_server(name.removeprefix(f"{prefix}_") if prefix else name, server_of(toolset))
+
+
+def server_of(toolset: Any) -> str | None:
+    """Return the application's own name for a server; one made of its address is none."""
+    return getattr(toolset, "_explicit_id" if hasattr(toolset, "_explicit_id") else "id", None)
+
+
+class ManagedCall(Tool):
+    """A call that an agent, or a tool that dispatches calls, makes through its `ToolManager`."""
+
+    def read(self, manager: Any, validated: Any, **rest: Any) -> Any:
+        """Read ``ToolManager._raw_execute``."""
+        if validated.tool is None or validated.tool.tool_def.kind == "output":
+            return kit.SKIP
+        asked, self.given = validated.call, (validated, rest)
+        id = asked.tool_call_id
+        self.of(validated.ctx, asked.tool_name, validated.validated_args, validated.tool, id)
+        self.raw = asked.args if isinstance(asked.args, str) else None
+        locate(self, manager.toolset, validated.tool)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Execute it with what was approved."""
+        validated, rest = self.given
+        return wrapped(dataclasses.replace(validated, validated_args=args), **rest)
+
+    def denied(self, reason: str) -> Any:
+        """Tell the model that it was denied."""
+        return kit.native("pydantic_ai.tools:ToolDenied")(reason)
+
+
+class EarlierCall(ManagedCall):
+    """The same in releases that show a model a `ToolDenied` in JSON."""
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as the tool's result."""
+        return reason
+
+
+class DirectCall(Tool):
+    """A call that user code makes of a toolset; an agent's has a permit."""
+
+    group = LEAF
+
+    def read(self, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> None:
+        """Read ``FunctionToolset.call_tool``."""
+        self.given = (name, ctx, tool)
+        self.of(ctx, name, tool_args, tool, getattr(ctx, "tool_call_id", None))
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it with what was approved."""
+        name, ctx, tool = self.given
+        return wrapped(name, args, ctx, tool)
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as the tool's result."""
+        return reason
+
+
+class AppCall(Tool):
+    """A call that the page of an MCP app makes; results are in the wire's form."""
+
+    def read(self, toolset: Any, name: str, arguments: Any = None) -> None:
+        """Read ``MCPToolset.call_tool_for_app``."""
+        self.name = name
+        self.take(arguments or {})
+        self.is_of_server(name, server_of(toolset))
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it with what was approved."""
+        return wrapped(self.name, args)
+
+    def error(self, raw: Any) -> Any:
+        """Return the text of an error that the server reports."""
+        return str(raw.get("content")) if raw.get("isError") else None
+
+    def denied(self, reason: str) -> Any:
+        """Return an error as a server reports it."""
+        return {"content": [{"type": "text", "text": reason}], "isError": True}
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return a text instead of the server's contents; a result of the wire's form as it is."""
+        if isinstance(value, dict) and "content" in value:
+            return value
+        return {"content": [{"type": "text", "text": str(value)}], "isError": False}
+
+
+class OutputCall(Tool):
+    """A call of a function that makes a run's output of what the model gave."""
+
+    def read(self, context: Any, about: Any, output: Any) -> None:
+        """Read what the capability is told."""
+        asked = about.tool_call
+        args = {"output": output} if asked is None else asked.args_as_dict()
+        tool, id = (asked.tool_name, asked.tool_call_id) if asked is not None else ("", None)
+        self.of(context, getattr(about, "function_name", None) or tool or "output", args, id=id)
+        self.canonical = (tool,) if tool not in ("", self.name) else ()
+        self.given = output
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Process the output; as it was where no hook changed it."""
+        return wrapped(args if self.version else self.given)
+
+    def denied(self, reason: str) -> Any:
+        """Have the model try again."""
+        raise kit.native(f"{_ERRORS}:ModelRetry")(reason)
+
+
+# -- models and runs ----------------------------------------------------------------------------
+
+_CAPABILITIES = "pydantic_ai.capabilities.abstract"
+_DEFERRED = (
+    "pydantic_ai.tools:DeferredToolRequests",
+    "pydantic_ai._deferred:DeferredToolRequests",
+)
+_TOKENS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_write_input_tokens": "cache_write_tokens",
+}
+
+
+def _made(name: str, **fields: Any) -> Any:
+    return kit.native(f"pydantic_ai.messages:{name}")(**fields)
+
+
+def _answer(text: str) -> Any:
+    return _made("ModelResponse", parts=[_made("TextPart", content=text)])
+
+
+def _message(kind: str) -> Any:
+    return lambda text: _made("ModelRequest", parts=[_made(kind, content=text)])
+
+
+def _asked(part: kit.Part) -> Any:
+    id = {"tool_call_id": part.id} if part.id else {}
+    return _made("ToolCallPart", tool_name=part.name, args=part.args, **id)
+
+
+class ModelCall(kit.ModelCall):
+    """One request to a model, streamed or not."""
+
+    table = kit.PartTable(
+        kind="part_kind",
+        text=("text",),
+        call=("tool-call",),
+        result=("tool-return", "retry-prompt"),
+        made={"text": lambda part: _made("TextPart", content=part.text), "call": _asked},
+        roles={"system-prompt": "system", "user-prompt": "user"},
+        messages={
+            "system": _message("SystemPromptPart"),
+            "assistant": _answer,
+            "": _message("UserPromptPart"),
+        },
+        fields=("content", "tool_name", "tool_call_id", "args"),
+    )
+
+    def read(
+        self, owner: Any, messages: Any, settings: Any, parameters: Any, *further: Any
+    ) -> None:
+        """Read ``Model.request`` and ``Model.request_stream``."""
+        model, self.guard = owner.wrapped, owner.guard
+        self.given, self.further = (settings, parameters), further
+        self.model, self.provider = model.model_name, model.system
+        self.messages, self.tools = list(messages), list(parameters.function_tools)
+        self.settings, self.stream = dict(settings or {}), bool(further)
+        self.agent, self.is_typed = self.guard.agent, not parameters.allow_text_output
+        self.runs_here = [one.name for one in self.tools if one.kind in ("function", "unapproved")]
+
+    def call(self, wrapped: Any) -> Any:
+        """Call the model with what hooks wrote."""
+        settings, parameters = self.given
+        if self.is_rewritten:
+            parameters = dataclasses.replace(parameters, function_tools=self.tools)
+        return wrapped(self.natives(), settings, parameters, *self.further)
+
+    def offered(self, definition: Any) -> Any:
+        """Return a call of a defined tool, as its seat will read it."""
+        call, manager = Tool(), getattr(self.guard.context, "tool_manager", None)
+        call.name = definition.name
+        if manager is not None and definition.name in (manager.tools or {}):
+            locate(call, manager.toolset, manager.tools[definition.name])
+        return call
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        """Return a response of these parts."""
+        return (
+            _made("ModelResponse", parts=parts)
+            if of is None
+            else dataclasses.replace(of, parts=parts)
+        )
+
+    def about(self, raw: Any) -> Mapping[str, Any]:
+        """Read usage, reason and names of a response."""
+        usage = {ours: getattr(raw.usage, theirs, 0) or 0 for ours, theirs in _TOKENS.items()}
+        usage["reasoning_output_tokens"] = (raw.usage.details or {}).get("reasoning_tokens", 0)
+        return {
+            "usage": usage if any(usage.values()) else {},
+            "finish_reasons": [str(raw.finish_reason)] if raw.finish_reason else (),
+            "response_id": raw.provider_response_id or "",
+            "model": raw.model_name or "",
+        }
+
+    def watch(self, stream: Any) -> None:
+        """Note when the first event comes."""
+        events = stream._get_event_iterator
+
+        async def noted() -> Any:
+            async for event in events():
+                if not self.first_chunk_ns:
+                    self.note_first_chunk()
+                yield event
+
+        stream._get_event_iterator = noted
+
+    def whole(self, seen: Any) -> Any:
+        """Return the response that a stream has come to."""
+        return seen.get()
+
+    def told(self, result: Any) -> Any:
+        """Return a stream that tells a response."""
+        parameters = self.given[1]
+        try:
+            completed = kit.native("pydantic_ai.models:CompletedStreamedResponse")
+        except AttributeError:  # 1.x, whose own tells nothing
+            return _replayed(parameters, result)
+        return completed(result, model_request_parameters=parameters, replay_events=True)
+
+    def late(self, result: Any) -> None:
+        """Have the guard hand the response on."""
+        self.guard.rewritten = result
+
+
+@kit.subclass("pydantic_ai.models.wrapper:CompletedStreamedResponse")
+def _replayed(base: Any) -> Any:
+    class Replayed(base):
+        async def _get_event_iterator(self) -> Any:
+            for index, part in enumerate(self.response.parts):
+                yield self._parts_manager.handle_part(vendor_part_id=index, part=part)
+
+    return Replayed
+
+
+@kit.subclass("pydantic_ai.models.wrapper:WrapperModel")
+def _stand_in(base: Any) -> Any:
+    class GuardedModel(base):
+        def __init__(self, model: Any, guard: Any) -> None:
+            super().__init__(model)
+            self.guard = guard
+
+        async def request(self, *asked: Any) -> Any:
+            return await ModelCall.through("coroutine", self.wrapped.request, self, *asked)
+
+        def request_stream(self, *asked: Any) -> Any:
+            self.guard.run.can_go_on = False  # its consumer will have the end of it
+            streamed = (*asked, None)[:4]
+            return ModelCall.through("async context", self.wrapped.request_stream, self, *streamed)
+
+    return GuardedModel
+
+
+class AgentRun(kit.Run):
+    """One run of an agent."""
+
+    can_go_on = True
+
+    def read(self, agent: Any, user_prompt: Any = None, **options: Any) -> None:
+        """Read ``Agent.iter``."""
+        self.options = options
+        resumed = options.get("deferred_tool_results") is not None
+        history = options.get("message_history") or getattr(
+            options.get("conversation"), "messages", ()
+        )
+        last = history[-1].parts[-1] if history and history[-1].parts else None
+        is_last = user_prompt is None and not resumed
+        self.last = last if is_last and getattr(last, "part_kind", "") == "user-prompt" else None
+        self.agent = agent.name or "agent"
+        self.prompt = user_prompt if self.last is None else self.last.content
+        self.is_resumed = self.prompt is None
+        given = options.get("conversation_id")
+        if given != "new":
+            self.belongs_to(given, history, "conversation_id")
+        wanted = options.get("output_type") or agent.output_type
+        self.is_typed = str not in (wanted if isinstance(wanted, (list, tuple)) else [wanted])
+
+    def call(self, wrapped: Any) -> Any:
+        """Open the run, with a guard in it."""
+        self.wrapped = wrapped
+        options = dict(self.options)
+        if self.last is not None and self.is_rewritten:
+            *past, last = options["message_history"]
+            parts = [*last.parts[:-1], dataclasses.replace(self.last, content=self.prompt)]
+            options["message_history"] = [*past, dataclasses.replace(last, parts=parts)]
+        prompt = None if self.last is not None or self.is_resumed else self.prompt
+        return wrapped(prompt, **self.guarded(options))
+
+    def guarded(self, options: Mapping[str, Any], *, inner: bool = False) -> dict[str, Any]:
+        """Add a guard to a run's capabilities."""
+        capabilities = options.get("capabilities") or ()
+        return {**options, "capabilities": [*capabilities, _guard(self, inner)]}
+
+    async def again(self, raw: Any, reason: str) -> Any:
+        """Go on from a result, with a stop hook's message."""
+        past = ("conversation", "conversation_id", "message_history", "deferred_tool_results")
+        options = {name: one for name, one in self.options.items() if name not in past}
+        options["message_history"] = raw.all_messages()
+        async with self.wrapped(reason, **self.guarded(options, inner=True)) as opened:
+            async for _ in opened:
+                pass
+        return opened.result
+
+    def answer_of(self, raw: Any) -> Any:
+        """Return the run's output."""
+        return raw.output
+
+    def with_answer(self, raw: Any, answer: Any) -> Any:
+        """Return a result with another output."""
+        changed = copy.copy(raw)
+        changed.output = answer
+        return changed
+
+    def is_paused(self, raw: Any) -> bool:
+        """Return whether its output are calls that wait for somebody."""
+        return kit.is_a(raw.output, *_DEFERRED)
+
+    def answered_itself(self, raw: Any) -> Iterable[str]:
+        """Return ids of calls with invalid arguments, of unknown tools, denied, or left out."""
+        for message in raw.all_messages():
+            for part in message.parts:
+                says = str(getattr(part, "content", ""))
+                left_out = says.startswith(("Tool not executed", "Output tool"))
+                failed = getattr(part, "outcome", "success") != "success"
+                if part.part_kind == "retry-prompt" or left_out or failed:
+                    yield getattr(part, "tool_call_id", "")
+
+
+class Session(kit.Run):
+    """One realtime session: a run without a message of its own."""
+
+    is_typed = True
+
+    def read(self, realtime: Any, *args: Any, **kwargs: Any) -> None:
+        """Read ``AgentRealtime.session``."""
+        self.given, self.source, self.prompt = (args, kwargs), "trigger", ""
+        self.agent = getattr(getattr(realtime, "agent", None), "name", None) or "agent"
+
+    def call(self, wrapped: Any) -> Any:
+        """Open the session."""
+        args, kwargs = self.given
+        return wrapped(*args, **kwargs)
+
+    def answer_of(self, raw: Any) -> Any:
+        """Return nothing: a session has no answer."""
+        return None
+
+
+@kit.subclass(f"{_CAPABILITIES}:AbstractCapability")
+def _guard(base: Any) -> Any:
+    class Guard(base):
+        _safe_at_runtime = True
+
+        def __init__(self, run: AgentRun, inner: bool) -> None:
+            super().__init__()
+            self.run, self.inner, self.agent = run, inner, ""
+            self.context: Any = None
+            self.rewritten: Any = None
+
+        def get_ordering(self) -> Any:
+            return kit.native(f"{_CAPABILITIES}:CapabilityOrdering")(position="innermost")
+
+        async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+            self.context = ctx
+            self.run.is_known_as(ctx.conversation_id)
+            return await (handler() if self.inner else self.run.around(handler))
+
+        def get_wrapper_model(self, model: Any) -> Any:
+            return _stand_in(model, self)
+
+        async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+            self.context, text = ctx, self.run.canned
+            self.agent = getattr(getattr(ctx, "agent", None), "name", None) or ""
+            if text is not None:
+                return _answer(text)
+            if not hasattr(base, "get_wrapper_model"):
+                model = _stand_in(request_context.model, self)
+                request_context = dataclasses.replace(request_context, model=model)
+            return await handler(request_context)
+
+        async def after_model_request(self, ctx: Any, *, response: Any, **_: Any) -> Any:
+            rewritten, self.rewritten = self.rewritten, None
+            return response if rewritten is None else rewritten
+
+        async def wrap_output_process(
+            self, ctx: Any, *, output_context: Any, output: Any, handler: Any
+        ) -> Any:
+            if not output_context.has_function or ctx.partial_output:
+                return await handler(output)
+            return await OutputCall.through("coroutine", handler, ctx, output_context, output)
+
+    return Guard
