@@ -185,9 +185,6 @@ class Call:
             branch=record.branch,
         )
         call._record = record
-        call._where = {
-            name: getattr(record, name) for name in types.ToolCall.model_fields.keys() - _OWN_FIELDS
-        }
         return call
 
     def record(self) -> Any:
@@ -196,8 +193,13 @@ class Call:
             return self.foreign
         record, where = self._record, self._where
         if where is None:
-            known: dict[str, Any] = {"agent": self.agent, "branch": self.branch}
-            where = self._where = known if self.place is None else self.place()
+            if record is not None:  # that this call was made of
+                names = types.ToolCall.model_fields.keys() - _OWN_FIELDS
+                where = {name: getattr(record, name) for name in names}
+            else:
+                known: dict[str, Any] = {"agent": self.agent, "branch": self.branch}
+                where = known if self.place is None else self.place()
+            self._where = where
         if record is None or self._is_renamed(record, where):
             record = types.ToolCall(
                 name=self.name,

@@ -78,7 +78,7 @@ class Chain:
 
     def allow(self, result: types.HookResult | None = None) -> Verdict:
         """End with what was said so far."""
-        self.verdict.result = result or self.last or types.HookResult()
+        self.verdict.result = result or self.last or types.HookResult.allowed()
         return self._finish(self.verdict)
 
     def _finish(self, verdict: Verdict) -> Verdict:

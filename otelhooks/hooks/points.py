@@ -206,7 +206,7 @@ def pre_model_call(
         denied = yield from chain.pass_gates(hooks.gates, current)
         if denied is not None:
             return chain.deny(denied), current
-    result = chain.last or types.HookResult()
+    result = chain.last or types.HookResult.allowed()
     if changes or chain.verdict.answered:
         changes = {**changes, "action": types.HookAction.MODIFY}
         if chain.verdict.answered:
@@ -235,7 +235,7 @@ def _answer(chain: Chain, registration: Registration, value: Any) -> None:
 
 def _with(result: types.HookResult | None, changed: bool, **fields: Any) -> types.HookResult:
     """Return the last answer with what the chain accumulated, if it accumulated anything."""
-    result = result or types.HookResult()
+    result = result or types.HookResult.allowed()
     if not changed:
         return result
     return result.model_copy(update={**fields, "action": types.HookAction.MODIFY})

@@ -187,7 +187,7 @@ class HookRunner:
             reason=verdict.reason or None,
             **event,
         )
-        return verdict.result or types.HookResult()
+        return verdict.result or types.HookResult.allowed()
 
     # -- session, run, turn ---------------------------------------------------------------------
 

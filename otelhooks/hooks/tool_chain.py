@@ -106,7 +106,7 @@ class ToolChain(Chain):
         if registration.judge is not None:
             version = call.version
             denied = yield from self.rules(registration.judge)
-            self.last = types.HookResult()
+            self.last = types.HookResult.allowed()
             self.allowed.append((registration, version))
             return denied
         before, version = copy_json(call.args), call.version
@@ -252,7 +252,7 @@ class ToolChain(Chain):
 
     def result(self) -> types.HookResult:
         """Return the last decider's answer, with all arguments if anybody rewrote any."""
-        result = self.last or types.HookResult()
+        result = self.last or types.HookResult.allowed()
         if self.rewrites:
             result = result.model_copy(
                 update={

@@ -286,6 +286,11 @@ class PolicySet:
         plan = self._plans.get(key)
         return plan.settled if plan is not None else None
 
+    def settled_record(self, record: types.ToolCall) -> Ruling | None:
+        """Do the same for a record that was handed to a hook."""
+        plan = self._plans.get((str(record.name), record.server_name, False, None, (), None))
+        return plan.settled if plan is not None else None
+
     def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         """Decide about a call.
 

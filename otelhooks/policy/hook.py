@@ -12,7 +12,7 @@ from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, adrive, arun
 from otelhooks.hooks.tool_chain import MAX_ROUNDS, NEVER_SETTLED
-from otelhooks.hooks.verdict import ASK, DENY, Approval, Ruling
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Approval, Ruling
 from otelhooks.policy.evaluate import PolicySet, failure
 from otelhooks.policy.rules import Policy, flatten_policies
 
@@ -41,6 +41,10 @@ class PolicyHook(PreToolCallDecideHook):
             context: Not needed.
             data: Handed to predicates that take a `ToolCall`, and to handlers, as it is.
         """
+        if type(data) is types.ToolCall:
+            settled = self.judge.settled_record(data)
+            if settled is not None and settled.decision == ALLOW:
+                return types.HookResult.allowed()
         approval: Approval | None = None
         for _ in range(MAX_ROUNDS):
             call = Call.of(data)
@@ -49,7 +53,7 @@ class PolicyHook(PreToolCallDecideHook):
                 return _denied(ruling, ruling.message)
             rule: Any = ruling.rule
             if ruling.decision != ASK or (approval and approval.covers(rule, call.args)):
-                return types.HookResult()
+                return types.HookResult.allowed()
             answer = await arun(Run(rule.ask, data, rule.reason))
             if type(answer) is Raised:
                 return _denied(ruling, failure(rule, answer.error))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from otelhooks import policy
+from otelhooks import policy, types
 from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.registry import HookSet
@@ -95,6 +96,40 @@ def is_destructive(args: dict[str, Any]) -> bool:
     return "rm -rf" in args["CommandLine"]
 
 
+def enforced(module: Any, records: Any) -> Callable[[], Decisions]:
+    """Return a run of the hook that `enforce` of a package makes of ten rules.
+
+    Args:
+        module: Has `enforce` and the builders.
+        records: Has `ToolCall`.
+    """
+    rules = [*(module.deny(f"tool{number}") for number in range(9)), module.allow("*")]
+    hook, call = module.enforce(rules), records.ToolCall(name="search", args={"query": "a"})
+
+    def run() -> Decisions:
+        for _ in range(DECISIONS):
+            with contextlib.suppress(StopIteration):
+                hook.run(None, call).send(None)
+        return
+        yield
+
+    return run
+
+
+def beside_antigravity(rounds: int) -> list[Row]:
+    """Return the row of `enforce` beside google-antigravity's; none where that is missing."""
+    try:
+        from google.antigravity import types as their_types
+        from google.antigravity.hooks import policy as theirs
+    except ImportError:
+        return []
+    runs = {"ours": enforced(policy, types), "theirs": enforced(theirs, their_types)}
+    seconds = best(runs, 2 * rounds)
+    ratio = seconds["ours"] / seconds["theirs"]
+    note = f"measured {seconds['ours'] * 1e6:.2f} and {seconds['theirs'] * 1e6:.2f} us"
+    return [Row("`enforce`, 10 rules, google-antigravity's", ratio, 0.55, "of peer", note)]
+
+
 def measure(rounds: int) -> list[Row]:
     """Return the rows of this file."""
     ten, many = table(10), table(10_000)
@@ -145,4 +180,5 @@ def measure(rounds: int) -> list[Row]:
         ),
         row("`when` in Starlark, engine", 35.0, "starlark"),
         Row("load 10,000 rules of a YAML file", load_s, None, "s"),
+        *beside_antigravity(rounds),
     ]

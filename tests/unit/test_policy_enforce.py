@@ -45,6 +45,35 @@ def test_allow_and_deny() -> None:
     assert (denied.rule_id, denied.severity) == ("r", "high")
 
 
+def test_each_allow_is_a_result_of_its_own() -> None:
+    hook = policy.enforce([policy.deny("other")])
+    first, second = (asyncio.run(hook.run(None, CALL)) for _ in range(2))
+    first.message = "changed"
+    assert second == types.HookResult()
+    assert second.model_fields_set == types.HookResult().model_fields_set
+    assert second.model_copy(update={"message": "x"}).model_dump() == {
+        **types.HookResult().model_dump(),
+        "message": "x",
+    }
+
+
+def test_a_call_that_is_settled_by_its_name_is_neither_carried_nor_evaluated_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hook = policy.enforce([policy.deny("other"), policy.allow("*")])
+    asyncio.run(hook.run(None, CALL))
+    monkeypatch.setattr(policy.PolicySet, "evaluate", None)
+    monkeypatch.setattr(types.HookResult, "__init__", None)
+    assert asyncio.run(hook.run(None, CALL)).allow
+
+
+def test_a_call_of_another_server_or_name_is_not_settled_by_the_first() -> None:
+    hook = policy.enforce([policy.deny("math/*"), policy.allow("add")], mcp_servers=[MATH])
+    for server, allow in ((None, True), ("math", False), (None, True), ("math", False)):
+        call = types.ToolCall(name="add", server_name=server)
+        assert asyncio.run(hook.run(None, call)).allow is allow
+
+
 def test_a_predicate_that_fails_denies() -> None:
     denied = decide([policy.allow("*", when=lambda args: args["x"])])
     assert denied.message == "Policy evaluation failed for policy '*': KeyError('x')"
