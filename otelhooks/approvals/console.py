@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from otelhooks.hooks.own_threads import awaited, start
+from otelhooks.process import forks
 
 __all__ = ["Console", "converse"]
 
@@ -193,5 +194,4 @@ def _forget() -> None:
     _line = _Line()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+forks.in_child(_forget, forks.Step.THREADS)

@@ -7,13 +7,11 @@ Records go to an audit trail on disk first, whose segments `otelhooks.audit.hcs_
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +26,7 @@ from otelhooks.audit.trail import Audit
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.compat.tool_bound import AbstractHook
-from otelhooks.process import exits
+from otelhooks.process import exits, forks
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import Redactor
 from otelhooks.telemetry.verdicts import arguments_hash
@@ -41,8 +39,6 @@ logger: logging.Logger = logging.getLogger("otelhooks.audit")
 
 LOOK_S = 1.0
 """How often it is looked up how much lies in the spool."""
-EXIT_S = 5.0
-"""How long the exit of the interpreter waits for records to be sent."""
 _SEGMENT_BYTES = 4 * 1024 * 1024
 _REFUSED = (
     semconv.ENFORCEMENT_BLOCKED,
@@ -150,8 +146,8 @@ class HcsAuditTrailHook(AbstractHook):
         self._begin()
         if self._clients.is_known:
             self.send()
-        _live.add(self)
-        self._at_exit = functools.partial(_close, weakref.ref(self))
+        forks.in_child(self.start_anew_in_child, forks.Step.SENDERS)
+        self._at_exit = forks.while_it_lives(self.close)
         exits.register(self._at_exit)
 
     def _begin(self) -> None:
@@ -222,7 +218,9 @@ class HcsAuditTrailHook(AbstractHook):
         return self._trail.flush(timeout) and self._is_sent(deadline)
 
     def close(self, timeout: float | None = 5.0) -> bool:
-        """Send what waits, and end. What is left stays in the spool, for the next start.
+        """Send what waits, and end; so does the exit of the interpreter.
+
+        What is left stays in the spool, for the next start.
 
         Args:
             timeout: Longest wait in seconds; None for no limit.
@@ -372,21 +370,3 @@ def _size_of(folder: Path) -> int:
 
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(deadline - time.monotonic(), 0.0)
-
-
-_live: weakref.WeakSet[HcsAuditTrailHook] = weakref.WeakSet()
-
-
-def _close(hook: weakref.ref[HcsAuditTrailHook]) -> None:
-    living = hook()
-    if living is not None:
-        living.close(EXIT_S)
-
-
-def _start_anew_in_child() -> None:
-    for hook in list(_live):
-        hook.start_anew_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew_in_child)

@@ -7,18 +7,16 @@ the caller fail closed.
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.audit.chain import Chain, Fields, encode
 from otelhooks.audit.segment import is_transient, occupied, place, unusable
 from otelhooks.audit.ticket import Ticket
 from otelhooks.audit.writer import Writer, logger
-from otelhooks.process import exits
+from otelhooks.process import exits, forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,8 +84,8 @@ class Audit:
                         occupied(writer.path(1)) if is_taken else unusable(self._folder, error)
                     ) from error
             writer.start()
-        _live.add(self)
-        self._at_exit = functools.partial(_close, weakref.ref(self))
+        forks.in_child(self.start_anew_in_child, forks.Step.TRAILS)
+        self._at_exit = forks.while_it_lives(self.close)
         exits.register(self._at_exit)
 
     def _reset(self, parent: str | None) -> None:
@@ -283,21 +281,3 @@ class Audit:
         self._reset(started[0].id if started else self._parent)
         if started is not None:
             started[1].abandon()
-
-
-_live: weakref.WeakSet[Audit] = weakref.WeakSet()
-
-
-def _close(audit: weakref.ref[Audit]) -> None:
-    living = audit()
-    if living is not None:
-        living.close()
-
-
-def _start_anew_in_child() -> None:
-    for audit in list(_live):
-        audit.start_anew_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew_in_child)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import collections
 import contextvars
 import logging
-import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.registry import Registration
-from otelhooks.process import exits
+from otelhooks.process import exits, forks
 
 if TYPE_CHECKING:
     from otelhooks.hooks.watch import Watch
@@ -136,5 +135,4 @@ def _after_fork() -> None:
 
 
 exits.register(flush)
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+forks.in_child(_after_fork, forks.Step.THREADS)

@@ -18,7 +18,6 @@ import dis
 import functools
 import inspect
 import logging
-import os
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 from otelhooks.hooks import own_threads
+from otelhooks.process import forks
 
 __all__ = [
     "ESCAPING",
@@ -479,5 +479,4 @@ def _in_thread(effect: Run) -> concurrent.futures.Future[Any]:
     return future
 
 
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_background.forget)
+forks.in_child(_background.forget, forks.Step.THREADS)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
-import os
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from otelhooks.process import forks
 
 __all__ = ["MAX_WAITING", "awaited", "start"]
 
@@ -91,5 +92,4 @@ def _forget() -> None:
     _slots = threading.BoundedSemaphore(MAX_WAITING)
 
 
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_forget)
+forks.in_child(_forget, forks.Step.THREADS)

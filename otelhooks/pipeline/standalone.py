@@ -7,7 +7,6 @@ application has set a tracer provider, a runtime over that one. Telemetry: fails
 
 from __future__ import annotations
 
-import os
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,6 +29,7 @@ from otelhooks.pipeline.model_call import PROVIDER_OTHER
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.process import forks
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, now_ns, put_notes
@@ -244,5 +244,4 @@ def _after_fork() -> None:
     _own = None  # its queues and threads are the parent's
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+forks.in_child(_after_fork, forks.Step.RUNTIME)

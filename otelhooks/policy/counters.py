@@ -13,10 +13,8 @@ limit, loses the first count, and starts a thread for its upkeep that looks at e
 from __future__ import annotations
 
 import bisect
-import os
 import threading
 import time
-import weakref
 from typing import Any, cast
 
 from limits import RateLimitItemPerSecond
@@ -25,6 +23,7 @@ from limits.storage import MovingWindowSupport, Storage, storage_from_string
 from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
 
 from otelhooks.errors import ConfigError
+from otelhooks.process import forks
 
 __all__ = ["Counter", "MemoryStorage"]
 
@@ -47,7 +46,7 @@ class MemoryStorage(Storage, MovingWindowSupport):
         self._counts: dict[str, tuple[int, float]] = {}  # with the time at which it ends
         self._entries: dict[str, tuple[list[float], int]] = {}  # times, and the window's length
         self._prune_at = _MIN_KEYS_TO_PRUNE
-        _storages.add(self)
+        forks.in_child(self.after_fork, forks.Step.THREADS)
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -134,18 +133,6 @@ class MemoryStorage(Storage, MovingWindowSupport):
     def after_fork(self) -> None:
         """Replace the lock, which another thread of the parent may have held."""
         self._lock = threading.Lock()
-
-
-_storages: weakref.WeakSet[MemoryStorage] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for storage in list(_storages):
-        storage.after_fork()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Counter:

@@ -13,6 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.process import forks
 from otelhooks.records.failures import outline
 
 if TYPE_CHECKING:
@@ -86,5 +87,4 @@ def end(*_args: object, **_kwargs: object) -> None:
             log.error("something could not be ended: %s", outline(error))
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_listen)
+forks.before(_listen)

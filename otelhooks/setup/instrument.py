@@ -20,7 +20,7 @@ from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.policy.asking import bind_handler
-from otelhooks.process import exits, signals
+from otelhooks.process import exits, forks, signals
 from otelhooks.setup import catalogue, guarded, unasked
 from otelhooks.setup.handle import (
     Handle,
@@ -458,5 +458,5 @@ def _after_fork() -> None:
         handle._start_watching()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+forks.before(_before_fork)
+forks.in_child(_after_fork, forks.Step.RUNTIME)

@@ -17,6 +17,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, TypeVar
 
+from otelhooks.process import forks
 from otelhooks.store import schema
 
 if TYPE_CHECKING:
@@ -158,7 +159,4 @@ def _after_fork() -> None:
     _registry_lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
+forks.around(_before_fork, _after_fork)

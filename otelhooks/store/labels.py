@@ -6,11 +6,11 @@ it has forgotten, or another process has seen, counts as a conversation that nob
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from otelhooks.process import forks
 
 if TYPE_CHECKING:
     import sqlite3
@@ -40,7 +40,7 @@ class LabelBook:
         self._remembered: dict[str, set[str]] = {}
         self._store: connection.Database | None = None
         self._lock = threading.Lock()
-        _books.add(self)
+        forks.in_child(self.after_fork, forks.Step.THREADS)
 
     def of(self, session_id: str) -> Kept:
         """Return the keeper of one conversation's labels."""
@@ -111,15 +111,3 @@ class Kept:
     def add(self, label: str) -> None:
         """Keep one more label."""
         self._book.add(self._session_id, label)
-
-
-_books: weakref.WeakSet[LabelBook] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for book in list(_books):
-        book.after_fork()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)

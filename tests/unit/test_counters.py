@@ -162,7 +162,7 @@ class TestMemory:
     def test_every_storage_gets_a_lock_of_its_own_in_a_child(self) -> None:
         storage = MemoryStorage()
         with storage._lock:
-            counters._after_fork()
+            storage.after_fork()
             assert storage.incr("a", 60) == 1
 
 
