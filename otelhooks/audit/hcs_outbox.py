@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.audit.chain import Parsed, parse, parse_file_name, segment_name
+from otelhooks.audit.chain import parse, parse_file_name, segment_name
 from otelhooks.audit.hcs_messages import Message, wrap
 from otelhooks.audit.hcs_topic import Attempt
 from otelhooks.audit.segment import LOCKED, cause, is_locked, write_all
@@ -144,7 +144,7 @@ class Outbox:
                     self._trails[chain] = _Trail(chain, lock)
         found = self._files()  # what another sender has deleted before it gave up its lock is gone
         for chain, trail in list(self._trails.items()):
-            self._ready.extend(trail.read(found.get(chain, {})))
+            trail.read(found.get(chain, {}), self._ready)
             if trail.is_done:
                 for path in self._folder.glob(f"audit-{chain}[-.]*"):
                     path.unlink(missing_ok=True)
@@ -189,11 +189,10 @@ class _Trail:
         self._journal: dict[int, Attempt | None] = {}
         self._opening: Parcel | None = None
 
-    def read(self, files: dict[int, Path]) -> list[Parcel]:
-        """Return lines that are to be sent now; delete files that are sent and left."""
+    def read(self, files: dict[int, Path], ready: deque[Parcel]) -> None:
+        """Add lines that are to be sent now; delete files that are sent and left."""
         # Before reading, so that what a writer adds before it goes is read too.
         is_left = _is_left(self.chain, files)
-        parcels: list[Parcel] = []
         for number, path in files.items():
             if number < self._number or (number == _SPOOL and not is_left):
                 continue
@@ -202,44 +201,38 @@ class _Trail:
             with path.open("rb") as file:
                 file.seek(self._offset)
                 while (raw := file.readline()).endswith(b"\n"):
-                    if len(parcels) >= _BATCH:
-                        return parcels
+                    if len(ready) >= _BATCH:
+                        return
                     self._offset += len(raw)
-                    parcels += self._due(path, raw[:-1])
+                    self._add(path, raw[:-1], ready)
         waiting = set(self.unsent.values())
         for number, path in files.items():
             if number < self._number and path not in waiting:
                 path.unlink()
                 _journal_of(path).unlink(missing_ok=True)
         self.is_done = is_left and not waiting
-        return parcels
 
-    def _due(self, path: Path, line: bytes) -> list[Parcel]:
-        """Return what to send of a line; a trail that only opens and closes is not sent."""
+    def _add(self, path: Path, line: bytes, ready: deque[Parcel]) -> None:
         parsed = parse(line)
         if parsed is None or not parsed.is_intact:
             logger.error("`%s` holds a line that is no intact record: not sent", path)
-            return []
+            return
         seq = parsed.seq
         if seq < self.next_seq:  # a spool may repeat lines of its segment
-            return []
-        opening, self._opening = self._opening, None
-        due = [one for one in (opening, self._parcel(path, line, parsed)) if one is not None]
+            return
+        parcel = None
+        if seq not in self._journal or self._journal[seq] is not None:
+            message = wrap(Message(self.chain, self._number % _SPOOL, line))
+            is_control = parsed.control is not None
+            parcel = Parcel(self, path, seq, is_control, message, self._journal.get(seq))
         if seq == 0:
-            self._opening, due = (due[0] if due else None), []
-        elif opening is not None and parsed.control == "closed":
-            due = []
-        self.unsent.update((one.seq, one.file) for one in due)
+            self._opening = parcel
+        elif self._opening is None or parsed.control != "closed":  # or nothing was recorded
+            for one in filter(None, (self._opening, parcel)):
+                self.unsent[one.seq] = one.file
+                ready.append(one)
+            self._opening = None
         self.next_seq = seq + 1  # now only: `has_sent` looks without a lock
-        return due
-
-    def _parcel(self, path: Path, line: bytes, parsed: Parsed) -> Parcel | None:
-        """Return a line as what is to be sent; None if it was."""
-        attempt = self._journal.get(parsed.seq)
-        if attempt is None and parsed.seq in self._journal:
-            return None
-        message = wrap(Message(self.chain, self._number % _SPOOL, line))
-        return Parcel(self, path, parsed.seq, parsed.control is not None, message, attempt)
 
 
 def _is_left(chain: str, files: dict[int, Path]) -> bool:

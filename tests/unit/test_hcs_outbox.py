@@ -209,6 +209,22 @@ def test_a_line_that_was_edited_is_told_and_the_others_are_sent(tmp_path, caplog
     assert "no intact record: not sent" in caplog.text
 
 
+def test_a_segment_that_cannot_be_read_keeps_back_nothing_that_was_read_before_it(tmp_path, caplog):
+    with Audit(tmp_path, rotate_bytes=1) as trail:
+        for name in "ab":
+            trail.append({"name": name})
+        second = tmp_path / f"audit-{trail.chain}-000002.jsonl"
+    kept = second.read_bytes()
+    second.unlink()
+    second.symlink_to(tmp_path)
+    outbox = Outbox(tmp_path)
+    assert [n for n in names(take_all(outbox)) if len(n) == 1] == ["a"]
+    assert "cannot be read" in caplog.text
+    second.unlink()
+    second.write_bytes(kept)
+    assert [n for n in names(take_all(outbox)) if len(n) == 1] == ["b"]
+
+
 def test_a_folder_that_is_gone_is_told_once(tmp_path, caplog):
     outbox = Outbox(tmp_path / "gone")
     assert outbox.take() is None
