@@ -95,7 +95,7 @@ class Outbox:
     def take(self) -> Parcel | None:
         """Return the next line to send; None if there is none now."""
         with self._lock:
-            if not self._ready:
+            if len(self._ready) < _BATCH:  # not when empty: one that always fails is never gone
                 try:
                     self._read()
                 except OSError as error:

@@ -198,6 +198,28 @@ def test_a_journal_that_was_cut_off_or_tampered_with_sends_again(tmp_path):
     assert names(take_all(Outbox(tmp_path))) == ["a", "closed"]
 
 
+def test_what_an_older_release_has_left_is_sent_and_cleared_away(tmp_path):
+    with Audit(tmp_path) as trail:
+        for name in "ab":
+            trail.append({"name": name})
+        stem = f"audit-{trail.chain}"
+    (tmp_path / f"{stem}.lock").touch()
+    (tmp_path / f"{stem}.others").touch()
+    (tmp_path / f"{stem}-000001.jsonl.sent").write_text(
+        '{"seq": 0, "chunk": 1, "transaction": "0.0.2@17.4", "first": "0.0.2@17.4"}\n'
+        '{"seq": 0, "sent": true}\n'
+        '{"seq": 1, "chunk": 1, "transaction": "0.0.2@17.5", "first": "0.0.2@17.5"}\n'
+    )
+    outbox = Outbox(tmp_path)
+    found = take_all(outbox)
+    assert names(found) == ["a", "b", "closed"]
+    assert [parcel.attempt for parcel in found] == [TRIED, None, None]
+    for parcel in found:
+        outbox.sent(parcel)
+    assert take_all(outbox) == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_line_that_was_edited_is_told_and_the_others_are_sent(tmp_path, caplog):
     with Audit(tmp_path) as trail:
         for name in "ab":

@@ -26,6 +26,7 @@ class Topic:
     def __init__(self) -> None:
         self.messages: list[bytes] = []
         self.errors: list[Exception] = []
+        self.refused = b"none"
         self.under_way = self.most = self.tries = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
@@ -37,6 +38,8 @@ class Topic:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
             error = self.errors.pop() if self.errors else None
+            if self.refused in message:
+                error = Unsent("BUSY", is_passing=True)
             self.changed.notify_all()
         self.may_go_on.wait(PASSED)
         with self.changed:
@@ -45,6 +48,7 @@ class Topic:
             if error is not None:
                 raise error
             self.messages.append(message)
+            self.changed.notify_all()
 
     def wait_for(self, is_true: Callable[[], bool]) -> None:
         with self.changed:
@@ -117,6 +121,20 @@ def test_an_error_that_the_topic_does_not_know_loses_no_record(sender, topic, tr
     assert sender.flush(PASSED)
     assert len(topic.messages) == 2
     assert sender.failed == 1
+
+
+def test_a_message_that_always_fails_keeps_back_no_other(sender, topic, trail, monkeypatch):
+    monkeypatch.setattr(hcs_sender, "PASSING", (0.01, 0.01))
+    topic.refused = b'"seq":1,'
+    record(trail, 2)
+    sender.start()
+    topic.wait_for(lambda: topic.tries > 5)
+    record(trail, 2)
+    sender.start()
+    topic.wait_for(lambda: len(topic.messages) == 4)
+    topic.refused = b"none"
+    assert sender.flush(PASSED)
+    assert len(topic.messages) == 5
 
 
 def test_an_interpreter_that_starts_no_thread_any_more_still_sends(
