@@ -225,7 +225,7 @@ class _ModelCall(Traced):
             attributes[semconv.GEN_AI_REQUEST_MODEL] = request.model
         if op.agent:
             attributes[semconv.GEN_AI_AGENT_NAME] = op.agent
-        if op.branch:
+        if op.branch not in ("", op.agent):
             attributes[semconv.AGENT_BRANCH] = op.branch
         if op.turn is not None and op.turn.task_id:
             attributes[semconv.TASK_ID] = op.turn.task_id

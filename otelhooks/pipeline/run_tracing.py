@@ -74,7 +74,7 @@ class RunTracing:
         name_key = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
         if turn.agent:
             attributes[name_key] = turn.agent
-        if turn.branch:
+        if turn.branch not in ("", turn.agent):
             attributes[semconv.AGENT_BRANCH] = turn.branch
         if turn.task_id:
             attributes[semconv.TASK_ID] = turn.task_id

@@ -105,7 +105,7 @@ class Shapes:
         }
         if agent:
             attributes[semconv.GEN_AI_AGENT_NAME] = agent
-        if branch:
+        if branch not in ("", agent):
             attributes[semconv.AGENT_BRANCH] = branch
         # What rules match beside the name: with it a recorded call can be judged again.
         if call.server:

@@ -173,10 +173,8 @@ CHAT = {
     semconv.GEN_AI_PROVIDER_NAME: "tests",
     semconv.GEN_AI_REQUEST_MODEL: "scripted",
     semconv.GEN_AI_AGENT_NAME: "assistant",
-    semconv.AGENT_BRANCH: "assistant",
 }
 USAGE = {
-    semconv.GEN_AI_RESPONSE_FINISH_REASONS: ["tool_call"],
     semconv.GEN_AI_USAGE_INPUT_TOKENS: 120,
     semconv.GEN_AI_USAGE_OUTPUT_TOKENS: 20,
 }
@@ -186,7 +184,6 @@ TOOL = {
     semconv.GEN_AI_TOOL_TYPE: semconv.TOOL_TYPE_FUNCTION,
     semconv.GEN_AI_TOOL_CALL_ID: "call_1",
     semconv.GEN_AI_AGENT_NAME: "assistant",
-    semconv.AGENT_BRANCH: "assistant",
     semconv.POLICY_DECISION: semconv.DECISION_ALLOW,
     semconv.POLICY_RULE_ID: "allow_search_f506bdbc",
 }

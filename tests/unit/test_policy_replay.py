@@ -163,6 +163,12 @@ def test_a_rule_for_an_agent_is_asked_as_that_agent() -> None:
     assert [c.recorded.branch for c in result.changes] == ["lead/helper"]
 
 
+def test_an_agent_that_nobody_called_is_recorded_by_its_name_alone() -> None:
+    result = replay([call("a", gen_ai_agent_name="lead")], under(policy.deny("a", agent="lead")))
+
+    assert [c.recorded.branch for c in result.changes] == ["lead"]
+
+
 def test_canonical_names_of_the_recording_match() -> None:
     local_shell = call("local_shell", tool_canonical=["run_command"], tool_kind="shell")
 

@@ -172,7 +172,7 @@ class AgentsReply(ModelReply):
         self._output = output
         self._asked = asked
         self.usage = usage
-        self.finish_reasons = ["tool_call" if asked else "stop"] if output else ()
+        self.finish_reasons = ()
         self.response_id = response_id
         self.model = ""
 

@@ -148,7 +148,7 @@ def read_call(
         canonical=_texts(attributes.get(semconv.TOOL_CANONICAL)),
         kind=text(semconv.TOOL_KIND),
         agent=text(semconv.GEN_AI_AGENT_NAME),
-        branch=text(semconv.AGENT_BRANCH),
+        branch=text(semconv.AGENT_BRANCH) or text(semconv.GEN_AI_AGENT_NAME),
         labels=_texts(attributes.get(semconv.LABELS)),
         decision=decision if decision and is_before else semconv.DECISION_ALLOW,
         has_verdict=bool(decision),
