@@ -1,10 +1,11 @@
 # Needs Python >= 3.10 with pip, and make; everything else is set up by the target that needs it.
 # The work is in noxfile.py: these targets make `.venv` and call its sessions.
 
-# What .ci/run runs, in its order: the quick ones first, the longest two last; `servers` goes on beside
-# them, and `e2e` comes after. Then all sessions.
-CHECKS := lint types configs processes minimal wheel demo docs prove coverage beside redis rollout hcs upstream otel-oldest pythons \
-  frameworks
+# What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
+# `servers` goes on beside them, and `e2e` comes after. `coverage` runs the fast tests, `test` is for
+# your own use.
+CHECKS := frameworks pythons otel-oldest coverage wheel processes prove beside upstream hcs redis \
+  rollout docs types demo configs minimal lint
 TARGETS := $(CHECKS) test matrix e2e e2e-full bench bench-collector fuzz mutants locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
@@ -64,7 +65,7 @@ lint: ## ruff: rules and format
 types: ## pyright: strict inside, complete outside
 matrix: ## examples of five systems beside the frameworks that play them, as a table
 frameworks: ## each adapter against the newest and oldest version of its framework
-coverage: ## the fast tests take every branch of hooks and policy
+coverage: ## the fast tests, which take every branch of hooks and policy
 beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
 rollout: ## real web servers are told to stop by a signal, and nothing is lost

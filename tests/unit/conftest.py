@@ -126,7 +126,7 @@ def no_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         attempts.append(f"started a process: {args[1:]}" if args else "forked")
-        raise OSError("this test belongs into `tests/processes`")
+        raise OSError("this test belongs in `tests/processes`")
 
     monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
     monkeypatch.setattr(os, "fork", refuse, raising=False)
