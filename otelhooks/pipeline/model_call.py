@@ -108,13 +108,13 @@ class _ModelCall(Traced):
         if rt.see_tools is not None and request.tools:
             rt.see_tools(self.seat.tool, request.tools)
         self._hide_tools()
-        self._meet()
-        pre = hooks.at("pre_model_call")
-        if pre:
-            yield from self._decide(pre)
-        post = hooks.at("post_model_call")
-        if request.stream and post.transformers:
-            request.holds_back = rt.stream == "buffer"
+        if not self.op.session.context.is_met:
+            self._meet()
+        if hooks.all:
+            if pre := hooks.at("pre_model_call"):
+                yield from self._decide(pre)
+            if request.stream and hooks.at("post_model_call").transformers:
+                request.holds_back = rt.stream == "buffer"
         self._open()
         try:
             verdict = self.verdict
@@ -143,10 +143,8 @@ class _ModelCall(Traced):
 
     def _meet(self) -> None:
         """Look whether the conversation comes with a history, at its first model call here."""
-        context = self.op.session.context
-        if not context.is_met:
-            looks = any(judge.needs_context for judge in self.judges)
-            context.meet(self._has_history, looks=looks)
+        looks = any(judge.needs_context for judge in self.judges)
+        self.op.session.context.meet(self._has_history, looks=looks)
 
     def _has_history(self) -> bool:
         try:
@@ -253,7 +251,8 @@ class _ModelCall(Traced):
     def _close(self) -> None:
         try:
             self._record()
-            self._details()
+            if self.is_detailed:
+                self._details()
             self.end_span(self.request.model)
         except Exception as error:
             report("_ModelCall._close", error)
@@ -341,9 +340,8 @@ class _ModelCall(Traced):
         rt, op, request = self.rt, self.op, self.request
         reply = self.seat.reply(request, raw)
         self._read(reply)
-        post = self.hooks.at("post_model_call")
         verdict: Verdict | None = None
-        if post:
+        if self.hooks.all and (post := self.hooks.at("post_model_call")):
             record = types.ModelResponse(
                 text=reply.text,
                 tool_calls=[
@@ -454,10 +452,8 @@ class _ModelCall(Traced):
             )
 
     def _details(self) -> None:
-        """Emit the event that tells of the whole call, where it is asked for."""
+        """Emit the event that tells of the whole call, which is asked for."""
         rt, span = self.rt, self.op.span
-        if not self.is_detailed:
-            return
         context = trace.set_span_in_context(span) if span is not None else None
         name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
         rt.events.emit(name, _DEBUG, self.told, context=context)

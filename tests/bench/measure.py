@@ -71,14 +71,19 @@ class Row:
 
 
 class Encoding(SpanExporter):
-    """Encodes as OTLP and throws away; knows how many spans and bytes there were."""
+    """Encodes as OTLP and throws away; knows how many spans and bytes there were.
 
-    def __init__(self) -> None:
+    Args:
+        encode: The SDK's encoder, or ours.
+    """
+
+    def __init__(self, encode: Callable[[Sequence[ReadableSpan]], Any]) -> None:
+        self._encode = encode
         self.spans = self.bytes = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Encode."""
-        self.bytes += len(encode_spans(spans).SerializePartialToString())
+        self.bytes += len(self._encode(spans).SerializePartialToString())
         self.spans += len(spans)
         return SpanExportResult.SUCCESS
 
@@ -94,10 +99,17 @@ class Sink:
     Args:
         sampler: Of the spans; the SDK's default samples all.
         metrics: Whether there is a meter provider.
+        encode: As on a provider of the application; ours is on those that otelhooks builds.
     """
 
-    def __init__(self, sampler: Sampler | None = None, *, metrics: bool = True) -> None:
-        self.exporter = Encoding()
+    def __init__(
+        self,
+        sampler: Sampler | None = None,
+        *,
+        metrics: bool = True,
+        encode: Callable[[Sequence[ReadableSpan]], Any] = encode_spans,
+    ) -> None:
+        self.exporter = Encoding(encode)
         resource = Resource({"service.name": "bench"})
         self.tracers = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
         self.tracers.add_span_processor(
