@@ -80,6 +80,19 @@ def test_a_place_is_given_back_whatever_happens(monkeypatch: pytest.MonkeyPatch)
     assert own_threads.start(lambda: 2).result(10) == 2
 
 
+def test_questions_of_the_parent_take_no_place_in_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_threads, "MAX_WAITING", 1)
+    monkeypatch.setattr(own_threads, "_slots", threading.BoundedSemaphore(1))
+    release = threading.Event()
+    waiting = own_threads.start(release.wait, 10)
+    with pytest.raises(RuntimeError, match="1 questions wait for an answer already"):
+        own_threads.start(lambda: 5)
+    own_threads._forget()  # what a fork does
+    assert own_threads.start(lambda: 5).result(10) == 5
+    release.set()
+    assert waiting.result(10) is True
+
+
 def test_whoever_is_interrupted_takes_the_question_back() -> None:
     """Ctrl-C while a coroutine asks: it is cancelled, so it holds nothing any more."""
     asked, cancelled = threading.Event(), threading.Event()
