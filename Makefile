@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # What `.venv` is made from; it is made anew when this changes.
 WANTED = $$(cat pyproject.toml tests/locks/dev.txt | cksum)
 
-.PHONY: help setup check clean env stack servers $(TARGETS)
+.PHONY: help setup check clean env adapter stack servers $(TARGETS)
 
 help: ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 17
@@ -103,6 +103,9 @@ servers: setup ## build the servers of `make stack` and `make e2e`, where the ca
 
 env: setup ## make the environment of one lock, `make env LOCK=demo`, and print its Python
 	@$(NOX) "env($(LOCK))"
+
+adapter: setup ## lay out the files of an adapter, `make adapter NAME=haystack DISTRIBUTION=haystack-ai`
+	@.venv/bin/python -m tests.new_adapter "$(NAME)" "$(DISTRIBUTION)"
 
 check: ## all that .ci/run runs
 	@bash .ci/run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from otelhooks import types
-from otelhooks.hooks.calls import Call
+from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import Registration
@@ -101,6 +101,22 @@ class RuntimeWatch(Watch):
         )
         verdict.decision_id = decision_id
         decision_id = runtime.verdicts.decision_id(verdict)
+        passage: Any = call  # an adapter's, which may know how its framework asks
+        asks = getattr(call, "asks_framework", None)
+        if asks is not None and isinstance(op, Op) and not any(rule.handler for rule in rules):
+            before = op.resumed is not None and op.resumed.approval
+            if before and before.status == semconv.APPROVAL_STATUS_PENDING and passage.is_approved:
+                approval = Approval("approved")
+                approval.rules, approval.args = tuple(rules), copy_json(call.args)
+                approval.decision_id = before.decision_id
+                return approval
+            if (pause := asks(verdict.reason)) is not None:
+                verdict.approval = Approval(semconv.APPROVAL_STATUS_PENDING)
+                verdict.approval.decision_id = decision_id
+                _end_wait(_ask_spans(runtime, op, call, verdict), verdict.approval)
+                op.verdict = verdict
+                runtime.pause(op)
+                raise pause
         wait = _ask_spans(runtime, op, call, verdict)
         runtime.wait_for(1)
         try:

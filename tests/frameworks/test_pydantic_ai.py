@@ -321,6 +321,11 @@ TYPED = {
     ),
 }
 PLAYED = dict.fromkeys(("budget", "rewritten_prompt_and_answer"), "a tool plays the script")
+REALTIME_LACKS = {
+    "exception_that_escapes": "it ends a task of the session",
+    "ready_answer_at_pre_agent": "a session has no answer",
+    "rewritten_prompt_and_answer": "a session has neither message nor answer",
+}
 FILES: Any = {
     "selector": lambda name: f"files/{name}",
     "lacks": {"exception_that_escapes": "it ends the server, not the run"},
@@ -373,5 +378,14 @@ class TestPydanticAI(Contract):
         Path("direct_call", build_direct, has_run=False, has_model=False, **RAISED),
         Path("mcp", build_mcp(), **FILES),
         Path("mcp_prefixed", build_mcp("fs"), **FILES),
+        Path(
+            "realtime",
+            build_realtime(tools_of) if build_realtime is not None else build_direct,
+            skip=REALTIME,
+            has_model=False,
+            refusals="raised",
+            lacks=REALTIME_LACKS,
+            **RAISED,
+        ),
         Path("approval", build(approving, with_approval), pauses=True, **RAISED),
     )

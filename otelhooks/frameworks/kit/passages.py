@@ -92,6 +92,11 @@ class Passage:
     def late(self, result: Any) -> None:
         """Put a result in place that hooks made when the consumer had seen the framework's."""
 
+    def option(self, name: str) -> str:
+        """Return the word that the application gave for one of the adapter's ``options``."""
+        rt = runtime.active()
+        return rt.option(self.framework, name) if rt is not None else ""
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     @classmethod

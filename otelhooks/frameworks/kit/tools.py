@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from opentelemetry.context import attach, detach
 
+from otelhooks.errors import Denied
 from otelhooks.frameworks.kit.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage, checked
 from otelhooks.hooks.calls import Call, same_json
@@ -22,8 +23,9 @@ from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import DENY, Ruling
-from otelhooks.pipeline.drivers import Operation
-from otelhooks.pipeline.frames import Scope, current_scope, with_scope
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import Operation, adrive
+from otelhooks.pipeline.frames import Scope, current_frame, current_scope, with_scope
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.tool_call import tool
@@ -53,6 +55,7 @@ class ToolCall(Passage, Call):
         recovers: Whether what a hook recovers is the result; else it is the failure's text.
         pauses: Exceptions by which the framework pauses or jumps, such as ``pkg.mod:Class``.
         conversation: The framework's id of the conversation, for a call outside any run.
+        is_approved: Whether the framework says that a person approved this very call.
         validate: Makes the framework's objects of plain arguments.
     """
 
@@ -62,6 +65,7 @@ class ToolCall(Passage, Call):
     recovers: ClassVar[bool] = True
     pauses: ClassVar[tuple[str, ...]] = ()
     conversation: str = ""
+    is_approved: bool = False
     validate: Callable[[Any], Any] | None = None
 
     _text: str | None = None
@@ -121,6 +125,14 @@ class ToolCall(Passage, Call):
         """Return whether the call has stopped to go on later."""
         return False
 
+    def asks_framework(self, reason: str) -> BaseException | None:
+        """Return the exception by which the framework asks a person; None where it cannot now.
+
+        Raised for an ask rule that has no handler of its own. When the framework goes on with the
+        call, `is_approved` answers.
+        """
+        return None
+
     def attributes(self) -> Mapping[str, Any] | None:
         """Return further attributes of the call's span."""
         return None
@@ -173,6 +185,22 @@ class ToolCall(Passage, Call):
         self.name, self.tool_type = name, "extension"
         self.server, self.claimed_server = server or None, not server
         self.goes_to(MCP_CLIENT, name, server or None)
+
+    async def denied_early(self) -> Any:
+        """Return what a denied call is answered with, if rules deny this one; None if not.
+
+        For a framework that asks a person before it makes the call.
+        """
+        rt, frame = runtime.active(), current_frame()
+        if rt is None:
+            return None
+        _, judges = rt.in_force(current_scope(), frame.branch if frame is not None else self.agent)
+        context = frame.context if frame is not None else None
+        for judge in judges:
+            ruling = await adrive(judge.evaluate(self, context), _never)
+            if ruling.decision == DENY and not rt.loaded.monitor:
+                return await adrive(self.steps(rt), _never)
+        return None
 
     # -- what the kit makes of it -------------------------------------------------------------
 
@@ -243,6 +271,10 @@ class ToolCall(Passage, Call):
         return "invoke_subagent" in self.canonical
 
     error_type = staticmethod(error_type)
+
+
+async def _never(approved: Any) -> Any:
+    raise Denied(CHECK_FAILED)
 
 
 class _Unread:

@@ -54,6 +54,7 @@ ADAPTER = kit.Adapter(
             "a model call is seen where an agent's run makes it",
         ),
     ),
+    options={"approvals": ("native", "in_place")},
     in_part=(
         ("agent.stop", "a streamed run is not sent on: its consumer has its end already"),
         ("turn.*, completion.*", "a realtime session is one run, and its model calls are not seen"),

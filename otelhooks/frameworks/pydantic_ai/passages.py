@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from otelhooks.frameworks import kit
@@ -98,7 +99,8 @@ class ManagedCall(Tool):
         if validated.tool is None or validated.tool.tool_def.kind == "output":
             return kit.SKIP
         asked, self.given = validated.call, (validated, rest)
-        id = asked.tool_call_id
+        id, self.is_approved = asked.tool_call_id, bool(validated.ctx.tool_call_approved)
+        self.can_pause = _can_pause.get() and manager.root_capability is not None
         self.of(validated.ctx, asked.tool_name, validated.validated_args, validated.tool, id)
         self.raw = asked.args if isinstance(asked.args, str) else None
         locate(self, manager.toolset, validated.tool)
@@ -108,9 +110,28 @@ class ManagedCall(Tool):
         validated, rest = self.given
         return wrapped(dataclasses.replace(validated, validated_args=args), **rest)
 
+    def asks_framework(self, reason: str) -> Any:
+        """Have the run end with a request for approval, where its output can be one."""
+        if not self.can_pause or self.option("approvals") == "in_place":
+            return None
+        shown = {"tool": self.name, "reason": reason}
+        return kit.native(f"{_ERRORS}:ApprovalRequired")(metadata={"otelhooks": shown})
+
     def denied(self, reason: str) -> Any:
         """Tell the model that it was denied."""
         return kit.native("pydantic_ai.tools:ToolDenied")(reason)
+
+
+class DeferredCall(ManagedCall):
+    """A call for which the framework is about to ask a person."""
+
+    def read(self, context: Any, part: Any) -> None:
+        """Read what the capability is told."""
+        manager: Any = context.tool_manager
+        tool: Any = None if manager is None else (manager.tools or {}).get(part.tool_name)
+        self.of(context, part.tool_name, part.args_as_dict(), tool, part.tool_call_id)
+        if manager is not None and tool is not None:
+            locate(self, manager.toolset, tool)
 
 
 class EarlierCall(ManagedCall):
@@ -193,10 +214,11 @@ class OutputCall(Tool):
 # -- models and runs ----------------------------------------------------------------------------
 
 _CAPABILITIES = "pydantic_ai.capabilities.abstract"
-_DEFERRED = (
-    "pydantic_ai.tools:DeferredToolRequests",
-    "pydantic_ai._deferred:DeferredToolRequests",
-)
+_REQUESTS = "DeferredToolRequests"
+_DEFERRED = (f"pydantic_ai.tools:{_REQUESTS}", f"pydantic_ai._deferred:{_REQUESTS}")
+_can_pause: ContextVar[bool] = ContextVar("otelhooks-pydantic-ai", default=False)
+"""Whether the run that is under way may end with a request for approval."""
+
 _TOKENS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -366,7 +388,9 @@ class AgentRun(kit.Run):
         if given != "new":
             self.belongs_to(given, history, "conversation_id")
         wanted = options.get("output_type") or agent.output_type
-        self.is_typed = str not in (wanted if isinstance(wanted, (list, tuple)) else [wanted])
+        types = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        self.is_typed = str not in types
+        self.can_pause = any(getattr(each, "__name__", "") == _REQUESTS for each in types)
 
     def call(self, wrapped: Any) -> Any:
         """Open the run, with a guard in it."""
@@ -456,6 +480,7 @@ def _guard(base: Any) -> Any:
         async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
             self.context = ctx
             self.run.is_known_as(ctx.conversation_id)
+            _can_pause.set(self.run.can_pause)
             return await (handler() if self.inner else self.run.around(handler))
 
         def get_wrapper_model(self, model: Any) -> Any:
@@ -470,6 +495,17 @@ def _guard(base: Any) -> Any:
                 model = _stand_in(request_context.model, self)
                 request_context = dataclasses.replace(request_context, model=model)
             return await handler(request_context)
+
+        async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> Any:
+            answers: dict[str, Any] = {}
+            for part in requests.approvals:
+                call = DeferredCall()
+                call.read(ctx, part)
+                if (denied := await call.denied_early()) is not None:
+                    answers[part.tool_call_id] = denied
+            if not answers:
+                return None
+            return kit.native("pydantic_ai.tools:DeferredToolResults")(approvals=answers)
 
         async def after_model_request(self, ctx: Any, *, response: Any, **_: Any) -> Any:
             rewritten, self.rewritten = self.rewritten, None
