@@ -83,7 +83,7 @@ class _AgentRun:
         if turn.task_id:
             turn.context.know(task_id=turn.task_id)
         self.turn = turn
-        self.info = types.RunInfo(framework=seat.framework, input=request.prompt)
+        self.info: types.RunInfo | None = None  # where nobody looks
         self.tracing = RunTracing(rt, request, turn, self._is_turn)
         self.status = "ok"
 
@@ -130,15 +130,17 @@ class _AgentRun:
         return result
 
     def _turn(self) -> Operation:
-        _put_place(self.info, self._place())
-        yield from self._inspect("run_start", self.info, input=self.request.prompt)
+        if self.hooks.all:
+            prompt, framework = self.request.prompt, self.seat.framework
+            self.info = types.RunInfo(framework=framework, input=prompt, **self._place())
+            yield from self._inspect("run_start", self.info, input=prompt)
         refusal = None
         if not self.request.is_resumed:
             refusal = yield from self._pre_turn()
         if refusal is not None:
             return (yield from self._refuse(refusal))
         result = yield from self._agent()
-        if self.status in _ANSWERED and type(result) is not Raised:
+        if self.hooks.all and self.status in _ANSWERED and type(result) is not Raised:
             text = _Text(self._answer(result), self.turn.usage)
             yield from self._inspect("post_turn", text, output=text)
         return result
@@ -426,24 +428,27 @@ class _AgentRun:
 
     def _end(self, result: Any) -> Generator[Run, Any, None]:
         """End a turn: run_end in any case, then the span."""
-        info = self.info
+        try:
+            if self.info is not None:
+                yield from self._run_end(self.info, result)
+        finally:
+            self.tracing.close(self.status)
+        if self.owns_session and self.status != "paused":
+            yield from self.rt.finish_session(self.turn.session)
+
+    def _run_end(self, info: types.RunInfo, result: Any) -> Generator[Run, Any, None]:
         info.duration = (now_ns() - self.tracing.started_ns) / 1e9
         if type(result) is Raised:
             info.error = result.error
         elif result is not None:
             info.response = self._answer(result)
-        try:
-            yield from self._inspect(
-                "run_end",
-                info,
-                output=info.response,
-                duration=info.duration,
-                is_error=info.error is not None,
-            )
-        finally:
-            self.tracing.close(self.status)
-        if self.owns_session and self.status != "paused":
-            yield from self.rt.finish_session(self.turn.session)
+        yield from self._inspect(
+            "run_end",
+            info,
+            output=info.response,
+            duration=info.duration,
+            is_error=info.error is not None,
+        )
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -457,12 +462,6 @@ class _AgentRun:
 
 
 _ANSWERED = frozenset(("ok", "answered"))
-
-
-def _put_place(record: types.RunInfo, place: dict[str, Any]) -> None:
-    """Say in a record where it was made."""
-    for name, value in place.items():
-        setattr(record, name, value)
 
 
 class _Text(str):

@@ -164,6 +164,16 @@ def test_a_plain_allowed_call_makes_no_pydantic_model(governed, monkeypatch):
     assert search("weather") == "weather"
 
 
+def test_a_run_makes_no_record_where_no_hook_looks(governed, monkeypatch):
+    run("warm")
+
+    def refused(*args: Any, **kwargs: Any) -> None:
+        pytest.fail("records are made when somebody looks")
+
+    monkeypatch.setattr(types.RunInfo, "__init__", refused)
+    assert run("hello") == "done"
+
+
 def test_a_call_that_is_settled_by_its_name_is_refused_if_its_arguments_cannot_be_copied(governed):
     search("warm")  # from now on the rules know the tool by its name
     endless: list[Any] = []
