@@ -4,9 +4,9 @@
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
 # `servers` goes on beside them, and `e2e` comes after. `coverage` runs the fast tests, `test` is for
 # your own use.
-CHECKS := frameworks pythons otel-oldest coverage wheel processes prove beside upstream hcs redis \
+CHECKS := frameworks pythons otel-oldest coverage test wheel processes prove beside upstream hcs redis \
   rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) test matrix e2e e2e-full bench bench-collector fuzz mutants locks
+TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz mutants locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
