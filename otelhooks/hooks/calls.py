@@ -124,8 +124,8 @@ class Call:
 
     def __init__(
         self,
-        name: str,
-        args: dict[str, Any],
+        name: str = "",
+        args: dict[str, Any] | None = None,
         id: str | None = None,
         server: str | None = None,
         claimed_server: bool = False,
@@ -142,7 +142,7 @@ class Call:
         work_dir: str | None = None,
     ) -> None:
         self.name: str = name
-        self.args: dict[str, Any] = args
+        self.args: dict[str, Any] = {} if args is None else args
         self.id: str | None = id
         self.server: str | None = server
         self.claimed_server: bool = claimed_server

@@ -16,6 +16,7 @@ kept stand-in along with the rest of its state; these three tell that it is not 
 from __future__ import annotations
 
 import copy
+import inspect
 from types import MethodType
 from typing import Any
 
@@ -57,6 +58,9 @@ class Function(StandIn):
     """Stands in for a function; calling it is a call of the seat."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:  # functions of users name their parameters as they like: seats go by position
+            bound = inspect.signature(self.__wrapped__).bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
         return self._self_call(self.__wrapped__, self._self_owner, args, kwargs)
 
 

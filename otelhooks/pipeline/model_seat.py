@@ -54,8 +54,8 @@ class ModelRequest:
 
     def __init__(
         self,
-        model: str,
-        messages: Sequence[Any],
+        model: str = "",
+        messages: Sequence[Any] = (),
         *,
         provider: str = "",
         tools: Sequence[Any] = (),

@@ -19,6 +19,7 @@ import pytest
 
 import otelhooks
 from otelhooks import policy
+from otelhooks.frameworks.trial import REASON
 from otelhooks.patching.seats import SeatWrapper
 from otelhooks.setup.catalogue import ADAPTERS
 from otelhooks.setup.guarded import coverage_so_far
@@ -150,8 +151,8 @@ Run = Callable[[], tuple[bool, str]]
 def older_openai_agents(first: Any) -> Run:
     # The SDK itself asks, when it runs, for classes that are imported by then: an older runner
     # fails. A tool does not need one.
-    trial = first._Trial()
-    danger, safe = trial.agent.tools
+    trial = first.trials.Trial()
+    danger, safe = first._agent(trial).tools
     context = importlib.import_module("agents.tool_context").ToolContext
 
     async def call(tool: Any, args: str) -> Any:
@@ -162,9 +163,9 @@ def older_openai_agents(first: Any) -> Run:
         return [await call(danger, '{"path": "/"}'), await call(safe, '{"x": 1}')]
 
     def run() -> tuple[bool, str]:
-        with otelhooks.scope(policies=[policy.deny("danger", reason=first.REASON)]):
+        with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
             told = asyncio.run(play())
-        return (told, trial.ran) == ([first.REASON, "1"], ["safe"]), f"{told} {trial.ran}"
+        return (told, trial.ran) == ([REASON, "1"], ["safe"]), f"{told} {trial.ran}"
 
     return run
 

@@ -24,7 +24,7 @@ from packaging.version import Version
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.frameworks.openai_agents.builtin_kinds import TABLE
+from otelhooks.frameworks.openai_agents.builtin import TABLE
 from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from tests.frameworks import builtin_tools
 

@@ -9,7 +9,8 @@ streams, sessions, forms of answers, refusals, and what happens when an adapter 
 
 from __future__ import annotations
 
-from otelhooks.frameworks.kit.adapter import Adapter, NotCovered, Package, seat
+from otelhooks.frameworks.kit.adapter import Adapter, NotCovered, Package, listen, seat
+from otelhooks.frameworks.kit.builtins import BuiltIns
 from otelhooks.frameworks.kit.classes import is_a, native, subclass
 from otelhooks.frameworks.kit.models import ModelCall, Part, PartTable
 from otelhooks.frameworks.kit.passages import SKIP
@@ -19,6 +20,7 @@ from otelhooks.frameworks.kit.tools import ToolCall
 __all__ = [
     "SKIP",
     "Adapter",
+    "BuiltIns",
     "ModelCall",
     "NotCovered",
     "Package",
@@ -27,6 +29,7 @@ __all__ = [
     "Run",
     "ToolCall",
     "is_a",
+    "listen",
     "native",
     "seat",
     "subclass",

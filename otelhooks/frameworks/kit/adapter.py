@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from otelhooks.errors import ConfigError
-from otelhooks.frameworks.kit.passages import Guarded, Passage
+from otelhooks.frameworks.kit.passages import Guarded, Listening, Passage
 from otelhooks.patching import adapters
 from otelhooks.patching.adapters import NotCovered, Table
-from otelhooks.patching.seats import Install, Seat
+from otelhooks.patching.fields import Function, in_field, methods
+from otelhooks.patching.seats import Seat
 
-__all__ = ["Adapter", "NotCovered", "Package", "seat"]
+__all__ = ["Adapter", "NotCovered", "Package", "listen", "seat"]
 
 
 def seat(
@@ -26,7 +27,7 @@ def seat(
     entry: bool = False,
     overrides: bool = False,
     copies: bool = False,
-    install: Install | None = None,
+    field: bool | tuple[str, ...] = False,
 ) -> Seat:
     """Return a seat at which an object of a class is made for each call.
 
@@ -41,27 +42,60 @@ def seat(
         entry: Whether user code enters the framework here.
         overrides: Also guard subclasses that override the method.
         copies: Also guard the name in modules that hold the function already.
-        install: Puts a data descriptor on a class, for a field of instances.
+        field: Whether the target is a field of instances that holds the function; or names of
+            methods, where it holds an object. Such a seat must say its kind.
 
     Raises:
         ConfigError: Target or class cannot be right.
     """
-    module, colon, name = target.partition(":")
-    if not (module and colon and name):
-        problem = f"the seat `{target}` does not name a function"
-        raise ConfigError(problem, hint="write `module:function` or `module:Class.method`")
+    held = methods(*field) if isinstance(field, tuple) else Function
     return Seat(
-        module,
-        name,
+        *_parts(target),
         required=required,
         since=since,
         until=until,
         entry=entry,
-        install=install,
+        install=in_field(held) if field else None,
         overrides=overrides,
         copies=copies,
-        guard=Guarded(passage, target, kind),
+        guard=Guarded(passage, target, kind, in_field=bool(field)),
     )
+
+
+def listen(
+    target: str,
+    function: Callable[..., Any] | None = None,
+    *,
+    required: bool = True,
+    since: str | None = None,
+    until: str | None = None,
+    entry: bool = False,
+) -> Seat:
+    """Return a seat that looks on, or changes what a function gives: nothing is decided there.
+
+    A refused package raises there.
+
+    Args:
+        target: As for `seat`.
+        function: Runs instead, with the framework's function, bound, the object or class whose
+            method it is, and the arguments; None where the seat is there only to refuse.
+        required: As for `seat`.
+        since: Likewise.
+        until: Likewise.
+        entry: Likewise.
+    """
+    guard = Listening(function) if function is not None else None
+    return Seat(
+        *_parts(target), required=required, since=since, until=until, entry=entry, guard=guard
+    )
+
+
+def _parts(target: str) -> tuple[str, str]:
+    module, colon, name = target.partition(":")
+    if not (module and colon and name):
+        problem = f"the seat `{target}` does not name a function"
+        raise ConfigError(problem, hint="write `module:function` or `module:Class.method`")
+    return module, name
 
 
 def Package(  # it makes one

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from otelhooks import types
-from otelhooks.frameworks.kit.passages import Passage, checked
+from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline.drivers import Operation
 from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat, model
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.telemetry.content import messages as as_messages
 from otelhooks.telemetry.content import parse_arguments
 
 __all__ = ["ModelCall", "Part", "PartTable"]
@@ -41,19 +43,20 @@ class PartTable(NamedTuple):
     """How a framework's parts of messages are told apart and made.
 
     Args:
-        kind: Name of the attribute that tells them apart.
-        text, call, result: Its values for texts, calls that are asked for, and results of tools.
         made: Our kind to a function that makes such a part of the framework's.
+        kind: Name of the attribute that tells them apart; empty where the adapter reads parts
+            itself, and messages have the names that chat models' APIs have in common.
+        text, call, result: Its values for texts, calls that are asked for, and results of tools.
         roles: Its values to the roles of messages; all others are the assistant's.
         messages: Role to a function that makes a message of a text; "" for any other role.
         fields: Names of a part's attributes: content, name, id and arguments.
     """
 
-    kind: str
-    text: Sequence[str]
-    call: Sequence[str]
-    result: Sequence[str]
     made: Mapping[str, Callable[[Part], Any]]
+    kind: str = ""
+    text: Sequence[str] = ()
+    call: Sequence[str] = ()
+    result: Sequence[str] = ()
     roles: Mapping[str, str] = {}
     messages: Mapping[str, Callable[[str], Any]] = {}
     fields: tuple[str, str, str, str] = ("content", "name", "id", "args")
@@ -84,9 +87,6 @@ class ModelCall(Passage, ModelRequest):
     runs_here: Iterable[str] = ()
     is_typed: bool = False
 
-    def __init__(self) -> None:
-        super().__init__("", ())
-
     # -- what an adapter writes ---------------------------------------------------------------
 
     def call(self, wrapped: Callable[..., Any]) -> Any:
@@ -110,6 +110,12 @@ class ModelCall(Passage, ModelRequest):
         """Read the parts of an answer, or of a message."""
         return map(self.table.read, message.parts)
 
+    def asks(self, raw: Any) -> dict[str, str]:
+        """Return the names of the tools whose calls must pass a seat here, by ids of the calls."""
+        here = frozenset(self.runs_here)
+        calls = (part for part in self.parts(raw) if part.kind == "call" and part.id)
+        return {call.id: call.name for call in calls if call.name in here}
+
     def role(self, part: Part) -> str:
         """Return the role of the message that a part stands in."""
         if part.kind == "result":
@@ -119,6 +125,11 @@ class ModelCall(Passage, ModelRequest):
     def offered(self, definition: Any) -> Call | None:
         """Return what a call of a defined tool will be to rules, as the tool's seat reads it."""
         return Call(definition.name, {})
+
+    @staticmethod
+    def hosted(definition: Any) -> Any:
+        """Return what a defined tool is that runs at the provider, as `BuiltIns.hosted` does."""
+        return None
 
     # -- what an adapter uses -----------------------------------------------------------------
 
@@ -134,13 +145,15 @@ class ModelCall(Passage, ModelRequest):
 
     # -- what the kit makes of it -------------------------------------------------------------
 
+    def note_first_chunk(self) -> None:
+        """Keep when the first item of a stream came."""
+        ModelRequest.note_first_chunk(self)
+
     def steps(self, rt: Runtime) -> Operation:
         return model(rt, _Seat(self), self)
 
-    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
-        if is_plain:
-            return lambda approved: checked(self.call(wrapped))
-        return lambda approved: self.call(wrapped)
+    def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
+        return self.call(wrapped)
 
     def made(self, part: Part) -> Any:
         """Return the framework's part for one of ours."""
@@ -151,17 +164,10 @@ class _Seat(ModelSeat):
     """A model call as the pipeline asks for it."""
 
     def __init__(self, call: ModelCall) -> None:
-        self._call, self.framework = call, call.framework
+        self._call, self.framework, self.hosted = call, call.framework, call.hosted
 
     def reply(self, request: Any, raw: Any) -> ModelReply:
-        parts = list(self._call.parts(raw))
-        reply = _Reply(
-            "".join(one.text for one in parts if one.kind == "text"),
-            [(one.id, one.name, one.args) for one in parts if one.kind == "call"],
-            **self._call.about(raw),
-        )
-        reply.here = frozenset(self._call.runs_here)
-        return reply
+        return _Reply(self._call, raw)
 
     def refused(self, request: Any, reason: str) -> Any:
         if self._call.is_typed:
@@ -170,7 +176,7 @@ class _Seat(ModelSeat):
 
     def answered(self, request: Any, response: Any) -> Any:
         if not isinstance(response, types.ModelResponse):
-            return self.refused(request, str(response))
+            return self._answer([Part("text", text=str(response))])
         parts = [Part("text", text=response.text)] if response.text else []
         return self._answer([*parts, *_asked(response)])
 
@@ -197,6 +203,8 @@ class _Seat(ModelSeat):
         return self._call.offered(definition)
 
     def messages(self, request: Any) -> list[dict[str, Any]]:
+        if not self._call.table.kind:
+            return as_messages(request.messages)
         return [
             {"role": self._call.role(part), "parts": [_shown(part)]}
             for message in self._call.natives()
@@ -205,11 +213,29 @@ class _Seat(ModelSeat):
 
 
 class _Reply(ModelReply):
-    here: frozenset[str] = frozenset()
+    """An answer whose parts are read when somebody looks."""
+
+    def __init__(self, call: ModelCall, raw: Any) -> None:
+        self._call, self._raw = call, raw
+        self.usage, self.finish_reasons, self.response_id, self.model = {}, (), "", ""
+        for name, value in call.about(raw).items():
+            setattr(self, name, value)
+
+    @functools.cached_property
+    def _parts(self) -> list[Part]:
+        return list(self._call.parts(self._raw))
+
+    @functools.cached_property
+    def text(self) -> str:  # type: ignore[override]
+        return "".join(one.text for one in self._parts if one.kind == "text")
+
+    @functools.cached_property
+    def tool_calls(self) -> list[tuple[str, str, Any]]:  # type: ignore[override]
+        return [(one.id, one.name, one.args) for one in self._parts if one.kind == "call"]
 
     @property
     def asked(self) -> dict[str, str]:
-        return {id: name for id, name, _ in self.tool_calls if id and name in self.here}
+        return self._call.asks(self._raw)
 
 
 def _asked(response: types.ModelResponse) -> list[Part]:

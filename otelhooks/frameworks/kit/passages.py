@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from otelhooks.errors import ConfigError, Denied, SeatError
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.chain import CHECK_FAILED
+from otelhooks.hooks.verdict import refusal
 from otelhooks.patching.seats import GUARD, PASS, Switch, Wrapper
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Operation, adrive, drive
@@ -34,7 +35,10 @@ SKIP: Any = object()
 
 PLAIN, COROUTINE = "plain", "coroutine"
 GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT = "generator", "async generator", "async context"
-KINDS = (PLAIN, COROUTINE, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
+EITHER = "either"
+"""Plain or coroutine: its caller awaits what can be awaited. Only a seat's own word tells."""
+
+KINDS = (PLAIN, COROUTINE, EITHER, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
 _STREAMS = {GENERATOR: stream, ASYNC_GENERATOR: astream, ASYNC_CONTEXT: opened}
 
 _make: Any = contextlib.asynccontextmanager
@@ -48,9 +52,11 @@ class Passage:
 
     Attributes:
         framework: Adapter's name; that of the package under ``otelhooks.frameworks`` by itself.
+        function: The framework's function, bound.
     """
 
     framework: ClassVar[str] = ""
+    function: Any
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     """Methods that an adapter's class has to write."""
 
@@ -97,6 +103,13 @@ class Passage:
         rt = runtime.active()
         return rt.option(self.framework, name) if rt is not None else ""
 
+    # -- what an adapter uses -----------------------------------------------------------------
+
+    def exception(self, reason: str) -> Exception:
+        """Return what to raise for a refusal where the framework has no form for one."""
+        of: Any = getattr(self, "op", None) or self
+        return refusal(reason, getattr(of, "verdict", None))
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     @classmethod
@@ -121,13 +134,8 @@ class Passage:
         """Return the operation of this passage."""
         raise NotImplementedError
 
-    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
-        """Return the framework's call as a function of what was approved.
-
-        Args:
-            wrapped: The framework's function, bound.
-            is_plain: Whether it may not give a coroutine.
-        """
+    def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
+        """Call the framework's function with what was approved."""
         raise NotImplementedError
 
     def refused(self, error: Exception) -> Any:
@@ -201,13 +209,16 @@ class Guarded:
         cls: The adapter's class.
         target: Module and name of the function.
         kind: That it must have; empty for any.
+        in_field: Whether instances hold the function in a field.
 
     Raises:
         ConfigError: The class cannot be right.
     """
 
-    def __init__(self, cls: type[Passage], target: str, kind: str = "") -> None:
-        self.cls, self.target, self.kind = cls, target, kind
+    def __init__(
+        self, cls: type[Passage], target: str, kind: str = "", *, in_field: bool = False
+    ) -> None:
+        self.cls, self.target, self.kind, self.in_field = cls, target, kind, in_field
         given: Any = cls
         if not (inspect.isclass(given) and issubclass(given, Passage)):
             problem = f"{cls!r} is not a class of `kit.ToolCall`, `kit.ModelCall` or `kit.Run`"
@@ -247,8 +258,7 @@ class Guarded:
     def bind(self, function: Any, switch: Switch) -> Wrapper:
         """Return the wrapper of a function, which reads the switch first."""
         cls, kind = self.cls, self.kind or kind_of(function)
-        drives = {PLAIN: drive, COROUTINE: adrive}.get(kind)
-        is_plain = kind == PLAIN
+        drives = {PLAIN: _drive_plain, COROUTINE: adrive, EITHER: _drive_either}.get(kind)
 
         def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
             if switch.mode != GUARD:
@@ -257,13 +267,14 @@ class Guarded:
             if rt is None:
                 return wrapped(*args, **kwargs)
             passage = cls()
+            passage.function = wrapped
             run = drives or passage.driver(_STREAMS[kind])
             try:
                 found = passage.read(owner, *args, **kwargs)
             except Exception as error:
                 return self._unread(rt, run, passage, error, wrapped, args, kwargs)
             if found is None:
-                return run(passage.steps(rt), passage.body(wrapped, is_plain))
+                return run(passage.steps(rt), functools.partial(passage.run, wrapped))
             if found is SKIP:
                 return wrapped(*args, **kwargs)
             error = TypeError(f"`read` returned {type(found).__name__}, not None or kit.SKIP")
@@ -281,7 +292,15 @@ class Guarded:
         args: Any,
         kwargs: Any,
     ) -> Any:
-        """Deny a call that could not be read; let it run where nothing decides."""
+        """Deny a call that could not be read; let it run where nothing decides.
+
+        Raises:
+            TypeError: A function in a field is called as its framework never does.
+        """
+        wanted = len(inspect.signature(self.cls.read).parameters) - 2
+        if self.in_field and len(args) != wanted:
+            problem = f"takes {wanted} arguments by position here, not {len(args)}"
+            raise TypeError(f"a tool's function {problem}") from None
         message = "%s: `read` failed for a call of `%s`: %r"
         _log.error(message, _place(self.cls), self.target, error, exc_info=error)
         scope, loaded = current_scope(), rt.loaded
@@ -297,6 +316,7 @@ class Guarded:
         if switch.mode == PASS:
             return wrapped(*args, **kwargs)
         error, passage = switch.error(), self.cls()
+        passage.function = wrapped
         if kind in _STREAMS:
             raise error
         try:
@@ -309,6 +329,46 @@ class Guarded:
 
 async def _given(value: Any) -> Any:
     return value
+
+
+def _drive_plain(operation: Operation, body: Callable[[Any], Any]) -> Any:
+    return drive(operation, lambda approved: checked(body(approved)))
+
+
+def _drive_either(operation: Operation, body: Callable[[Any], Any]) -> Any:
+    async def awaited(approved: Any) -> Any:
+        value = body(approved)
+        return await value if inspect.isawaitable(value) else value
+
+    return adrive(operation, awaited)
+
+
+class Listening:
+    """What a seat does at which a function of the adapter's looks on.
+
+    Args:
+        function: The adapter's; see `adapter.listen`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def problem(self, function: Any) -> str:
+        """Return nothing: any function can be looked at."""
+        return ""
+
+    def bind(self, function: Any, switch: Switch) -> Wrapper:
+        """Return the wrapper of a function, which reads the switch first."""
+        listen = self._function
+
+        def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
+            if switch.mode == GUARD:
+                return listen(wrapped, owner, *args, **kwargs)
+            if switch.mode == PASS:
+                return wrapped(*args, **kwargs)
+            raise switch.error()
+
+        return call
 
 
 def _never(approved: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import json
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.frameworks.kit.classes import is_a
-from otelhooks.frameworks.kit.passages import ASYNC_CONTEXT, Passage, checked
+from otelhooks.frameworks.kit.passages import ASYNC_CONTEXT, Passage
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.verdict import refusal
 from otelhooks.pipeline import runtime
@@ -89,9 +90,12 @@ class Run(Passage, RunRequest):
     @property
     def canned(self) -> str | None:
         """The text that the run is to answer with, without its model; None where it is to run."""
-        if self.refusal is not None:
-            return self.refusal
-        return None if self.answer is None else str(self.answer)
+        answer = self.answer if self.refusal is None else self.refusal
+        if answer is None or isinstance(answer, str):
+            return answer
+        if hasattr(answer, "model_dump_json"):
+            return answer.model_dump_json()
+        return json.dumps(answer, default=str)
 
     def belongs_to(self, given: Any, history: Sequence[Any] = (), field: str = "") -> None:
         """Say whose conversation it is.
@@ -192,10 +196,8 @@ class Run(Passage, RunRequest):
         seat: Any = type(self)
         return agent_run(rt, seat, self)
 
-    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
-        if is_plain:
-            return lambda run: checked(run.call(wrapped))
-        return lambda run: run.call(wrapped)
+    def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
+        return approved.call(wrapped)
 
     def continued(self, raw: Any, reason: str) -> Any:
         return reason if self.can_go_on else None

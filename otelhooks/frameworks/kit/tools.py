@@ -8,7 +8,6 @@ The pipeline is handed the class as seat and the object as call, so that
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Collection, Generator, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -16,8 +15,9 @@ from typing import Any, ClassVar
 from opentelemetry.context import attach, detach
 
 from otelhooks.errors import Denied
+from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.classes import is_a
-from otelhooks.frameworks.kit.passages import Passage, checked
+from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.drive import Raised
@@ -25,11 +25,10 @@ from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import DENY, Ruling
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Operation, adrive
-from otelhooks.pipeline.frames import Scope, current_frame, current_scope, with_scope
+from otelhooks.pipeline.frames import Op, Scope, current_frame, current_scope, with_scope
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.tool_call import tool
-from otelhooks.telemetry.content import parse_arguments
 from otelhooks.telemetry.spans import error_type
 
 __all__ = ["ToolCall"]
@@ -57,6 +56,7 @@ class ToolCall(Passage, Call):
         conversation: The framework's id of the conversation, for a call outside any run.
         is_approved: Whether the framework says that a person approved this very call.
         validate: Makes the framework's objects of plain arguments.
+        text_name: Name under which rules see a model's text that is no JSON object.
     """
 
     must = ("read", "call", "denied")
@@ -64,17 +64,15 @@ class ToolCall(Passage, Call):
     judges_again: ClassVar[bool] = False
     recovers: ClassVar[bool] = True
     pauses: ClassVar[tuple[str, ...]] = ()
+    text_name: ClassVar[str] = "arguments"
     conversation: str = ""
     is_approved: bool = False
     validate: Callable[[Any], Any] | None = None
 
-    _text: str | None = None
+    _is_text = False
     _objects: Mapping[str, tuple[Any, Any]] | None = None
     _hidden: Mapping[str, Any] | None = None
     _next: Handoff | None = None
-
-    def __init__(self) -> None:
-        super().__init__("", {})
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -149,10 +147,10 @@ class ToolCall(Passage, Call):
                 back as they are; where hooks changed them, `validate` makes them again.
             hidden: Names of those that the framework fills in, and rules do not see.
         """
-        if isinstance(given, str):
-            self._text = self.raw = given
-            found: Any = parse_arguments(given) if given.strip() else {}
-            self.args = found if isinstance(found, dict) else {"arguments": given}
+        if given is None or isinstance(given, (str, bytes)):
+            text: Any = given
+            self._is_text, self.raw = True, text
+            self.args = json_text.read(given, self.text_name)
             return
         if hidden:
             self._hidden = {name: given[name] for name in hidden if name in given}
@@ -202,24 +200,38 @@ class ToolCall(Passage, Call):
                 return await adrive(self.steps(rt), _never)
         return None
 
+    @staticmethod
+    def arguments_in(text: Any, name: str) -> dict[str, Any]:
+        """Return the arguments in a model's text; one that is no JSON object under a name."""
+        return json_text.read(text, name)
+
+    @staticmethod
+    def current() -> Any:
+        """Return the call whose function is running now; None outside of any."""
+        frame = current_frame()
+        return frame.call if isinstance(frame, Op) else None
+
+    @staticmethod
+    def not_run(id: str | None) -> None:
+        """Note that the framework answers a call itself, by its id: its tool is never called."""
+        frame = current_frame()
+        if frame is not None and frame.turn is not None:
+            frame.turn.judged(id)
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     def steps(self, rt: Runtime) -> Operation:
         seat: Any = type(self)
         return tool(rt, seat, self, self.conversation)
 
-    def body(self, wrapped: Callable[..., Any], is_plain: bool) -> Callable[[Any], Any]:
-        if is_plain:
-            return lambda approved: checked(self.call(wrapped, self._given(approved)))
-        return lambda approved: self.call(wrapped, self._given(approved))
-
-    def _given(self, approved: dict[str, Any]) -> Any:
-        """Return approved arguments in the form that the framework gave them in."""
-        if self._text is not None:
-            return json.dumps(approved) if self.version else self._text
-        if self._objects is not None:
-            approved = self._with_objects(approved, self._objects)
-        return {**approved, **self._hidden} if self._hidden else approved
+    def run(self, wrapped: Callable[..., Any], approved: dict[str, Any]) -> Any:
+        """Call the function with approved arguments, in the form that the framework gave them."""
+        given: Any = approved
+        if self._is_text:
+            given = json_text.write(self.raw, self.text_name, approved, self.version > 0)
+        elif self._objects is not None:
+            given = self._with_objects(approved, self._objects)
+        return self.call(wrapped, {**given, **self._hidden} if self._hidden else given)
 
     def _with_objects(
         self, approved: dict[str, Any], objects: Mapping[str, tuple[Any, Any]]
@@ -234,7 +246,10 @@ class ToolCall(Passage, Call):
         return self.validate(written) if changed and self.validate is not None else written
 
     def refused(self, error: Exception) -> Any:
-        return self.denied(str(error))
+        try:
+            return self.denied(str(error))
+        except Denied:
+            raise error from None  # there is no form for it: the error says more
 
     def unread(self, rt: Runtime, error: Exception) -> Operation:
         """Have a rule deny the call, so that it is told and written down like any other deny."""

@@ -26,95 +26,76 @@ approvals (``needs_approval``) come before ours, since the SDK asks before it ca
 
 from __future__ import annotations
 
-from otelhooks.frameworks.openai_agents.builtin import (
-    call_computer,
-    call_local_shell,
-    call_patch,
-    call_shell,
-    note_patch,
-    refuse_patch,
-)
-from otelhooks.frameworks.openai_agents.builtin_kinds import TABLE
-from otelhooks.frameworks.openai_agents.handoffs import hand_off, invoke_handoff
-from otelhooks.frameworks.openai_agents.runs import run_agent, stream_agent
-from otelhooks.frameworks.openai_agents.stand_ins import choose_model
-from otelhooks.frameworks.openai_agents.tools import (
-    call_custom_tool,
-    call_function_tool,
-    note_failure,
-    note_rejection,
-    refuse_text,
-)
-from otelhooks.patching.fields import in_field, methods
-from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.openai_agents import models, runs, tools
+from otelhooks.frameworks.openai_agents.builtin import TABLE
 
 __all__ = ["ADAPTER"]
 
-SUPPORTED = ">=0.10.5,<1"
+_TOOL, _RUN, _INTERNAL = "agents.tool", "agents.run", "agents.run_internal"
+_EDITS = ("create_file", "update_file", "delete_file")
 
-_TOOL = "agents.tool"
-_RUN = "agents.run"
-_EXECUTION = "agents.run_internal.tool_execution"
-_RESOLUTION = "agents.run_internal.turn_resolution"
-
-FUNCTION = in_field()
-EDITOR = in_field(methods("create_file", "update_file", "delete_file"))
-
-SEATS = (
-    Seat(
-        _TOOL,
-        "FunctionTool.on_invoke_tool",
-        call_function_tool,
-        install=FUNCTION,
-        refuse=refuse_text,
+ADAPTER = kit.Adapter(
+    "openai_agents",
+    kit.Package("openai-agents", ">=0.10.5,<1", module="agents"),
+    seats=(
+        kit.seat(
+            f"{_TOOL}:FunctionTool.on_invoke_tool",
+            tools.FunctionCall,
+            kind="coroutine",
+            field=True,
+        ),
+        kit.seat(
+            f"{_TOOL}:CustomTool.on_invoke_tool",
+            tools.CustomCall,
+            kind="either",
+            field=True,
+            since="0.14",
+        ),
+        kit.seat(f"{_TOOL}:ShellTool.executor", tools.ShellCall, kind="either", field=True),
+        kit.seat(
+            f"{_TOOL}:LocalShellTool.executor", tools.LocalShellCall, kind="either", field=True
+        ),
+        kit.seat(f"{_TOOL}:ApplyPatchTool.editor", tools.PatchCall, kind="either", field=_EDITS),
+        kit.listen(
+            f"{_TOOL}:maybe_invoke_function_tool_failure_error_function", tools.note_failure
+        ),
+        kit.listen(
+            f"{_INTERNAL}.tool_execution:_execute_tool_input_guardrails",
+            tools.note_rejection,
+            required=False,
+        ),
+        kit.seat(f"{_INTERNAL}.tool_actions:ComputerAction.execute", tools.ComputerCall),
+        kit.listen(
+            f"{_INTERNAL}.tool_actions:ApplyPatchAction.execute", tools.note_patch, required=False
+        ),
+        kit.seat(f"{_INTERNAL}.turn_resolution:execute_handoffs", tools.HandOff),
+        kit.seat(
+            "agents.handoffs:Handoff.on_invoke_handoff",
+            tools.HandOffFunction,
+            kind="either",
+            field=True,
+        ),
+        kit.listen(f"{_INTERNAL}.run_loop:get_model", models.choose_model),
+        kit.seat(f"{_RUN}:AgentRunner.run", runs.AgentRun, entry=True),
+        kit.listen(f"{_RUN}:AgentRunner.run_streamed", entry=True),
+        kit.seat(f"{_RUN}:start_streaming", runs.StreamedRun),
     ),
-    Seat(
-        _TOOL,
-        "CustomTool.on_invoke_tool",
-        call_custom_tool,
-        since="0.14",
-        install=FUNCTION,
-        refuse=refuse_text,
-    ),
-    Seat(_TOOL, "ShellTool.executor", call_shell, install=FUNCTION, refuse=refuse_text),
-    Seat(
-        _TOOL,
-        "LocalShellTool.executor",
-        call_local_shell,
-        install=FUNCTION,
-        refuse=refuse_text,
-    ),
-    Seat(_TOOL, "ApplyPatchTool.editor", call_patch, install=EDITOR, refuse=refuse_patch),
-    Seat(_TOOL, "maybe_invoke_function_tool_failure_error_function", note_failure),
-    Seat(_EXECUTION, "_execute_tool_input_guardrails", note_rejection, required=False),
-    Seat("agents.run_internal.tool_actions", "ComputerAction.execute", call_computer),
-    Seat(
-        "agents.run_internal.tool_actions", "ApplyPatchAction.execute", note_patch, required=False
-    ),
-    Seat(_RESOLUTION, "execute_handoffs", hand_off),
-    Seat("agents.handoffs", "Handoff.on_invoke_handoff", invoke_handoff, install=FUNCTION),
-    Seat("agents.run_internal.run_loop", "get_model", choose_model),
-    Seat(_RUN, "AgentRunner.run", run_agent, entry=True),
-    Seat(_RUN, "AgentRunner.run_streamed", entry=True),
-    Seat(_RUN, "start_streaming", stream_agent),
-)
-
-ADAPTER = Adapter(
-    framework="openai_agents",
-    packages=(Package(("openai-agents",), SUPPORTED, "agents", SEATS),),
     not_covered=(
-        NotCovered(
+        kit.NotCovered(
             "hosted tools (web and file search, code interpreter, image generation, hosted MCP, "
             "hosted shell)",
             "they run at the provider; those that a rule is against are not offered to models, "
             "but in realtime sessions and stored prompts; hooks see none of their calls",
         ),
-        NotCovered(
+        kit.NotCovered(
             "the function that a tool was made of",
             "user code that calls it itself calls a plain function",
         ),
-        NotCovered("voice pipelines", "speech is no model call; the agents they run are covered"),
-        NotCovered(
+        kit.NotCovered(
+            "voice pipelines", "speech is no model call; the agents they run are covered"
+        ),
+        kit.NotCovered(
             "what the Codex tool does inside", "it is one tool call; Codex has hooks of its own"
         ),
     ),

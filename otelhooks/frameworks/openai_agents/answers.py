@@ -1,19 +1,17 @@
 """The SDK's forms of a model's answer, read and made: items, responses, events of a stream, usage.
 
 They are records of the ``openai`` package or mappings with the same names, whichever provider
-answers. Neither package is imported here: the SDK has done so by the time an answer is there.
+answers.
 """
 # pyright: basic
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otelhooks import types
-from otelhooks.frameworks.openai_agents.calls import read_arguments
+from otelhooks.frameworks import kit
 
 __all__ = [
     "arguments_of",
@@ -35,15 +33,9 @@ def field(item: Any, name: str) -> Any:
     return item.get(name) if value is None and isinstance(item, Mapping) else value
 
 
-def text_of(output: Sequence[Any]) -> str:
-    """Return the text of the messages in an answer."""
-    parts = (
-        field(part, "text") or ""
-        for item in output
-        if field(item, "type") == "message"
-        for part in field(item, "content") or ()
-    )
-    return "".join(parts)
+def text_of(item: Any) -> str:
+    """Return the text of a message."""
+    return "".join(field(part, "text") or "" for part in field(item, "content") or ())
 
 
 def id_of(item: Any) -> str:
@@ -53,7 +45,7 @@ def id_of(item: Any) -> str:
 
 def arguments_of(item: Any) -> dict[str, Any]:
     """Return the arguments of the call that an item asks for."""
-    return read_arguments(field(item, "arguments") or field(item, "input"))
+    return kit.ToolCall.arguments_in(field(item, "arguments") or field(item, "input"), "input")
 
 
 def usage_of(usage: Any) -> dict[str, int]:
@@ -70,33 +62,45 @@ def usage_of(usage: Any) -> dict[str, int]:
     return found
 
 
-def _responses() -> Any:
-    """Return the types of the Responses API, which the SDK has imported."""
-    return sys.modules["openai.types.responses"]
+def _made(kind: str, /, **fields: Any) -> Any:
+    return kit.native(f"openai.types.responses:{kind}")(**fields)
 
 
 def message(text: str) -> Any:
     """Return a message of the assistant."""
-    part = _responses().ResponseOutputText(type="output_text", text=text, annotations=[])
-    return _responses().ResponseOutputMessage(
-        id="msg_otelhooks", type="message", role="assistant", status="completed", content=[part]
+    part = _made("ResponseOutputText", type="output_text", text=text, annotations=[])
+    return _made(
+        "ResponseOutputMessage",
+        id="msg_otelhooks",
+        type="message",
+        role="assistant",
+        status="completed",
+        content=[part],
     )
 
 
-def function_call(call: types.ToolCall) -> Any:
+def function_call(part: kit.Part) -> Any:
     """Return a call of a function tool, as a model asks for it."""
-    return _responses().ResponseFunctionToolCall(
+    return _made(
+        "ResponseFunctionToolCall",
         type="function_call",
-        call_id=call.id or "call_otelhooks",
-        name=str(call.name),
-        arguments=json.dumps(call.args),
+        call_id=part.id or "call_otelhooks",
+        name=part.name,
+        arguments=json.dumps(part.args),
     )
 
 
-def response_of(output: Sequence[Any]) -> Any:
-    """Return an answer of a model."""
-    items, usage = sys.modules["agents.items"], sys.modules["agents.usage"]
-    return items.ModelResponse(output=list(output), usage=usage.Usage(), response_id=None)
+def response_of(output: Sequence[Any], usage: Any = None, response_id: str | None = None) -> Any:
+    """Return an answer of a model.
+
+    Args:
+        output: Its items.
+        usage: Tokens, in the SDK's form; none where nothing is given.
+        response_id: The provider's.
+    """
+    usage = kit.native("agents.usage:Usage")() if usage is None else usage
+    response = kit.native("agents.items:ModelResponse")
+    return response(output=list(output), usage=usage, response_id=response_id)
 
 
 def last_response(events: Sequence[Any]) -> Any:
@@ -104,64 +108,47 @@ def last_response(events: Sequence[Any]) -> Any:
     for event in reversed(events):
         found = getattr(event, "response", None)
         if found is not None and getattr(event, "type", "") == "response.completed":
-            answer = response_of(found.output)
-            answer.response_id = found.id
-            if found.usage is not None:
-                answer.usage = _sdk_usage(found.usage)
-            return answer
+            usage = kit.native("agents.usage:Usage")
+            counted = None if found.usage is None else usage(requests=1, **_tokens(found.usage))
+            return response_of(found.output, counted, found.id)
     return response_of(())
-
-
-def _sdk_usage(usage: Any) -> Any:
-    return sys.modules["agents.usage"].Usage(
-        requests=1,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        input_tokens_details=usage.input_tokens_details,
-        output_tokens_details=usage.output_tokens_details,
-    )
 
 
 def events_of(answer: Any) -> list[Any]:
     """Return the events of a stream that tells an answer."""
-    events: list[Any] = []
-    for index, item in enumerate(answer.output):
-        if field(item, "type") == "message":
-            event = _responses().ResponseTextDeltaEvent(
-                type="response.output_text.delta",
-                content_index=0,
-                output_index=index,
-                item_id=item.id,
-                delta=text_of([item]),
-                logprobs=[],
-                sequence_number=len(events),
-            )
-            events.append(event)
-    response = _responses().Response(
+    output = list(answer.output)
+    told = [(index, one) for index, one in enumerate(output) if field(one, "type") == "message"]
+    events = [
+        _made(
+            "ResponseTextDeltaEvent",
+            type="response.output_text.delta",
+            content_index=0,
+            output_index=index,
+            item_id=item.id,
+            delta=text_of(item),
+            logprobs=[],
+            sequence_number=number,
+        )
+        for number, (index, item) in enumerate(told)
+    ]
+    usage = kit.native("openai.types.responses:ResponseUsage")
+    response = _made(
+        "Response",
         id=answer.response_id or "resp_otelhooks",
         created_at=0,
         model="",
         object="response",
-        output=list(answer.output),
+        output=output,
         parallel_tool_calls=True,
         tool_choice="auto",
         tools=[],
-        usage=_response_usage(answer.usage),
+        usage=usage.model_construct(**_tokens(answer.usage)),
     )
-    events.append(
-        _responses().ResponseCompletedEvent(
-            type="response.completed", response=response, sequence_number=len(events)
-        )
-    )
-    return events
+    last = {"response": response, "sequence_number": len(events)}
+    return [*events, _made("ResponseCompletedEvent", type="response.completed", **last)]
 
 
-def _response_usage(usage: Any) -> Any:
-    return _responses().ResponseUsage.model_construct(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        input_tokens_details=usage.input_tokens_details,
-        output_tokens_details=usage.output_tokens_details,
-    )
+def _tokens(usage: Any) -> dict[str, Any]:
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    details = ("input_tokens_details", "output_tokens_details")
+    return {name: getattr(usage, name) for name in (*names, *details)}

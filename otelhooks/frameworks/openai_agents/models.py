@@ -1,35 +1,30 @@
-"""Read and write the model calls of the OpenAI Agents SDK, whichever provider makes them.
+"""The model calls of the OpenAI Agents SDK, whichever provider makes them.
 
-The history that a call is given grows with the run: nothing of it, of the settings or of the answer
-is read before somebody looks.
+The SDK asks one function for the model of each turn; it gets a stand-in whose two ways to call are
+the seat, so that models made before `instrument()`, subclasses and retries are covered. The history
+that a call is given grows with the run: nothing of it, of the settings or of the answer is read
+before somebody looks.
 """
 # pyright: basic
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-from otelhooks import types
-from otelhooks.errors import Denied
-from otelhooks.frameworks.openai_agents.answers import (
-    arguments_of,
-    field,
-    function_call,
-    id_of,
-    message,
-    response_of,
-    text_of,
-    usage_of,
-)
-from otelhooks.frameworks.openai_agents.builtin_kinds import hosted, known
-from otelhooks.frameworks.openai_agents.tools import locate
-from otelhooks.hooks.calls import Call
-from otelhooks.patching.copies import is_a
-from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat
+import wrapt
 
-__all__ = ["SEAT", "AgentsRequest"]
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.openai_agents import answers
+from otelhooks.frameworks.openai_agents.answers import field
+from otelhooks.frameworks.openai_agents.builtin import TABLE, hosted
+from otelhooks.frameworks.openai_agents.tools import FunctionCall, locate
+
+__all__ = ["canned", "choose_model", "guarded"]
 
 _NAMES = (
     "system_instructions",
@@ -40,8 +35,7 @@ _NAMES = (
     "handoffs",
     "tracing",
 )
-_HANDOFF = ("agents.handoffs", "Handoff")
-_FUNCTION = ("agents.tool", "FunctionTool")
+_HANDOFF = "agents.handoffs:Handoff"
 _SETTINGS = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
 _CALLS = {  # kinds of calls, and the name of those that say none
     "function_call": "",
@@ -78,65 +72,121 @@ class Settings(Mapping[str, Any]):
         return len(self._found)
 
 
-class AgentsRequest(ModelRequest):
-    """A model call with what its seat needs to write it.
+class ModelCall(kit.ModelCall):
+    """A call of ``Model.get_response``."""
 
-    Attributes:
-        arguments: All arguments by name.
-        positional: How many of them were given by position.
-    """
+    table = kit.PartTable(
+        made={
+            "text": lambda part: answers.message(part.text),
+            "call": answers.function_call,
+        }
+    )
+    hosted = staticmethod(hosted)
 
-    __slots__ = ("arguments", "positional")
-
-    def __init__(
-        self,
-        chosen: Any,
-        agent: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        *,
-        stream: bool,
-    ) -> None:
-        """Read a call of `Model.get_response` or `Model.stream_response`."""
-        self.arguments = kwargs if not args else {**dict(zip(_NAMES, args, strict=False)), **kwargs}
+    def read(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+        """Read a call, which the SDK makes by name or by position."""
+        chosen = owner.__wrapped__
         self.positional = len(args)
+        self.arguments = kwargs if not args else {**dict(zip(_NAMES, args, strict=False)), **kwargs}
         named = self.arguments.get
         model, given = getattr(chosen, "model", None), named("input")
-        super().__init__(
-            model if isinstance(model, str) else "",
-            [{"role": "user", "content": given}] if isinstance(given, str) else given or (),
-            provider=provider_in(type(chosen).__module__),
-            tools=[*(named("tools") or ()), *(named("handoffs") or ())],
-            settings=Settings(self.arguments),
-            agent=agent,
-            stream=stream,
-        )
+        self.model, self.agent = model if isinstance(model, str) else "", owner._self_agent
+        self.provider = provider_in(type(chosen).__module__)
+        is_text = isinstance(given, str)
+        self.messages = [{"role": "user", "content": given}] if is_text else list(given or ())
+        self.tools = [*(named("tools") or ()), *(named("handoffs") or ())]
+        self.settings = Settings(self.arguments)
 
-    def call(self, function: Callable[..., Any]) -> Any:
-        """Call a model's function as the SDK did, with what hooks wrote."""
-        written = self.written()
+    def call(self, wrapped: Any) -> Any:
+        """Call the model as the SDK did, with what hooks wrote."""
+        given = self.arguments
+        if self.is_rewritten:
+            handoffs = [one for one in self.tools if kit.is_a(one, _HANDOFF)]
+            tools = [one for one in self.tools if not kit.is_a(one, _HANDOFF)]
+            given = {**given, "input": self.messages, "tools": tools, "handoffs": handoffs}
         if not self.positional:
-            return function(**written)
+            return wrapped(**given)
         names = _NAMES[: self.positional]
-        rest = {name: value for name, value in written.items() if name not in names}
-        return function(*(written[name] for name in names), **rest)
+        rest = {name: value for name, value in given.items() if name not in names}
+        return wrapped(*(given[name] for name in names), **rest)
 
     @property
-    def answer_is_typed(self) -> bool:
+    def is_typed(self) -> bool:  # type: ignore[override]
         """Whether the answer must be JSON of the user's own type."""
         schema = self.arguments.get("output_schema")
         return schema is not None and not schema.is_plain_text()
 
-    def written(self) -> dict[str, Any]:
-        """Return the arguments, with what hooks wrote."""
-        if not self.is_rewritten:
-            return self.arguments
+    def offered(self, definition: Any) -> Any:
+        """Return a call of a defined tool, as its seat will read it."""
+        name = getattr(definition, "tool_name", None) or getattr(definition, "name", None)
+        if not isinstance(name, str) or not name:
+            return None
+        call = FunctionCall()
+        call.name = name
+        if kit.is_a(definition, "agents.tool:FunctionTool"):
+            locate(call, definition.on_invoke_tool, definition)
+        elif (built_in := TABLE.of(definition)) is not None:
+            call.kind = built_in.kind
+            if built_in.kind != "file_write":  # what a patch does is not known before it is there
+                call.canonical = built_in.canonical
+        return call
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        """Return an answer of these items."""
+        kept = () if of is None else (of.usage, of.response_id)
+        return answers.response_of(parts, *kept)
+
+    def about(self, raw: Any) -> Mapping[str, Any]:
+        """Read usage and id of an answer."""
+        return {"usage": answers.usage_of(raw.usage), "response_id": raw.response_id or ""}
+
+    def asks(self, raw: Any) -> dict[str, str]:
+        """Return the names of the tools that the SDK will run here, by ids of the calls."""
         return {
-            **self.arguments,
-            "input": self.messages,
-            "tools": [one for one in self.tools if not is_a(one, _HANDOFF)],
-            "handoffs": [one for one in self.tools if is_a(one, _HANDOFF)],
+            id: name
+            for item in raw.output
+            if (name := self.runs(item)) and (id := answers.id_of(item))
         }
+
+    def parts(self, message: Any) -> Iterable[kit.Part]:
+        """Read the items of an answer; calls that the provider runs are none of ours."""
+        for item in message.output:
+            if field(item, "type") == "message":
+                yield kit.Part("text", item, answers.text_of(item))
+            elif name := self.runs(item):
+                id, args = answers.id_of(item), answers.arguments_of(item)
+                yield kit.Part("call", item, name=name, id=id, args=args)
+            else:
+                yield kit.Part("other", item)
+
+    def runs(self, item: Any) -> str:
+        """Return the name in a call that the SDK will run here; empty for all other items."""
+        kind = field(item, "type")
+        if kind not in _CALLS:
+            return ""
+        name = field(item, "name") or _CALLS[kind]
+        for one in self.tools:
+            if getattr(one, "name", None) == name or getattr(one, "tool_name", None) == name:
+                if kind != "shell_call" or getattr(one, "executor", None) is not None:
+                    return name
+        return ""  # the provider runs it
+
+
+class StreamedCall(ModelCall):
+    """A call of ``Model.stream_response``."""
+
+    def read(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+        """Read a call."""
+        super().read(owner, *args, **kwargs)
+        self.stream = True
+
+    def whole(self, seen: Any) -> Any:
+        """Return the answer that a stream's events have told."""
+        return answers.last_response(seen)
+
+    def told(self, result: Any) -> Any:
+        """Return the events that tell an answer."""
+        return answers.events_of(result)
 
 
 @functools.lru_cache(maxsize=64)
@@ -152,115 +202,92 @@ def provider_in(module: str) -> str:
     return "openai" if head == "agents" else head
 
 
-class AgentsReply(ModelReply):
-    """An answer whose text, and whose calls' arguments, are read when somebody looks.
+# -- stand-ins --------------------------------------------------------------------------------
+
+_canned: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "otelhooks_openai_agents_answer", default=None
+)
+
+
+@contextlib.contextmanager
+def canned(text: str) -> Generator[None, None, None]:
+    """Have the runs in a block answer with a text: no model is called, all else is the SDK's."""
+    token = _canned.set(text)
+    try:
+        yield
+    finally:
+        _canned.reset(token)
+
+
+class GuardedModel(wrapt.ObjectProxy):
+    """Stands in for a model during one turn of an agent.
 
     Args:
-        output: The answer's items.
-        asked: Those that ask for calls that the SDK will run here, with the names of the tools.
-        usage: Tokens by name.
-        response_id: The provider's id.
+        chosen: The model.
+        agent: Name of the agent that calls it.
     """
 
-    def __init__(
-        self,
-        output: Sequence[Any],
-        asked: Sequence[tuple[Any, str]],
-        usage: Mapping[str, int],
-        response_id: str,
-    ) -> None:
-        self._output = output
-        self._asked = asked
-        self.usage = usage
-        self.finish_reasons = ()
-        self.response_id = response_id
-        self.model = ""
+    def __init__(self, chosen: Any, agent: str) -> None:
+        super().__init__(chosen)
+        self._self_agent = agent
 
-    @property
-    def asked(self) -> dict[str, str]:
-        """Names of the tools that it asks for, by the ids of the calls."""
-        return {id: name for item, name in self._asked if (id := id_of(item))}
+    def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model through its seat."""
+        asked = self.__wrapped__.get_response
+        return ModelCall.through("coroutine", asked, self, *args, **kwargs)
 
-    @functools.cached_property
-    def text(self) -> str:  # type: ignore[override]
-        """Text of the answer."""
-        return text_of(self._output)
-
-    @functools.cached_property
-    def tool_calls(self) -> list[tuple[str, str, dict[str, Any]]]:  # type: ignore[override]
-        """Calls that it asks for: id, name, arguments."""
-        return [(id_of(item), name, arguments_of(item)) for item, name in self._asked]
+    def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model through its seat, for its events."""
+        asked = self.__wrapped__.stream_response
+        return StreamedCall.through("async generator", asked, self, *args, **kwargs)
 
 
-class _ModelSeat(ModelSeat):
-    framework = "openai_agents"
-    hosted = staticmethod(hosted)
-
-    def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
-        output = raw.output
-        asked = [(item, name) for item in output if (name := _asked_name(request, item))]
-        return AgentsReply(output, asked, usage_of(raw.usage), raw.response_id or "")
-
-    def tool(self, definition: Any) -> Call | None:
-        name = getattr(definition, "tool_name", None) or getattr(definition, "name", None)
-        if not isinstance(name, str) or not name:
-            return None
-        call = Call(name, {})
-        if is_a(definition, _FUNCTION):
-            locate(call, definition.on_invoke_tool, definition)
-        elif (built_in := known(definition, None)) is not None:
-            call.kind = built_in.kind
-            if built_in.kind != "file_write":  # what a patch does is not known before it is there
-                call.canonical = built_in.canonical
-        return call
-
-    def refused(self, request: AgentsRequest, reason: str) -> Any:  # type: ignore[override]
-        if request.answer_is_typed:
-            raise Denied(reason)  # a reason is no JSON of the user's type
-        return response_of([message(reason)])
-
-    def answered(self, request: ModelRequest, response: Any) -> Any:
-        if not isinstance(response, types.ModelResponse):
-            return response_of([message(str(response))])
-        output = [message(response.text)] if response.text else []
-        output += [function_call(call) for call in response.tool_calls]
-        return response_of(output)
-
-    def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
-        """Put a text in the place of the message, and leave out calls that a hook left out."""
-        text = response.text if isinstance(response, types.ModelResponse) else str(response)
-        kept: dict[str, Any] | None = None
-        if isinstance(response, types.ModelResponse):
-            kept = {call.id or "": call for call in response.tool_calls}
-        output: list[Any] = []
-        for item in raw.output:
-            if field(item, "type") == "message":
-                output += [message(text)] if text else []
-                text = ""
-            elif kept is None or not _asked_name(request, item):
-                output.append(item)
-            elif id_of(item) in kept:
-                asked = kept[id_of(item)]
-                is_same = asked.args == arguments_of(item)
-                output.append(item if is_same else function_call(asked))
-        if text:
-            output.append(message(text))
-        changed = response_of(output)
-        changed.usage, changed.response_id = raw.usage, raw.response_id
-        return changed
+_stand_ins: weakref.WeakValueDictionary[tuple[int, str], GuardedModel]
+_stand_ins = weakref.WeakValueDictionary()
 
 
-SEAT = _ModelSeat()
+def guarded(chosen: Any, agent: str) -> GuardedModel:
+    """Return the stand-in for a model; the same one while anybody holds it.
+
+    The SDK keeps the models of a run by identity, to tell each of them once when the run has ended.
+    """
+    key = (id(chosen), agent)
+    found = _stand_ins.get(key)
+    if found is None or found.__wrapped__ is not chosen:
+        found = _stand_ins[key] = GuardedModel(chosen, agent)
+    return found
 
 
-def _asked_name(request: ModelRequest, item: Any) -> str:
-    """Return the name in a call that the SDK will run here; empty if an item is no such call."""
-    kind = field(item, "type")
-    if kind not in _CALLS:
-        return ""
-    name = field(item, "name") or _CALLS[kind]
-    for one in request.tools:
-        if getattr(one, "name", None) == name or getattr(one, "tool_name", None) == name:
-            if kind != "shell_call" or getattr(one, "executor", None) is not None:
-                return name
-    return ""  # the provider runs it
+class CannedModel:
+    """Answers every call with one text."""
+
+    model = ""
+
+    def __init__(self, text: str) -> None:
+        self._answer = answers.response_of([answers.message(text)])
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the answer."""
+        return self._answer
+
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """Tell the answer."""
+        for event in answers.events_of(self._answer):
+            yield event
+
+    def get_retry_advice(self, request: Any) -> None:
+        """Have nothing to say about trying again."""
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        """Have nothing to clean up."""
+
+
+def choose_model(wrapped: Any, owner: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:
+    """Give the stand-in for the model of a turn, or one that answers with a text."""
+    text = _canned.get()
+    if text is not None:
+        return CannedModel(text)
+    return guarded(wrapped(agent, *args, **kwargs), agent.name)

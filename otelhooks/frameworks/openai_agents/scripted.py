@@ -1,23 +1,18 @@
-"""Prove a deny with the real OpenAI Agents SDK: a scripted agent, on its main paths."""
+"""A model for the OpenAI Agents SDK that says what a function says, and the proof of a deny."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
 
-import asyncio
-import importlib.metadata
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import agents
 from openai.types.responses import ResponseFunctionToolCall
 
-import otelhooks
-from otelhooks import policy
+from otelhooks.frameworks.kit import trials
 from otelhooks.frameworks.openai_agents.answers import events_of, message
-from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, Step, Trial
 
 __all__ = ["ScriptedModel", "prove"]
 
@@ -34,7 +29,7 @@ class ScriptedModel(agents.Model):
 
     model = "scripted"
 
-    def __init__(self, next_step: Callable[[str], Step]):
+    def __init__(self, next_step: Callable[[str], Any]):
         self._next_step = next_step
 
     def answer(self, shown: Any) -> agents.ModelResponse:
@@ -69,36 +64,28 @@ class ScriptedModel(agents.Model):
             yield event
 
 
-class _Trial(Trial):
-    """A trial with an agent.
-
-    Attributes:
-        agent: It has the two tools, and the script as its model.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.agent = agents.Agent(
-            name="prover",
-            model=ScriptedModel(self.next_step),
-            tools=[agents.function_tool(self.danger), agents.function_tool(self.safe)],
-        )
+def _agent(trial: trials.Trial) -> Any:
+    return agents.Agent(
+        name="prover",
+        model=ScriptedModel(trial.next_step),
+        tools=[agents.function_tool(trial.danger), agents.function_tool(trial.safe)],
+    )
 
 
-async def _run(trial: _Trial) -> Any:
-    return (await agents.Runner.run(trial.agent, "begin", run_config=_config())).final_output
+async def _run(trial: trials.Trial) -> Any:
+    return (await agents.Runner.run(_agent(trial), "begin", run_config=_config())).final_output
 
 
-async def _stream(trial: _Trial) -> Any:
-    result = agents.Runner.run_streamed(trial.agent, "begin", run_config=_config())
+async def _stream(trial: trials.Trial) -> Any:
+    result = agents.Runner.run_streamed(_agent(trial), "begin", run_config=_config())
     async for _ in result.stream_events():
         pass
     return result.final_output
 
 
-async def _agent_as_tool(trial: _Trial) -> Any:
+async def _agent_as_tool(trial: trials.Trial) -> Any:
     steps: list[Any] = [(("prover", {"input": "begin"}),), "done"]
-    inner = trial.agent.as_tool("prover", "Prove it.")
+    inner = _agent(trial).as_tool("prover", "Prove it.")
     outer = agents.Agent(
         name="outer", model=ScriptedModel(lambda shown: steps.pop(0)), tools=[inner]
     )
@@ -109,19 +96,7 @@ def _config() -> agents.RunConfig:
     return agents.RunConfig(tracing_disabled=True)
 
 
-_PATHS: tuple[tuple[str, Callable[[_Trial], Coroutine[Any, Any, Any]]], ...] = (
-    ("run", _run),
-    ("stream", _stream),
-    ("agent as tool", _agent_as_tool),
-)
-
-
-def prove() -> Proof:
+def prove() -> Any:
     """Run a scripted agent against a deny on the main paths of the framework."""
-    paths: list[tuple[str, bool, str]] = []
-    with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
-        for name, run in _PATHS:
-            trial = _Trial()
-            went_on = asyncio.run(run(trial)) == "done"
-            paths.append((name, *trial.outcome(went_on=went_on)))
-    return Proof.of("openai_agents", importlib.metadata.version("openai-agents"), paths)
+    paths = {"run": _run, "stream": _stream, "agent as tool": _agent_as_tool}
+    return trials.prove("openai_agents", "openai-agents", "agents", paths)

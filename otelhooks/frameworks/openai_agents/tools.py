@@ -1,4 +1,4 @@
-"""Read and write calls of function tools and custom tools of the OpenAI Agents SDK.
+"""Calls of tools of the OpenAI Agents SDK: functions, built-in tools, hand-offs.
 
 The model is told of a refusal by the tool's own output, since that is how the SDK tells it of every
 tool error; raising would end the run, or lose the text.
@@ -7,263 +7,434 @@ tool error; raising would end the run, or lose the text.
 
 from __future__ import annotations
 
+import contextvars
+import dataclasses
 import functools
-import sys
-from collections.abc import Callable
 from typing import Any
 
-from otelhooks.frameworks.openai_agents.builtin_kinds import known, patch_names
-from otelhooks.frameworks.openai_agents.calls import (
-    FRAMEWORK,
-    TEXT,
-    AgentsCall,
-    TextSeat,
-    agent_name,
-    awaiting,
-    conversation,
-    in_order,
-    mark_judged,
-    read_arguments,
-    write_arguments,
-)
-from otelhooks.hooks.calls import Call
-from otelhooks.pipeline import runtime
-from otelhooks.pipeline.drivers import adrive
-from otelhooks.pipeline.frames import Op, current_frame
-from otelhooks.pipeline.permits import Handoff
-from otelhooks.pipeline.tool_call import tool
-from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.openai_agents.builtin import TABLE, patch_names
 
 __all__ = [
-    "call_custom_tool",
-    "call_function_tool",
+    "ComputerCall",
+    "CustomCall",
+    "FunctionCall",
+    "HandOff",
+    "HandOffFunction",
+    "LocalShellCall",
+    "PatchCall",
+    "ShellCall",
     "locate",
     "note_failure",
+    "note_patch",
     "note_rejection",
-    "refuse_text",
 ]
 
+_TEXT = "input"
 _HANDLED = "_function_tool_default_failure_handled"
-_MCP_CLIENT = "mcp.client"
-
+_ANSWER_FORM = "build_litellm_json_tool_call"
+_INVOKE = "openai_agents.handoff"
 
 # -- function tools ---------------------------------------------------------------------------
 
 
-class _FunctionSeat(ToolSeat):
+class Tool(kit.ToolCall):
+    """What all seats of tools share."""
+
+    text_name = _TEXT
+    given: Any
+    """What the SDK handed over: the tool context, a request, an operation."""
+
+    def within(self, context: Any) -> None:
+        """Read what the SDK's context tells of a call."""
+        self.given = context
+        self.id = getattr(context, "tool_call_id", None)
+        agent = getattr(getattr(context, "agent", None), "name", "")
+        self.agent = agent if isinstance(agent, str) else ""
+        group = getattr(getattr(context, "run_config", None), "group_id", None)
+        self.conversation = group if isinstance(group, str) else ""
+
+
+class FunctionCall(Tool):
     """`FunctionTool`: an asynchronous function of tool context and JSON text."""
 
-    framework = FRAMEWORK
+    failure: Exception | None = None
+    """What the tool raised, where the SDK has made a text of it already."""
 
-    def denied(self, call: AgentsCall, reason: str) -> Any:  # type: ignore[override]
-        setattr(call.given, _HANDLED, True)  # else a declared output schema ends the run
+    def read(self, tool: Any, context: Any, text: Any) -> Any:
+        """Read ``FunctionTool.on_invoke_tool``."""
+        function = self.function
+        if _ANSWER_FORM in getattr(function, "__qualname__", "") and _is_sdks(function):
+            return kit.SKIP  # the SDK's own way to carry a structured answer: no tool
+        self.name, self.description = tool.name, tool.description
+        self.within(context)
+        self.take(text)
+        locate(self, function, tool)
+        return None
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Invoke it with what was approved."""
+        context = self.given
+        if args is not self.raw and hasattr(context, "_function_tool_arguments"):
+            context._function_tool_arguments = None  # parsed from the text before
+        return wrapped(context, args)
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as the tool's output."""
+        setattr(self.given, _HANDLED, True)  # else a declared output schema ends the run
         return reason
 
-    def error(self, call: AgentsCall, raw: Any) -> Exception | None:  # type: ignore[override]
-        return call.failure
+    def error(self, raw: Any) -> Exception | None:
+        """Return the exception that the SDK made a text of."""
+        return self.failure
 
-    def failed(self, call: AgentsCall, error: BaseException, message: str) -> Any:  # type: ignore[override]
-        if call.failure is not None or call.op.failure is not None:
-            return message  # the SDK has made a text of it, which the model is to be shown
-        return super().failed(call, error, message)
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Return a text instead of the SDK's, where it has made one of the failure."""
+        if self.failure is not None or self.op.failure is not None:
+            return message
+        return super().failed(error, message)
 
-    def with_result(self, call: AgentsCall, raw: Any, value: Any) -> Any:  # type: ignore[override]
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return another output; a text in place of what a schema was declared for."""
         if isinstance(value, str) and not isinstance(raw, str):
-            setattr(call.given, _HANDLED, True)
+            setattr(self.given, _HANDLED, True)
         return value
 
-    def recovered(self, call: AgentsCall, value: Any) -> Any:  # type: ignore[override]
-        return value
-
-    def handoff(self, call: AgentsCall) -> Handoff | None:  # type: ignore[override]
-        if call.mcp_server is None:
-            return None
-        return Handoff(_MCP_CLIENT, call.name, call.mcp_server)
-
-    def is_paused(self, call: AgentsCall, raw: Any) -> bool:  # type: ignore[override]
-        """Say whether an agent that is a tool waits for an approval: it runs again after it."""
-        if not call.canonical:
+    def is_paused(self, raw: Any) -> bool:
+        """Return whether an agent that is a tool waits for an approval: it runs again after it."""
+        asked = getattr(self.given, "tool_call", None)
+        if not self.canonical or asked is None:
             return False
-        tool_call = getattr(call.given, "tool_call", None)
-        if tool_call is None:
-            return False
-        state = sys.modules["agents.agent_tool_state"]
-        scope = state.get_agent_tool_state_scope(call.given)
-        result = state.peek_agent_tool_run_result(tool_call, scope_id=scope)
+        state = "agents.agent_tool_state"
+        scope = kit.native(f"{state}:get_agent_tool_state_scope")(self.given)
+        result = kit.native(f"{state}:peek_agent_tool_run_result")(asked, scope_id=scope)
         return bool(getattr(result, "interruptions", None))
 
 
-_FUNCTION = _FunctionSeat()
-
-
-def mcp_origin(raw: Any) -> tuple[Any, Any] | None:
-    """Return server and tool behind an MCP tool's function, which the SDK binds to them."""
-    bound = getattr(raw, "_invoke_tool_impl", None)
-    if not isinstance(bound, functools.partial) or len(bound.args) < 2:
-        return None
-    is_mcp = getattr(bound.func, "__name__", "") == "invoke_mcp_tool"
-    return (bound.args[0], bound.args[1]) if is_mcp else None
-
-
-def read_function_call(raw: Any, tool: Any, context: Any, text: Any) -> AgentsCall:
-    """Read a call of a function tool."""
-    call = AgentsCall(
-        tool.name,
-        read_arguments(text),
-        context,
-        tool,
-        id=getattr(context, "tool_call_id", None),
-        raw=text,
-        agent=agent_name(context),
-        description=tool.description,
-    )
-    call.mcp_server = locate(call, raw, tool)
-    return call
-
-
-def locate(call: Call, raw: Any, tool: Any) -> str | None:
+def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:
     """Say in a call of a function tool what it is: a server's, an agent, or one of the SDK's own.
 
     Args:
         call: Has the name that the model sees.
-        raw: The tool's function.
+        function: The tool's.
         tool: The SDK's tool.
-
-    Returns:
-        The server's name, None where no server runs the tool.
     """
-    origin = mcp_origin(raw)
-    if origin is None:
-        if getattr(tool, "_is_agent_tool", False):
-            call.canonical = ("invoke_subagent",)
-        elif (built_in := known(tool, raw)) is not None:
-            call.canonical, call.kind = built_in.canonical, built_in.kind
-        return None
-    server, there = origin
-    if call.name != there.name:  # a prefix: rules may deny by the name that the model sees
-        call.canonical = (call.name,)
-    call.name, call.server = there.name, server.name
-    return server.name
+    bound = getattr(function, "_invoke_tool_impl", None)
+    if isinstance(bound, functools.partial) and len(bound.args) > 1:
+        if getattr(bound.func, "__name__", "") == "invoke_mcp_tool":
+            server, there = bound.args[:2]  # to which the SDK binds an MCP tool's function
+            call.is_of_server(there.name, server.name)
+            call.tool_type = "function"
+            return
+    if getattr(tool, "_is_agent_tool", False):
+        call.canonical = ("invoke_subagent",)
+    elif (built_in := TABLE.of(tool, function if bound is None else bound)) is not None:
+        call.canonical, call.kind = built_in.canonical, built_in.kind
 
 
-def _is_answer_form(raw: Any) -> bool:
-    """Say whether a function is the SDK's own way to carry a structured answer: no tool."""
-    if "build_litellm_json_tool_call" not in getattr(raw, "__qualname__", ""):
-        return False
-    return getattr(raw, "__module__", "").startswith("agents.run_internal.")
+def _is_sdks(function: Any) -> bool:
+    return getattr(function, "__module__", "").startswith("agents.run_internal.")
 
 
-def call_function_tool(
-    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Seat of `FunctionTool.on_invoke_tool`."""
-    rt = runtime.active()
-    if rt is None or _is_answer_form(wrapped):
-        return wrapped(*args, **kwargs)
-    context, text = in_order(wrapped, args, kwargs, 2)
-    call = read_function_call(wrapped, instance, context, text)
-
-    def body(approved: dict[str, Any]) -> Any:
-        written = write_arguments(call, text, approved)
-        if written is not text and hasattr(context, "_function_tool_arguments"):
-            context._function_tool_arguments = None  # parsed from the text before
-        return wrapped(context, written)
-
-    return adrive(tool(rt, _FUNCTION, call, conversation(context)), body)
-
-
-async def note_failure(
-    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Seat of the function that makes a text of a tool's exception: keep the exception."""
-    text = await wrapped(*args, **kwargs)
-    frame = current_frame()
-    call = frame.call if isinstance(frame, Op) else None
-    error = kwargs.get("error")
-    if text is not None and isinstance(call, AgentsCall) and isinstance(error, Exception):
-        if call.given is kwargs.get("context"):
+async def note_failure(wrapped: Any, owner: Any, **given: Any) -> Any:
+    """Keep the exception that the SDK makes a text of."""
+    text = await wrapped(**given)
+    call, error = kit.ToolCall.current(), given.get("error")
+    if text is not None and isinstance(call, FunctionCall) and isinstance(error, Exception):
+        if call.given is given.get("context"):
             call.failure = error
     return text
 
 
-async def note_rejection(
-    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Seat of the user's own guardrails: a call that they reject never reaches its tool."""
-    rejected = await wrapped(*args, **kwargs)
+async def note_rejection(wrapped: Any, owner: Any, *args: Any, **given: Any) -> Any:
+    """Note calls that the user's own guardrails reject: they never reach their tools."""
+    rejected = await wrapped(*args, **given)
     if rejected is not None:
-        mark_judged(getattr(kwargs.get("tool_context"), "tool_call_id", None))
+        kit.ToolCall.not_run(getattr(given.get("tool_context"), "tool_call_id", None))
     return rejected
 
 
-# -- custom tools -----------------------------------------------------------------------------
+# -- custom tools, shells ---------------------------------------------------------------------
 
 
-class _CustomSeat(TextSeat):
-    pass
+class TextTool(Tool):
+    """A tool whose output is a text, or is shown to the model as one."""
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as the output."""
+        return reason
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return another output, as a text unless it is of the same kind."""
+        return value if isinstance(value, (str, type(raw))) else str(value)
+
+    def recovered(self, value: Any) -> Any:
+        """Return a text instead of a failure."""
+        return value if isinstance(value, str) else str(value)
 
 
-_CUSTOM = _CustomSeat()
+class CustomCall(TextTool):
+    """`CustomTool`, whose one argument is a plain text."""
+
+    def read(self, tool: Any, context: Any, text: Any) -> None:
+        """Read ``CustomTool.on_invoke_tool``."""
+        self.name, self.description = tool.name, tool.description
+        self.within(context)
+        self.take({_TEXT: text})
+        self.raw = text
+        function = self.function
+        built_in = TABLE.of(tool, getattr(function, "_invoke_tool_impl", function))
+        if built_in is not None:
+            self.canonical, self.kind = built_in.canonical, built_in.kind
+            if built_in.kind == "file_write":
+                self.canonical = patch_names(self._operations(tool, text))
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Invoke it with what was approved."""
+        return wrapped(self.given, args[_TEXT])
+
+    def _operations(self, tool: Any, text: Any) -> Any:
+        """Return what a patch does, as the tool itself reads it; None where it reads nothing."""
+        has_parser = hasattr(tool, "parse_custom_input")
+        owner: Any = tool if has_parser else getattr(self.function, "__self__", None)
+        try:
+            return owner.parse_custom_input(text)
+        except Exception:  # the tool will say what is wrong with it
+            return None
 
 
-def call_custom_tool(
-    wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Seat of `CustomTool.on_invoke_tool`, whose one argument is a plain text."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    context, text = in_order(wrapped, args, kwargs, 2)
-    call = AgentsCall(
-        instance.name,
-        {TEXT: text},
-        context,
-        instance,
-        id=getattr(context, "tool_call_id", None),
-        raw=text,
-        agent=agent_name(context),
-        description=instance.description,
-    )
-    classify_custom(call, wrapped, instance)
-    body = awaiting(lambda approved: wrapped(context, approved[TEXT]))
-    return adrive(tool(rt, _CUSTOM, call, conversation(context)), body)
+class ShellCall(TextTool):
+    """`ShellTool`: a request with commands."""
+
+    def read(self, shell: Any, request: Any) -> None:
+        """Read ``ShellTool.executor`` or ``LocalShellTool.executor``."""
+        self.given = request
+        self.name, self.id = shell.name, request.data.call_id
+        self.canonical, self.kind = ("run_command",), "shell"
+        self.take(self.shown(request.data.action))
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Run what was approved; the very request where no hook changed it."""
+        request = self.given
+        if not self.version:
+            return wrapped(request)
+        data = self.with_action(request.data, args)
+        return wrapped(dataclasses.replace(request, data=data))
+
+    def shown(self, action: Any) -> dict[str, Any]:
+        """Return a request's commands and settings."""
+        return _without_none(dataclasses.asdict(action))
+
+    def with_action(self, data: Any, args: Any) -> Any:
+        """Return a request's data with other commands and settings."""
+        return dataclasses.replace(data, action=dataclasses.replace(data.action, **args))
 
 
-def classify_custom(call: Call, raw: Any, tool: Any) -> None:
-    """Say in a call of a custom tool what it is, if it is one of the SDK's own.
+class LocalShellCall(ShellCall):
+    """`LocalShellTool`, whose requests are records of the ``openai`` package."""
 
-    Args:
-        call: Without a text where the tool is only offered.
-        raw: The tool's function.
-        tool: The SDK's tool.
-    """
-    built_in = known(tool, raw)
-    if built_in is None:
-        return
-    call.canonical, call.kind = built_in.canonical, built_in.kind
-    if built_in.kind == "file_write":
-        call.canonical = patch_names(_operations(raw, tool, call.args.get(TEXT)))
+    def shown(self, action: Any) -> dict[str, Any]:
+        """Return a request's command and settings."""
+        return action.model_dump(exclude_none=True, exclude={"type"})
+
+    def with_action(self, data: Any, args: Any) -> Any:
+        """Return a request's data with another command and settings."""
+        return data.model_copy(update={"action": data.action.model_copy(update=args)})
 
 
-def _operations(raw: Any, tool: Any, text: Any) -> Any:
-    """Return what a patch does, as the tool itself reads it; None where it reads nothing."""
-    owner: Any = tool if hasattr(tool, "parse_custom_input") else getattr(raw, "__self__", None)
+def _without_none(args: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if value is not None}
+
+
+# -- patches, computer ------------------------------------------------------------------------
+
+_patch_call: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "otelhooks-openai-agents-patch", default=None
+)
+
+
+async def note_patch(wrapped: Any, owner: Any, **given: Any) -> Any:
+    """Keep the id of a call of ``ApplyPatchTool``, which an operation does not have."""
+    asked = getattr(given.get("call"), "tool_call", None)
+    id = asked.get("call_id") if isinstance(asked, dict) else getattr(asked, "call_id", None)
+    token = _patch_call.set(id or None)
     try:
-        return owner.parse_custom_input(text)
-    except Exception:  # the tool will say what is wrong with it
-        return None
+        return await wrapped(**given)
+    finally:
+        _patch_call.reset(token)
 
 
-def refuse_text(
-    error: BaseException,
-    wrapped: Callable[..., Any],
-    instance: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Answer a call of a tool with the reason why this version is refused."""
-    return _soon(str(error))
+def _patched(status: str, text: str) -> Any:
+    """Return an editor's result with a text for the model."""
+    return kit.native("agents.editor:ApplyPatchResult")(status=status, output=text)
 
 
-async def _soon(value: Any) -> Any:
-    return value
+class PatchCall(Tool):
+    """`ApplyPatchTool`: an editor's operation on one file."""
+
+    def read(self, tool: Any, operation: Any) -> None:
+        """Read the methods of ``ApplyPatchTool.editor``."""
+        self.given, self.name, self.id = operation, tool.name, _patch_call.get()
+        names = ("type", "path", "diff", "move_to")
+        self.take(_without_none({name: getattr(operation, name, None) for name in names}))
+        self.canonical, self.kind = patch_names((operation,)), "file_write"
+        self.path = operation.path
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Do what was approved."""
+        return wrapped(dataclasses.replace(self.given, **args) if self.version else self.given)
+
+    def denied(self, reason: str) -> Any:
+        """Return a failed patch."""
+        return _patched("failed", reason)
+
+    def value(self, raw: Any) -> Any:
+        """Return a result's text."""
+        return getattr(raw, "output", raw)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return a result with another text."""
+        return _patched(getattr(raw, "status", None) or "completed", str(value))
+
+    def error(self, raw: Any) -> str | None:
+        """Return the text of a patch that failed."""
+        if getattr(raw, "status", None) != "failed":
+            return None
+        return getattr(raw, "output", None) or "the patch failed"
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Return a failed patch with another text."""
+        return _patched("failed", message)
+
+    def recovered(self, value: Any) -> Any:
+        """Return a patch instead of a failure."""
+        return _patched("completed", str(value))
+
+
+class ComputerCall(Tool):
+    """`ComputerTool`: one call of the model, with one action on a screen or several.
+
+    A refusal ends the run: the tool's output holds no text.
+    """
+
+    def read(self, owner: Any, *, agent: Any, action: Any, **rest: Any) -> None:
+        """Read ``ComputerAction.execute``."""
+        self.given = {"agent": agent, "action": action, **rest}
+        asked = action.tool_call
+        self.name, self.id, self.agent = action.computer_tool.name, asked.call_id, agent.name
+        self.actions = getattr(asked, "actions", None) or [asked.action]
+        self.take({"actions": [one.model_dump(exclude_none=True) for one in self.actions]})
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Do what was approved."""
+        if not self.version:
+            return wrapped(**self.given)
+        run = self.given["action"]
+        pairs = zip(self.actions, args["actions"], strict=True)
+        changed = [action.model_copy(update=other) for action, other in pairs]
+        is_list = getattr(run.tool_call, "actions", None)
+        update = {"actions": changed} if is_list else {"action": changed[0]}
+        run = dataclasses.replace(run, tool_call=run.tool_call.model_copy(update=update))
+        return wrapped(**{**self.given, "action": run})
+
+    def denied(self, reason: str) -> Any:
+        """End the run."""
+        raise self.exception(reason)
+
+
+# -- hand-offs --------------------------------------------------------------------------------
+
+
+class HandOff(Tool):
+    """The first hand-off that the model asked for; the SDK ignores others.
+
+    The run goes on with another agent, or with the same one if it is refused.
+    """
+
+    def read(self, owner: Any, **given: Any) -> None:
+        """Read ``execute_handoffs``."""
+        self.given = given
+        first, *others = given["run_handoffs"]
+        for other in others:
+            self.not_run(other.tool_call.call_id)
+        asked = first.tool_call
+        self.name, self.description = first.handoff.tool_name, first.handoff.tool_description
+        self.id, self.agent = asked.call_id, (given.get("public_agent") or given["agent"]).name
+        self.take(asked.arguments)
+        self.goes_to(_INVOKE, self.name)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Hand off with what was approved."""
+        given = self.given
+        if args is not self.raw:
+            first, *others = given["run_handoffs"]
+            asked = first.tool_call.model_copy(update={"arguments": args})
+            changed = dataclasses.replace(first, tool_call=asked)
+            given = {**given, "run_handoffs": [changed, *others]}
+        return wrapped(**given)
+
+    def denied(self, reason: str) -> Any:
+        """Return the step that answers each hand-off with the reason."""
+        given = self.given
+        items, steps = "agents.items", "agents.run_internal.run_steps"
+        output = kit.native(f"{items}:ItemHelpers").tool_call_output_item
+        told = [
+            kit.native(f"{items}:ToolCallOutputItem")(
+                output=reason,
+                raw_item=output(run.tool_call, reason),
+                agent=given.get("public_agent") or given["agent"],
+            )
+            for run in given["run_handoffs"]
+        ]
+        return kit.native(f"{steps}:SingleStepResult")(
+            original_input=given["original_input"],
+            model_response=given["new_response"],
+            pre_step_items=given["pre_step_items"],
+            new_step_items=[*given["new_step_items"], *told],
+            next_step=kit.native(f"{steps}:NextStepRunAgain")(),
+            tool_input_guardrail_results=given.get("tool_input_guardrail_results") or [],
+            tool_output_guardrail_results=given.get("tool_output_guardrail_results") or [],
+        )
+
+    def value(self, raw: Any) -> Any:
+        """Return the name of the agent that goes on."""
+        return getattr(getattr(raw.next_step, "new_agent", None), "name", None)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Change nothing: which agent goes on is no text that could be replaced."""
+        return raw
+
+    def recovered(self, value: Any) -> Any:
+        """Return the step that answers each hand-off with a text."""
+        return self.denied(str(value))
+
+
+class HandOffFunction(Tool):
+    """The function of a hand-off: under `HandOff`, or alone in a realtime session.
+
+    Alone, a refusal raises: what the function returns is an agent.
+    """
+
+    group = _INVOKE
+
+    def read(self, handoff: Any, context: Any, text: Any) -> None:
+        """Read ``Handoff.on_invoke_handoff``."""
+        self.name, self.description = handoff.tool_name, handoff.tool_description
+        self.within(context)
+        self.take(text)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Invoke it with what was approved."""
+        return wrapped(self.given, args)
+
+    def denied(self, reason: str) -> Any:
+        """Raise: there is no agent that could stand for a refusal."""
+        raise self.exception(reason)
+
+    def value(self, raw: Any) -> Any:
+        """Return the agent's name."""
+        return getattr(raw, "name", None)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Change nothing: it is an agent."""
+        return raw

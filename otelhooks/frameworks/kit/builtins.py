@@ -1,0 +1,45 @@
+"""The tools that a framework brings along, and what each is to rules."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, cast
+
+from otelhooks.patching.builtin import BuiltIn, look_up, parts_of
+from otelhooks.pipeline.hosted_tools import hosted_as
+
+__all__ = ["BuiltIns"]
+
+_Entries = Mapping[str, tuple[Any, ...]]
+
+
+class BuiltIns(dict[str, BuiltIn]):
+    """A framework's own tools, by ``module:name`` of the class or function that defines each.
+
+    Args:
+        here: Those that run in this process: name, canonical names, kind.
+        hosted: Those that run at the model's provider, likewise.
+    """
+
+    def __init__(self, here: _Entries, hosted: _Entries) -> None:
+        super().__init__({key: BuiltIn(*one) for key, one in here.items()})
+        self.update({k: BuiltIn(*one)._replace(is_hosted=True) for k, one in hosted.items()})
+        self.look_up = functools.lru_cache(maxsize=1024)(functools.partial(look_up, self))
+
+    hosted_as = staticmethod(hosted_as)
+
+    def of(self, tool: Any, function: Any = None) -> BuiltIn | None:
+        """Return what a tool is; None for one of the user's own.
+
+        Args:
+            tool: The framework's, whose class may tell.
+            function: What it runs, which tells otherwise.
+        """
+        cls = cast("type[Any]", type(tool))
+        found = self.look_up(cls, "")
+        if found is None and function is not None:
+            for part in parts_of(function):
+                if (found := self.look_up(part.cls, part.key)) is not None:
+                    break
+        return found
