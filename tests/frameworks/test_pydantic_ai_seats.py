@@ -368,3 +368,18 @@ def test_the_frameworks_own_spans_carry_the_verdicts(
     assert len({span.context.trace_id for span in spans}) == 1
     verdicts = [s for s in spans if s.attributes.get(semconv.POLICY_DECISION) == "deny"]
     assert len(verdicts) == 1
+
+
+def test_a_text_that_a_function_makes_an_output_of_can_be_rewritten(instrument: Any) -> None:
+    from pydantic_ai.output import TextOutput
+
+    @hooks.pre_tool_call_decide
+    def shout(call: types.ToolCall) -> types.HookResult:
+        return types.HookResult(modified_args={"output": call.args["output"].upper()})
+
+    def frame(text: str) -> str:
+        return f"<{text}>"
+
+    instrument(hooks=[shout])
+    agent = agent_of(Script("done"), output_type=TextOutput(frame))
+    assert asyncio.run(agent.run("begin")).output == "<DONE>"

@@ -28,19 +28,17 @@ _MCP = (
 )
 
 
+def _errors(*names: str) -> tuple[str, ...]:
+    return tuple(f"{_ERRORS}:{name}" for name in names)
+
+
 class Tool(kit.ToolCall):
     """What all seats of tools share."""
 
-    pauses = tuple(
-        f"{_ERRORS}:{name}" for name in ("CallDeferred", "ApprovalRequired", "SkipToolExecution")
-    )
-    told_to_model = tuple(
-        f"{_ERRORS}:{name}"
-        for name in ("ModelRetry", "ToolRetryError", "ToolFailed", "ToolFailedError")
-    )
+    pauses = _errors("CallDeferred", "ApprovalRequired", "SkipToolExecution")
+    told_to_model = _errors("ModelRetry", "ToolRetryError", "ToolFailed", "ToolFailedError")
 
     def of(self, context: Any, name: str, args: Any, tool: Any = None, id: Any = None) -> None:
-        """Read what the framework's context and tool tell of a call."""
         self.name, self.id = name, id
         self.agent = getattr(getattr(context, "agent", None), "name", None) or ""
         self.conversation = getattr(context, "conversation_id", None) or ""
@@ -50,14 +48,15 @@ class Tool(kit.ToolCall):
             self.validate = tool.args_validator.validate_python
 
     def value(self, raw: Any) -> Any:
-        """Return what is in a `ToolReturn`."""
         return raw.return_value if kit.is_a(raw, "pydantic_ai.messages:ToolReturn") else raw
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Tell the model another text where it was to be told of the failure."""
         if kit.is_a(error, *self.told_to_model):
             return self.raised(kit.native(f"{_ERRORS}:ModelRetry")(message))
         return super().failed(error, message)
+
+    def denied(self, reason: str) -> Any:
+        return reason  # as the tool's result
 
 
 def locate(call: Tool, toolset: Any, tool: Any) -> None:
@@ -95,7 +94,6 @@ class ManagedCall(Tool):
     """A call that an agent, or a tool that dispatches calls, makes through its `ToolManager`."""
 
     def read(self, manager: Any, validated: Any, **rest: Any) -> Any:
-        """Read ``ToolManager._raw_execute``."""
         if validated.tool is None or validated.tool.tool_def.kind == "output":
             return kit.SKIP
         asked, self.given = validated.call, (validated, rest)
@@ -106,19 +104,16 @@ class ManagedCall(Tool):
         locate(self, manager.toolset, validated.tool)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Execute it with what was approved."""
         validated, rest = self.given
         return wrapped(dataclasses.replace(validated, validated_args=args), **rest)
 
     def asks_framework(self, reason: str) -> Any:
-        """Have the run end with a request for approval, where its output can be one."""
         if not self.can_pause or self.option("approvals") == "in_place":
             return None
         shown = {"tool": self.name, "reason": reason}
         return kit.native(f"{_ERRORS}:ApprovalRequired")(metadata={"otelhooks": shown})
 
     def denied(self, reason: str) -> Any:
-        """Tell the model that it was denied."""
         return kit.native("pydantic_ai.tools:ToolDenied")(reason)
 
 
@@ -126,7 +121,6 @@ class DeferredCall(ManagedCall):
     """A call for which the framework is about to ask a person."""
 
     def read(self, context: Any, part: Any) -> None:
-        """Read what the capability is told."""
         manager: Any = context.tool_manager
         tool: Any = None if manager is None else (manager.tools or {}).get(part.tool_name)
         self.of(context, part.tool_name, part.args_as_dict(), tool, part.tool_call_id)
@@ -137,9 +131,7 @@ class DeferredCall(ManagedCall):
 class EarlierCall(ManagedCall):
     """The same in releases that show a model a `ToolDenied` in JSON."""
 
-    def denied(self, reason: str) -> Any:
-        """Return the reason as the tool's result."""
-        return reason
+    denied = Tool.denied
 
 
 class DirectCall(Tool):
@@ -148,43 +140,32 @@ class DirectCall(Tool):
     group = LEAF
 
     def read(self, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> None:
-        """Read ``FunctionToolset.call_tool``."""
         self.given = (name, ctx, tool)
         self.of(ctx, name, tool_args, tool, getattr(ctx, "tool_call_id", None))
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it with what was approved."""
         name, ctx, tool = self.given
         return wrapped(name, args, ctx, tool)
-
-    def denied(self, reason: str) -> Any:
-        """Return the reason as the tool's result."""
-        return reason
 
 
 class AppCall(Tool):
     """A call that the page of an MCP app makes; results are in the wire's form."""
 
     def read(self, toolset: Any, name: str, arguments: Any = None) -> None:
-        """Read ``MCPToolset.call_tool_for_app``."""
         self.name = name
         self.take(arguments or {})
         self.is_of_server(name, server_of(toolset))
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it with what was approved."""
         return wrapped(self.name, args)
 
     def error(self, raw: Any) -> Any:
-        """Return the text of an error that the server reports."""
         return str(raw.get("content")) if raw.get("isError") else None
 
     def denied(self, reason: str) -> Any:
-        """Return an error as a server reports it."""
         return {"content": [{"type": "text", "text": reason}], "isError": True}
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Return a text instead of the server's contents; a result of the wire's form as it is."""
         if isinstance(value, dict) and "content" in value:
             return value
         return {"content": [{"type": "text", "text": str(value)}], "isError": False}
@@ -194,20 +175,18 @@ class OutputCall(Tool):
     """A call of a function that makes a run's output of what the model gave."""
 
     def read(self, context: Any, about: Any, output: Any) -> None:
-        """Read what the capability is told."""
         asked = about.tool_call
         args = {"output": output} if asked is None else asked.args_as_dict()
         tool, id = (asked.tool_name, asked.tool_call_id) if asked is not None else ("", None)
         self.of(context, getattr(about, "function_name", None) or tool or "output", args, id=id)
         self.canonical = (tool,) if tool not in ("", self.name) else ()
-        self.given = output
+        self.given, self.is_text = output, asked is None
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Process the output; as it was where no hook changed it."""
-        return wrapped(args if self.version else self.given)
+        written = args["output"] if self.is_text else args
+        return wrapped(written if self.version else self.given)
 
     def denied(self, reason: str) -> Any:
-        """Have the model try again."""
         raise kit.native(f"{_ERRORS}:ModelRetry")(reason)
 
 
@@ -265,7 +244,6 @@ class ModelCall(kit.ModelCall):
     def read(
         self, owner: Any, messages: Any, settings: Any, parameters: Any, *further: Any
     ) -> None:
-        """Read ``Model.request`` and ``Model.request_stream``."""
         model, self.guard = owner.wrapped, owner.guard
         self.given, self.further = (settings, parameters), further
         self.model, self.provider = model.model_name, model.system
@@ -275,14 +253,12 @@ class ModelCall(kit.ModelCall):
         self.runs_here = [one.name for one in self.tools if one.kind in ("function", "unapproved")]
 
     def call(self, wrapped: Any) -> Any:
-        """Call the model with what hooks wrote."""
         settings, parameters = self.given
         if self.is_rewritten:
             parameters = dataclasses.replace(parameters, function_tools=self.tools)
         return wrapped(self.natives(), settings, parameters, *self.further)
 
     def offered(self, definition: Any) -> Any:
-        """Return a call of a defined tool, as its seat will read it."""
         call, manager = Tool(), getattr(self.guard.context, "tool_manager", None)
         call.name = definition.name
         if manager is not None and definition.name in (manager.tools or {}):
@@ -290,15 +266,9 @@ class ModelCall(kit.ModelCall):
         return call
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
-        """Return a response of these parts."""
-        return (
-            _made("ModelResponse", parts=parts)
-            if of is None
-            else dataclasses.replace(of, parts=parts)
-        )
+        return dataclasses.replace(of or _answer(""), parts=parts)
 
     def about(self, raw: Any) -> Mapping[str, Any]:
-        """Read usage, reason and names of a response."""
         usage = {ours: getattr(raw.usage, theirs, 0) or 0 for ours, theirs in _TOKENS.items()}
         usage["reasoning_output_tokens"] = (raw.usage.details or {}).get("reasoning_tokens", 0)
         return {
@@ -309,7 +279,6 @@ class ModelCall(kit.ModelCall):
         }
 
     def watch(self, stream: Any) -> None:
-        """Note when the first event comes."""
         events = stream._get_event_iterator
 
         async def noted() -> Any:
@@ -321,11 +290,9 @@ class ModelCall(kit.ModelCall):
         stream._get_event_iterator = noted
 
     def whole(self, seen: Any) -> Any:
-        """Return the response that a stream has come to."""
         return seen.get()
 
     def told(self, result: Any) -> Any:
-        """Return a stream that tells a response."""
         parameters = self.given[1]
         try:
             completed = kit.native("pydantic_ai.models:CompletedStreamedResponse")
@@ -334,7 +301,6 @@ class ModelCall(kit.ModelCall):
         return completed(result, model_request_parameters=parameters, replay_events=True)
 
     def late(self, result: Any) -> None:
-        """Have the guard hand the response on."""
         self.guard.rewritten = result
 
 
@@ -372,7 +338,6 @@ class AgentRun(kit.Run):
     can_go_on = True
 
     def read(self, agent: Any, user_prompt: Any = None, **options: Any) -> None:
-        """Read ``Agent.iter``."""
         self.options = options
         resumed = options.get("deferred_tool_results") is not None
         history = options.get("message_history") or getattr(
@@ -393,7 +358,6 @@ class AgentRun(kit.Run):
         self.can_pause = any(getattr(each, "__name__", "") == _REQUESTS for each in types)
 
     def call(self, wrapped: Any) -> Any:
-        """Open the run, with a guard in it."""
         self.wrapped = wrapped
         options = dict(self.options)
         if self.last is not None and self.is_rewritten:
@@ -404,12 +368,10 @@ class AgentRun(kit.Run):
         return wrapped(prompt, **self.guarded(options))
 
     def guarded(self, options: Mapping[str, Any], *, inner: bool = False) -> dict[str, Any]:
-        """Add a guard to a run's capabilities."""
         capabilities = options.get("capabilities") or ()
         return {**options, "capabilities": [*capabilities, _guard(self, inner)]}
 
     async def again(self, raw: Any, reason: str) -> Any:
-        """Go on from a result, with a stop hook's message."""
         past = ("conversation", "conversation_id", "message_history", "deferred_tool_results")
         options = {name: one for name, one in self.options.items() if name not in past}
         options["message_history"] = raw.all_messages()
@@ -419,21 +381,17 @@ class AgentRun(kit.Run):
         return opened.result
 
     def answer_of(self, raw: Any) -> Any:
-        """Return the run's output."""
         return raw.output
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
-        """Return a result with another output."""
         changed = copy.copy(raw)
         changed.output = answer
         return changed
 
     def is_paused(self, raw: Any) -> bool:
-        """Return whether its output are calls that wait for somebody."""
         return kit.is_a(raw.output, *_DEFERRED)
 
     def answered_itself(self, raw: Any) -> Iterable[str]:
-        """Return ids of calls with invalid arguments, of unknown tools, denied, or left out."""
         for message in raw.all_messages():
             for part in message.parts:
                 says = str(getattr(part, "content", ""))
@@ -449,17 +407,14 @@ class Session(kit.Run):
     is_typed = True
 
     def read(self, realtime: Any, *args: Any, **kwargs: Any) -> None:
-        """Read ``AgentRealtime.session``."""
         self.given, self.source, self.prompt = (args, kwargs), "trigger", ""
         self.agent = getattr(getattr(realtime, "agent", None), "name", None) or "agent"
 
     def call(self, wrapped: Any) -> Any:
-        """Open the session."""
         args, kwargs = self.given
         return wrapped(*args, **kwargs)
 
     def answer_of(self, raw: Any) -> Any:
-        """Return nothing: a session has no answer."""
         return None
 
 
