@@ -2,8 +2,7 @@
 # The work is in noxfile.py: these targets make `.venv` and call its sessions.
 
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
-# `servers` goes on beside them, and `e2e` comes after. `coverage` runs the fast tests, `test` is for
-# your own use.
+# `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks pythons otel-oldest coverage test wheel processes prove beside upstream hcs redis \
   rollout docs types demo configs minimal lint
 TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz mutants locks

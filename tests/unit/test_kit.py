@@ -497,7 +497,7 @@ def install(*seats: Any) -> Any:
 
 class Raises(Tool):
     def read(self, tool: Any, x: Any) -> Any:
-        raise KeyError("no such field")
+        raise KeyError("secret")
 
 
 class GivesBack(Tool):
@@ -519,12 +519,24 @@ def test_a_call_that_cannot_be_read_is_denied(
     assert span.attributes[semconv.POLICY_RULE_ID] == "unreadable"
     assert "test_kit.py:" in caplog.text
     assert "`read` failed for a call of `fake:Framework." in caplog.text
+    assert "secret" not in caplog.text, "the text of an exception is content"
 
 
 def test_a_call_that_cannot_be_read_runs_where_nothing_decides(framework: Any) -> None:
     made = framework("safe")
     with guarded(framework, "plain", Raises):
         assert made.plain(1) == "got 1"
+
+
+def test_a_call_that_cannot_be_read_does_not_run_where_every_call_is_recorded(
+    framework: Any, tmp_path: Any
+) -> None:
+    made = framework("safe")
+    with guarded(framework, "plain", Raises, audit=tmp_path / "audit.jsonl"):
+        assert made.plain(1).startswith("denied: The call was refused")
+    assert made.ran == []
+    written = [file.read_text() for file in tmp_path.rglob("*") if file.is_file()]
+    assert "unreadable" in "".join(written)
 
 
 def test_a_call_that_cannot_be_read_runs_where_denies_are_only_recorded(framework: Any) -> None:

@@ -27,6 +27,7 @@ from otelhooks.pipeline.drivers import Operation, adrive, drive
 from otelhooks.pipeline.frames import current_scope
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.streams import astream, stream
+from otelhooks.records.failures import WrongAnswer, outline
 
 __all__ = ["KINDS", "SKIP", "Guarded", "Passage", "checked", "kind_of"]
 
@@ -277,7 +278,7 @@ class Guarded:
                 return run(passage.steps(rt), functools.partial(passage.run, wrapped))
             if found is SKIP:
                 return wrapped(*args, **kwargs)
-            error = TypeError(f"`read` returned {type(found).__name__}, not None or kit.SKIP")
+            error = WrongAnswer(f"`read` returned {type(found).__name__}, not None or kit.SKIP")
             return self._unread(rt, run, passage, error, wrapped, args, kwargs)
 
         return call
@@ -301,11 +302,11 @@ class Guarded:
         if self.in_field and len(args) != wanted:
             problem = f"takes {wanted} arguments by position here, not {len(args)}"
             raise TypeError(f"a tool's function {problem}") from None
-        message = "%s: `read` failed for a call of `%s`: %r"
-        _log.error(message, _place(self.cls), self.target, error, exc_info=error)
+        message = "%s: `read` failed for a call of `%s`: %s"
+        _log.error(message, _place(self.cls), self.target, outline(error))
         scope, loaded = current_scope(), rt.loaded
         decides = loaded.hooks.all or loaded.judges or (scope is not None and scope.widens)
-        if loaded.monitor or not decides:
+        if loaded.monitor or not (decides or rt.audit is not None):
             return wrapped(*args, **kwargs)
         return run(passage.unread(rt, error), _never)
 
