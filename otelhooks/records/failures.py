@@ -20,7 +20,7 @@ _FRAMES = 30
 
 
 class WrongAnswer(TypeError):
-    """A hook, or an adapter, answered what cannot be used. The text is otelhooks's own, and no content."""
+    """A hook or an adapter answered what cannot be used. The text is our own, not content."""
 
 
 def error_type(error: BaseException) -> str:
