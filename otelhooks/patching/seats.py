@@ -48,6 +48,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import wrapt
 
+from otelhooks.patching.subclasses import Subclasses
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
@@ -413,33 +415,11 @@ class _Overrides:
     def __init__(
         self, owner: type, attribute: str, make: Callable[[Any], Wrapper], switch: Switch
     ) -> None:
-        self._owner = owner
         self._attribute = attribute
         self._make = make
         self._switch = switch
         self._classes: weakref.WeakSet[type] = weakref.WeakSet()
-        self._original: Any = vars(owner).get("__init_subclass__")
-        self._hook = self._make_hook()
-        owner.__init_subclass__ = self._hook
-        self._wrap_below(owner)
-
-    def _make_hook(self) -> Any:
-        overrides, owner, original = self, self._owner, self._original
-
-        def __init_subclass__(cls: type, **kwargs: Any) -> None:
-            if original is None:
-                super(owner, cls).__init_subclass__(**kwargs)
-            else:
-                original.__get__(None, cls)(**kwargs)
-            overrides._wrap(cls)
-
-        make: Any = classmethod
-        return make(__init_subclass__)
-
-    def _wrap_below(self, owner: type) -> None:
-        for cls in type.__subclasses__(owner):
-            self._wrap(cls)
-            self._wrap_below(cls)
+        self._subclasses = Subclasses(owner, self._wrap)
 
     def _wrap(self, cls: type) -> None:
         """Wrap one class; it runs inside the user's class statement, so it never raises."""
@@ -454,11 +434,7 @@ class _Overrides:
             _logger.exception("override not guarded: %s.%s", cls.__qualname__, self._attribute)
 
     def undo(self) -> None:
-        if vars(self._owner).get("__init_subclass__") is self._hook:
-            if self._original is None:
-                del self._owner.__init_subclass__
-            else:
-                self._owner.__init_subclass__ = self._original
+        self._subclasses.undo()
         for cls in list(self._classes):
             value = vars(cls).get(self._attribute)
             wrapper = wrapt.find_wrapper(value, predicate=self._is_mine)
