@@ -25,7 +25,7 @@ import wrapt
 from otelhooks.patching.seats import Install, Undo, Wrapper
 from otelhooks.patching.subclasses import Subclasses
 
-__all__ = ["Function", "StandIn", "in_field", "methods"]
+__all__ = ["Function", "StandIn", "in_field", "items", "methods"]
 
 _MISSING: Any = object()
 
@@ -75,6 +75,25 @@ def methods(*names: str) -> type[StandIn]:
             return lambda *args, **kwargs: self._self_call(value, self._self_owner, args, kwargs)
 
     return Methods
+
+
+def items(name: str) -> type[StandIn]:
+    """Return a stand-in for tables of functions by classes: one of them is that of the seat.
+
+    Args:
+        name: Of the function's class; each copy of the framework has its own.
+    """
+
+    class Items(StandIn):
+        def __getitem__(self, key: Any) -> Any:
+            value = self.__wrapped__[key]
+            is_ours = key.__name__ == name
+            return Function(value, self._self_owner, self._self_call) if is_ours else value
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            return self[key] if key in self.__wrapped__ else default
+
+    return Items
 
 
 class _Kept:

@@ -208,7 +208,7 @@ class Execution(Traced):
                 if self.op.annotation is None:
                     name = semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION
                     rt.instruments.record(name, seconds, attributes, self.exemplar)
-                self.seat.finished(rt, call, seconds, failure, op.span)
+                self.seat.finished(call, seconds, failure, op.span)
             self.end_span(call.name)
         except Exception as error:
             report("Execution.close", error)

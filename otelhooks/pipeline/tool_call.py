@@ -158,7 +158,7 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
         failure = seat.error_type(raw.error)
     elif type(raw) is not Closed and (found := seat.error(call, raw)) is not None:
         failure, op.failure = semconv.ERROR_TOOL_ERROR, found
-    fails_open(seat.finished)(rt, call, (time_ns() - started_ns) / 1e9, failure, op.span)
+    fails_open(seat.finished)(call, (time_ns() - started_ns) / 1e9, failure, op.span)
     again = seat.follow_up(call, raw)
     if again is not None:
         op.permits.leave(again, call.args)

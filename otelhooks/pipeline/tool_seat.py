@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from otelhooks.hooks.calls import Call
     from otelhooks.hooks.stages import StageParams
     from otelhooks.pipeline.permits import Handoff
-    from otelhooks.pipeline.runtime import Runtime
 
 __all__ = ["ToolSeat"]
 
@@ -95,7 +94,7 @@ class ToolSeat:
         return error_type(error)
 
     def finished(
-        self, rt: Runtime, call: Call, seconds: float, failure: str | None, span: trace.Span | None
+        self, call: Call, seconds: float, failure: str | None, span: trace.Span | None
     ) -> None:
         """Record what is left to record of a call whose body ran; its span is still open."""
 

@@ -50,7 +50,7 @@ class Inner(ToolSeat):
     def error(self, call: Call, raw: Any) -> str | None:
         return raw if raw == "failed" else None
 
-    def finished(self, rt: Any, call: Call, seconds: float, failure: Any, span: Any) -> None:
+    def finished(self, call: Call, seconds: float, failure: Any, span: Any) -> None:
         self.told.append((call.name, failure, span is not None))
 
     def error_type(self, error: BaseException) -> str:

@@ -10,7 +10,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.frameworks.kit.passages import Guarded, Listening, Passage
 from otelhooks.patching import adapters
 from otelhooks.patching.adapters import NotCovered, Table
-from otelhooks.patching.fields import Function, in_field, methods
+from otelhooks.patching.fields import Function, in_field, items, methods
 from otelhooks.patching.seats import Seat
 
 __all__ = ["Adapter", "NotCovered", "Package", "listen", "seat"]
@@ -28,6 +28,7 @@ def seat(
     overrides: bool = False,
     copies: bool = False,
     field: bool | tuple[str, ...] = False,
+    item: str = "",
 ) -> Seat:
     """Return a seat at which an object of a class is made for each call.
 
@@ -44,21 +45,23 @@ def seat(
         copies: Also guard the name in modules that hold the function already.
         field: Whether the target is a field of instances that holds the function; or names of
             methods, where it holds an object. Such a seat must say its kind.
+        item: Name of the class under which the function is found, where the target is a field that
+            holds a table of functions by classes.
 
     Raises:
         ConfigError: Target or class cannot be right.
     """
-    held = methods(*field) if isinstance(field, tuple) else Function
+    held = methods(*field) if isinstance(field, tuple) else items(item) if item else Function
     return Seat(
         *_parts(target),
         required=required,
         since=since,
         until=until,
         entry=entry,
-        install=in_field(held) if field else None,
+        install=in_field(held) if field or item else None,
         overrides=overrides,
         copies=copies,
-        guard=Guarded(passage, target, kind, in_field=bool(field)),
+        guard=Guarded(passage, target, kind, in_field=bool(field or item)),
     )
 
 
@@ -70,6 +73,7 @@ def listen(
     since: str | None = None,
     until: str | None = None,
     entry: bool = False,
+    copies: bool = False,
 ) -> Seat:
     """Return a seat that looks on, or changes what a function gives: nothing is decided there.
 
@@ -83,10 +87,17 @@ def listen(
         since: Likewise.
         until: Likewise.
         entry: Likewise.
+        copies: Likewise.
     """
     guard = Listening(function) if function is not None else None
     return Seat(
-        *_parts(target), required=required, since=since, until=until, entry=entry, guard=guard
+        *_parts(target),
+        required=required,
+        since=since,
+        until=until,
+        entry=entry,
+        copies=copies,
+        guard=guard,
     )
 
 

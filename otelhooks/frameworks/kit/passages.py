@@ -17,6 +17,8 @@ import types
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from opentelemetry.context import Context, attach, detach
+
 from otelhooks.errors import ConfigError, Denied, SeatError
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.chain import CHECK_FAILED
@@ -54,10 +56,12 @@ class Passage:
     Attributes:
         framework: Adapter's name; that of the package under ``otelhooks.frameworks`` by itself.
         function: The framework's function, bound.
+        context: Context that a coroutine function runs in, where it is not its caller's.
     """
 
     framework: ClassVar[str] = ""
     function: Any
+    context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     """Methods that an adapter's class has to write."""
 
@@ -275,6 +279,8 @@ class Guarded:
             except Exception as error:
                 return self._unread(rt, run, passage, error, wrapped, args, kwargs)
             if found is None:
+                if passage.context is not None:
+                    run = functools.partial(_inside, passage.context, run)
                 return run(passage.steps(rt), functools.partial(passage.run, wrapped))
             if found is SKIP:
                 return wrapped(*args, **kwargs)
@@ -330,6 +336,16 @@ class Guarded:
 
 async def _given(value: Any) -> Any:
     return value
+
+
+async def _inside(
+    context: Context, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]
+) -> Any:
+    token = attach(context)
+    try:
+        return await run(operation, body)
+    finally:
+        detach(token)
 
 
 def _drive_plain(operation: Operation, body: Callable[[Any], Any]) -> Any:

@@ -24,8 +24,10 @@ from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import DENY, Ruling
 from otelhooks.pipeline import runtime
+from otelhooks.pipeline.call_span import put
 from otelhooks.pipeline.drivers import Operation, adrive
 from otelhooks.pipeline.frames import Op, Scope, current_frame, current_scope, with_scope
+from otelhooks.pipeline.leads import next_seat, stages_of
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.tool_call import tool
@@ -211,6 +213,36 @@ class ToolCall(Passage, Call):
         frame = current_frame()
         return frame.call if isinstance(frame, Op) else None
 
+    def is_on_its_way(self, group: str) -> bool:
+        """Return whether a seat has let a call through to the seats of a group."""
+        frame = current_frame(self.context)
+        return type(frame) is Op and frame.permits.holds(group)
+
+    @staticmethod
+    def servers() -> tuple[Any, ...]:
+        """Return the MCP servers that the application has configured."""
+        rt = runtime.active()
+        return rt.servers if rt is not None else ()
+
+    @staticmethod
+    def note(attributes: Mapping[str, Any]) -> None:
+        """Put attributes on the span of the call whose function is running now."""
+        frame = current_frame()
+        if isinstance(frame, Op):
+            put(frame, attributes)
+
+    def at(self, group: str) -> Handoff:
+        """Return the seat of a group as the one that this very call goes on to."""
+        return Handoff(group, self.name, self.server)
+
+    def at_seat_of(self, tool: Any) -> Handoff | None:
+        """Return the seat of a tool object, or a function, that another adapter knows."""
+        return next_seat(tool, self.name, self.server)
+
+    def stages_of(self, tool: Any) -> Any:
+        """Return the steps of such a tool, for `stages`."""
+        return stages_of(tool, self.name)
+
     @staticmethod
     def not_run(id: str | None) -> None:
         """Note that the framework answers a call itself, by its id: its tool is never called."""
@@ -279,8 +311,8 @@ class ToolCall(Passage, Call):
     def follow_up(self, raw: Any) -> Handoff | None:
         return None
 
-    def finished(self, rt: Runtime, seconds: float, failure: str | None, span: Any) -> None:
-        pass
+    def finished(self, seconds: float, failure: str | None, span: Any) -> None:
+        """Record what is left to record of a call whose body ran."""
 
     def starts_agent(self) -> bool:
         return "invoke_subagent" in self.canonical

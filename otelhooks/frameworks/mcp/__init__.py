@@ -26,109 +26,87 @@ client's seats decide.
 
 from __future__ import annotations
 
+import functools
+
+from otelhooks.frameworks import kit
 from otelhooks.frameworks.mcp import client, connections, questions, server, sessions
-from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
 
-__all__ = ["ADAPTER", "FRAMEWORK", "SUPPORTED"]
+__all__ = ["ADAPTER"]
 
-FRAMEWORK = "mcp"
-SUPPORTED = ">=1.22,<3"
-
-
-def _transports() -> tuple[Seat, ...]:
-    """Return the seats that learn what an application connects to; no call passes them."""
-    stdio, url = connections.connected_stdio, connections.connected_url
-    memory = connections.connected_memory
-    functions = (
-        ("mcp.client.stdio", "stdio_client", stdio, None),
-        ("mcp.client.sse", "sse_client", url, None),
-        ("mcp.client.streamable_http", "streamablehttp_client", url, "2"),
-        ("mcp.client.streamable_http", "streamable_http_client", url, None),
-        ("mcp.shared.memory", "create_client_server_memory_streams", memory, "2"),
-    )
-    session, dispatcher = connections.made_session, connections.made_dispatcher
-    initialized = connections.initialized
-    dispatchers = "mcp.shared.jsonrpc_dispatcher"
-    methods = (
-        ("mcp.shared.session", "BaseSession.__init__", session, None, "2"),
-        ("mcp.client.session", "ClientSession.__init__", session, "2", None),
-        (dispatchers, "JSONRPCDispatcher.__init__", dispatcher, "2", None),
-        ("mcp.client.session", "ClientSession.initialize", initialized, None, "2"),
-    )
-    return tuple(
-        Seat(module, target, wrapper, required=False, until=until, copies=True)
-        for module, target, wrapper, until in functions
-    ) + tuple(
-        Seat(module, target, wrapper, required=False, since=since, until=until)
-        for module, target, wrapper, since, until in methods
-    )
-
-
-def _sessions() -> tuple[Seat, ...]:
-    """Return the seats that see how long sessions last."""
-    entered, left, served = sessions.entered, sessions.left, sessions.served
-    seats = (
-        ("mcp.shared.session", "BaseSession.__aenter__", entered, None, "2"),
-        ("mcp.shared.session", "BaseSession.__aexit__", left, None, "2"),
-        ("mcp.client.session", "ClientSession.__aenter__", entered, "2", None),
-        ("mcp.client.session", "ClientSession.__aexit__", left, "2", None),
-    )
-    return tuple(
-        Seat(module, target, wrapper, required=False, since=since, until=until)
-        for module, target, wrapper, since, until in seats
-    ) + tuple(
-        Seat("mcp.server.runner", loop, served, required=False, since="2", copies=True)
-        for loop in ("serve_loop", "serve_dual_era_loop")
-    )
-
-
-SEATS = (
-    Seat("mcp.client.client", "Client.call_tool", client.client_call, since="2", entry=True),
-    Seat("mcp.client.session", "ClientSession.call_tool", client.session_call, entry=True),
-    Seat("mcp.client.session", "ClientSession.send_request", client.send_request, since="2"),
-    Seat("mcp.shared.session", "BaseSession.send_request", client.send_request, until="2"),
-    Seat(
-        "mcp.server.lowlevel.server",
-        "Server.get_request_handler",
-        server.request_handler,
-        since="2",
-        entry=True,
-    ),
-    Seat(
-        "mcp.server.lowlevel.server",
-        "Server.request_handlers",
-        server.handle,
-        until="2",
-        entry=True,
-        install=server.install_handlers,
-    ),
-    Seat(
-        "mcp.server.mcpserver.tools.base",
-        "Tool.run",
-        server.run_tool,
-        since="2",
-        overrides=True,
-    ),
-    Seat("mcp.server.fastmcp.tools.base", "Tool.run", server.run_tool, until="2", overrides=True),
-    Seat(
-        "mcp.client.session",
-        "ClientSession.dispatch_input_request",
-        questions.asked,
-        since="2",
-    ),
-    Seat("mcp.client.session", "ClientSession.__init__", questions.made_client, until="2"),
-    *_transports(),
-    *_sessions(),
+_CLIENT, _SHARED, _SERVER = "mcp.client", "mcp.shared", "mcp.server"
+_SESSION, _HANDLERS = f"{_CLIENT}.session:ClientSession", f"{_SERVER}.lowlevel.server:Server"
+_EARLIER = f"{_SHARED}.session:BaseSession"
+_URLS = (
+    ("sse:sse_client", None),
+    ("streamable_http:streamablehttp_client", "2"),
+    ("streamable_http:streamable_http_client", None),
 )
 
-ADAPTER = Adapter(
-    framework=FRAMEWORK,
-    packages=(Package(("mcp",), SUPPORTED, "mcp", SEATS),),
+_CALLS = (
+    kit.seat(f"{_CLIENT}.client:Client.call_tool", client.HostCall, since="2", entry=True),
+    kit.seat(f"{_SESSION}.call_tool", client.SessionCall, entry=True),
+    kit.seat(f"{_SESSION}.send_request", client.RequestCall, since="2"),
+    kit.listen(f"{_EARLIER}.send_request", client.send_with_trace, until="2"),
+    kit.listen(f"{_HANDLERS}.get_request_handler", server.request_handler, since="2", entry=True),
+    kit.seat(
+        f"{_HANDLERS}.request_handlers",
+        server.EarlierHandlerCall,
+        kind="coroutine",
+        item="CallToolRequest",
+        until="2",
+        entry=True,
+    ),
+    kit.seat(f"{_SERVER}.mcpserver.tools.base:Tool.run", server.ToolRun, since="2", overrides=True),
+    kit.seat(f"{_SERVER}.fastmcp.tools.base:Tool.run", server.ToolRun, until="2", overrides=True),
+    kit.listen(f"{_SESSION}.dispatch_input_request", questions.asked, since="2"),
+    kit.listen(f"{_SESSION}.__init__", questions.made_client, until="2"),
+)
+
+_listen = functools.partial(kit.listen, required=False)
+_TRANSPORTS = (
+    _listen(f"{_CLIENT}.stdio:stdio_client", connections.connected_stdio, copies=True),
+    *(
+        _listen(f"{_CLIENT}.{name}", connections.connected_url, until=until, copies=True)
+        for name, until in _URLS
+    ),
+    _listen(
+        f"{_SHARED}.memory:create_client_server_memory_streams",
+        connections.connected_memory,
+        until="2",
+        copies=True,
+    ),
+    _listen(f"{_EARLIER}.__init__", connections.made_session, until="2"),
+    _listen(f"{_SESSION}.__init__", connections.made_session, since="2"),
+    _listen(
+        f"{_SHARED}.jsonrpc_dispatcher:JSONRPCDispatcher.__init__",
+        connections.made_dispatcher,
+        since="2",
+    ),
+    _listen(f"{_SESSION}.initialize", connections.initialized, until="2"),
+)
+"""Seats that learn what an application connects to; no call passes them."""
+
+_SESSIONS = (
+    _listen(f"{_EARLIER}.__aenter__", sessions.entered, until="2"),
+    _listen(f"{_EARLIER}.__aexit__", sessions.left, until="2"),
+    _listen(f"{_SESSION}.__aenter__", sessions.entered, since="2"),
+    _listen(f"{_SESSION}.__aexit__", sessions.left, since="2"),
+    *(
+        _listen(f"{_SERVER}.runner:{loop}", sessions.served, since="2", copies=True)
+        for loop in ("serve_loop", "serve_dual_era_loop")
+    ),
+)
+"""Seats that see how long sessions last."""
+
+ADAPTER = kit.Adapter(
+    "mcp",
+    kit.Package("mcp", ">=1.22,<3", module="mcp"),
+    seats=(*_CALLS, *_TRANSPORTS, *_SESSIONS),
     not_covered=(
-        NotCovered(
+        kit.NotCovered(
             "plain functions", "`@server.tool()` gives the decorated function back unchanged"
         ),
-        NotCovered(
+        kit.NotCovered(
             "messages written to a transport's streams",
             "only requests of a client session are read",
         ),

@@ -1,118 +1,134 @@
-"""The client's wrappers: calls, their rounds, and the requests that they become."""
+"""The client's seats: calls, their rounds, and the requests that they become."""
 # pyright: basic
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from opentelemetry import context as otel_context
 
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
-from otelhooks.frameworks.mcp.connections import Peer, peer_of
-from otelhooks.frameworks.mcp.seats import (
-    ROUND,
-    Host,
-    Request,
-    Round,
-    Session,
-    client_call_of,
-    or_none,
-)
-from otelhooks.pipeline import runtime
-from otelhooks.pipeline.drivers import adrive
-from otelhooks.pipeline.frames import Op, current_frame
-from otelhooks.pipeline.tool_call import tool
-from otelhooks.pipeline.tool_seat import ToolSeat
-from otelhooks.telemetry import semconv
+from otelhooks.frameworks.mcp.calls import CLIENT, REQUEST, ROUND, SERVER, McpCall
+from otelhooks.frameworks.mcp.connections import Peer, peer_of, server_name
 
-__all__ = ["client_call", "send_request", "session_call"]
+__all__ = ["HostCall", "RequestCall", "SessionCall", "send_with_trace"]
+
+_REFUSED = -32603
+"""JSON-RPC code "internal error", of a refused request that has no form for a tool's error."""
 
 
-def _call_tool(
-    seat: Callable[[Peer], ToolSeat],
-    session: Any,
-    wrapped: Any,
-    args: Any,
-    kwargs: Any,
-) -> Any:
-    rt = runtime.active()
-    given = dict(zip(("name", "arguments"), args, strict=False)) | kwargs
-    if rt is None or "name" not in given:
-        return wrapped(*args, **kwargs)
-    name, arguments, rest = given.pop("name"), given.pop("arguments", None), args[2:]
-    peer = peer_of(session) if session is not None else Peer()
-    call = client_call_of(rt, peer, session, name, arguments)
-    return adrive(
-        tool(rt, seat(peer), call),
-        lambda approved: wrapped(name, or_none(arguments, approved), *rest, **given),
-    )
+class ClientCall(McpCall):
+    """A call in the client's process."""
+
+    def on(self, session: Any, name: str, arguments: Any, rest: Any, further: Any) -> None:
+        """Read a call of a session, which may not be open yet."""
+        self.peer = peer_of(session) if session is not None else Peer()
+        self.of(name, arguments, server_name(self.servers(), self.peer.connection), self.peer.says)
+        self.is_known = self.is_known or name in getattr(session, "_tool_output_schemas", ())
+        self.rest, self.further = rest, further
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Call with what was approved."""
+        return wrapped(self.name, self.changes(args)["arguments"], *self.rest, **self.further)
 
 
-def client_call(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `Client.call_tool` of 2.x."""
-    return _call_tool(Host, instance._session, wrapped, args, kwargs)
+class HostCall(ClientCall):
+    """`Client.call_tool` of 2.x: one logical call, in as many rounds as the server wants."""
+
+    group = CLIENT
+
+    def read(self, client: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> None:
+        """Read ``Client.call_tool``."""
+        self.on(client._session, name, arguments, rest, more)
+
+    def handoff(self) -> Any:
+        """Go on to the session."""
+        return self.at(CLIENT)
 
 
-def session_call(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `ClientSession.call_tool`."""
-    answers = kwargs.get("input_responses") is not None or kwargs.get("request_state") is not None
-    return _call_tool(_seat_of_round if answers else Session, instance, wrapped, args, kwargs)
+class SessionCall(ClientCall):
+    """`ClientSession.call_tool`."""
+
+    group = CLIENT
+
+    def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> None:
+        """Read ``ClientSession.call_tool``; with answers it is a round of the call that is open."""
+        self.on(session, name, arguments, rest, more)
+        answers = more.get("input_responses") is not None or more.get("request_state") is not None
+        if answers and self.is_on_its_way(ROUND):
+            # the pipeline takes a passage's class for its seat
+            self.__class__ = RoundCall  # pyright: ignore[reportAttributeAccessIssue]
+
+    def handoff(self) -> Any:
+        """Go on to the request."""
+        return self.at(REQUEST)
+
+    def follow_up(self, raw: Any) -> Any:
+        """Expect a further round where the server asks back."""
+        if wire.field(raw, "input_requests") is None and wire.field(raw, "request_state") is None:
+            return None
+        return self.at(ROUND)
 
 
-def _seat_of_round(peer: Peer) -> ToolSeat:
-    """Return the seat of a call with answers: a round of an open call, or one of its own."""
-    frame = current_frame()
-    goes_on = type(frame) is Op and frame.permits.holds(ROUND)
-    return Round(peer) if goes_on else Session(peer)
+class RoundCall(SessionCall):
+    """`ClientSession.call_tool` with the answers to what the server asked."""
+
+    group = ROUND
+    judges_again = True
 
 
-def send_request(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `send_request` of 2.x, and of sessions of both sides in 1.x."""
-    rt = runtime.active()
-    request, rest = (args[0], args[1:]) if args else (kwargs["request"], ())
-    kwargs = {key: value for key, value in kwargs.items() if key != "request"}
-    params = wire.params_of(request)
-    peer = peer_of(instance)
-    if rt is None or params is None:
-        sent = request if rt is None or _is_2(instance) else wire.with_trace(request)
-        return wrapped(sent, *rest, **kwargs)
-    arguments = wire.field(params, "arguments")
-    call = client_call_of(rt, peer, instance, wire.field(params, "name"), arguments)
-    seat = Request(peer, rest[0] if rest else kwargs.get("result_type"))
+class RequestCall(ClientCall):
+    """`send_request`."""
 
-    def send(approved: dict[str, Any]) -> Awaitable[Any]:
-        # The name too: whoever holds the request may have written another one meanwhile.
-        changes = {"name": call.name, "arguments": or_none(arguments, approved)}
-        written = wire.copy_request(request, **changes)
-        return _send(peer, instance, wrapped, written, rest, kwargs)
+    group = REQUEST
+    metric = semconv.METRIC_MCP_CLIENT_OPERATION_DURATION
 
-    return adrive(tool(rt, seat, call), send)
+    def read(self, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
+        """Read ``send_request``, of 2.x and of sessions of both sides in 1.x."""
+        params = wire.params_of(request)
+        if params is None:
+            return kit.SKIP
+        name, arguments = wire.field(params, "name"), wire.field(params, "arguments")
+        self.on(session, name, arguments, rest, further)
+        self.session, self.request = session, request
+        return None
+
+    async def call(self, wrapped: Any, args: Any) -> Any:
+        """Send it; while it is open, what the server asks belongs to it."""
+        request = wire.copy_request(self.request, **self.changes(args))
+        context, link, number = otel_context.get_current(), None, None
+        if not wire.is_2(self.session):
+            request, link = wire.with_trace(request), self.peer.link
+            number = getattr(self.session, "_request_id", None)  # before anything else runs
+        if number is not None:
+            self.note({semconv.JSONRPC_REQUEST_ID: str(number)})
+            if link is not None:
+                link.sent[number] = context
+        self.peer.calls.append(context)
+        try:
+            return await wrapped(request, *self.rest, **self.further)
+        finally:
+            self.peer.calls.remove(context)
+            if link is not None:
+                link.sent.pop(number, None)
+
+    def denied(self, reason: str) -> Any:
+        """Return a tool's error, or raise where another kind of result is wanted."""
+        expected = self.rest[0] if self.rest else self.further.get("result_type")
+        if isinstance(expected, type):
+            if not issubclass(expected, kit.native("mcp.types:CallToolResult")):
+                return self.raised(wire.make_error(reason, _REFUSED))
+        return super().denied(reason)
+
+    def handoff(self) -> Any:
+        """Go on to the server, if it may lie in this process."""
+        return self.at(SERVER) if self.peer.connection is None else None
 
 
-def _is_2(session: Any) -> bool:
-    return hasattr(session, "dispatch_input_request")
-
-
-async def _send(
-    peer: Peer, session: Any, wrapped: Any, request: Any, rest: Any, kwargs: Any
-) -> Any:
-    """Send a call; while it is open, what the server asks belongs to it."""
-    context = otel_context.get_current()
-    number = None
-    if not _is_2(session):
-        request = wire.with_trace(request)
-        number = getattr(session, "_request_id", None)  # taken before anything else runs
-        frame = current_frame()
-        if number is not None and type(frame) is Op and frame.span is not None:
-            frame.span.set_attribute(semconv.JSONRPC_REQUEST_ID, str(number))
-    link = peer.link if number is not None else None
-    if link is not None:
-        link.sent[number] = context
-    peer.calls.append(context)
-    try:
-        return await wrapped(request, *rest, **kwargs)
-    finally:
-        peer.calls.remove(context)
-        if link is not None:
-            link.sent.pop(number, None)
+def send_with_trace(wrapped: Any, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
+    """Send a request of 1.x with the trace context, which 2.x sends itself."""
+    if wire.params_of(request) is None:
+        return wrapped(wire.with_trace(request), *rest, **further)
+    return RequestCall.through("coroutine", wrapped, session, request, *rest, **further)

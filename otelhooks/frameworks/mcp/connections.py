@@ -10,16 +10,15 @@ copied before `instrument()`), the session has no connection, and its server no 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import wrapt
 from opentelemetry.context import Context
 
+from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp.wire import field as read
-from otelhooks.pipeline.runtime import Runtime
-from otelhooks.telemetry import semconv
 
 __all__ = [
     "Connection",
@@ -113,14 +112,14 @@ def peer_of(session: Any) -> Peer:
     return peer
 
 
-def server_name(rt: Runtime, connection: Connection | None) -> str | None:
+def server_name(servers: Iterable[Any], connection: Connection | None) -> str | None:
     """Return the name that the application gave to what it connects to; None if it gave none.
 
     Two names for one command are told apart by the environment it is given, or not at all.
     """
     if connection is None:
         return None
-    found = [config for config in rt.servers if _is_for(config, connection)]
+    found = [config for config in servers if _is_for(config, connection)]
     if len(found) > 1:
         found = [c for c in found if (read(c, "env") or {}) == (connection.env or {})]
     return found[0].name if len(found) == 1 else None
@@ -161,63 +160,65 @@ def _noted(transport: Any, connection: Connection) -> Any:
     return _Noted(transport, lambda streams: [(stream, connection) for stream in streams[:2]])
 
 
-def connected_stdio(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``stdio_client``."""
-    server = args[0] if args else kwargs["server"]
+def connected_stdio(wrapped: Any, owner: Any, server: Any, *args: Any, **kwargs: Any) -> Any:
+    """Listen to ``stdio_client``."""
     connection = Connection(str(server.command), tuple(server.args), server.env)
-    return _noted(wrapped(*args, **kwargs), connection)
+    return _noted(wrapped(server, *args, **kwargs), connection)
 
 
-def connected_url(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``sse_client`` and ``streamable_http_client``."""
-    connection = Connection(url=str(args[0] if args else kwargs["url"]))
-    return _noted(wrapped(*args, **kwargs), connection)
+def connected_url(wrapped: Any, owner: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
+    """Listen to ``sse_client`` and ``streamable_http_client``."""
+    return _noted(wrapped(url, *args, **kwargs), Connection(url=str(url)))
 
 
-def connected_memory(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``create_client_server_memory_streams``."""
+def connected_memory(wrapped: Any, owner: Any) -> Any:
+    """Listen to ``create_client_server_memory_streams``."""
     link = Link()
-
-    def both(pairs: Any) -> list[tuple[Any, Any]]:
-        return [(stream, link) for pair in pairs for stream in pair]
-
-    return _Noted(wrapped(*args, **kwargs), both)
+    return _Noted(wrapped(), lambda pairs: [(one, link) for pair in pairs for one in pair])
 
 
 # -- sessions ---------------------------------------------------------------------------------
 
 
-def _origin(args: Any, kwargs: Any) -> Any:
+def _origin(reads: Any, writes: Any) -> Any:
     """Return where a pair of streams comes from; None unless both come from there."""
-    reads = args[0] if args else kwargs.get("read_stream")
-    writes = args[1] if len(args) > 1 else kwargs.get("write_stream")
     (_, origin), (_, other) = (_streams.get(id(one), (None, None)) for one in (reads, writes))
     return origin if origin is other else None
 
 
-def made_dispatcher(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``JSONRPCDispatcher.__init__``, which 2.x puts between streams and session."""
-    wrapped(*args, **kwargs)
-    origin = _origin(args, kwargs)
+def made_dispatcher(
+    wrapped: Any,
+    dispatcher: Any,
+    read_stream: Any,
+    write_stream: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """Listen to ``JSONRPCDispatcher.__init__``, which 2.x puts between streams and session."""
+    wrapped(read_stream, write_stream, *args, **kwargs)
+    origin = _origin(read_stream, write_stream)
     if origin is not None:
-        _dispatchers[instance] = origin
+        _dispatchers[dispatcher] = origin
 
 
-def made_session(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap the constructor of sessions."""
-    wrapped(*args, **kwargs)
+def made_session(wrapped: Any, session: Any, *streams: Any, **kwargs: Any) -> None:
+    """Listen to the constructor of sessions."""
+    wrapped(*streams, **kwargs)
     dispatcher = kwargs.get("dispatcher")
-    known = dispatcher is not None and dispatcher in _dispatchers
-    origin = _dispatchers[dispatcher] if known else _origin(args, kwargs)
-    _peers[instance] = Peer(
+    if dispatcher is not None and dispatcher in _dispatchers:
+        origin = _dispatchers[dispatcher]
+    else:
+        named = (kwargs.get("read_stream"), kwargs.get("write_stream"))
+        origin = _origin(*(*streams, *named[len(streams) :])[:2])
+    _peers[session] = Peer(
         connection=origin if isinstance(origin, Connection) else None,
         link=origin if isinstance(origin, Link) else None,
     )
 
 
-async def initialized(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``ClientSession.initialize`` of 1.x, which does not keep what the server says."""
-    result = await wrapped(*args, **kwargs)
-    peer = peer_of(instance)
+async def initialized(wrapped: Any, session: Any) -> Any:
+    """Listen to ``ClientSession.initialize`` of 1.x, which does not keep what the server says."""
+    result = await wrapped()
+    peer = peer_of(session)
     peer.says, peer.protocol = result.serverInfo.name, str(result.protocolVersion)
     return result

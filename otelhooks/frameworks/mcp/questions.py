@@ -42,23 +42,21 @@ Ask = Callable[[Any], Awaitable[Any]]
 # -- seats ------------------------------------------------------------------------------------
 
 
-def asked(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `ClientSession.dispatch_input_request` of 2.x."""
+def asked(wrapped: Any, session: Any, ctx: Any, request: Any) -> Any:
+    """Listen to `ClientSession.dispatch_input_request` of 2.x."""
     rt = runtime.active()
-    context = args[0] if args else kwargs["ctx"]
-    request = args[1] if len(args) > 1 else kwargs["request"]
     if rt is None or request.method not in (ELICITATION, SAMPLING):
-        return wrapped(*args, **kwargs)
+        return wrapped(ctx, request)
 
     def ask(params: Any) -> Awaitable[Any]:
-        return wrapped(context, request.model_copy(update={"params": params}))
+        return wrapped(ctx, request.model_copy(update={"params": params}))
 
-    return _answer(rt, request.method, instance, context.meta, request.params, ask)
+    return _answer(rt, request.method, session, ctx.meta, request.params, ask)
 
 
-def made_client(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `ClientSession.__init__` of 1.x: guard the callbacks that it is given."""
-    args = list(args)
+def made_client(wrapped: Any, session: Any, *given: Any, **kwargs: Any) -> Any:
+    """Listen to `ClientSession.__init__` of 1.x: guard the callbacks that it is given."""
+    args = list(given)
     for name, place, method in _CALLBACKS:
         if len(args) > place and args[place] is not None:
             args[place] = _guarded(args[place], method)

@@ -1,64 +1,109 @@
-"""The server's wrappers: the handler of ``tools/call``, and tools run without a request."""
+"""The server's seats: the handler of ``tools/call``, and tools run without a request."""
 # pyright: basic
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import sys
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import wrapt
-from opentelemetry import context as otel_context
 from opentelemetry import trace
+from opentelemetry.context import Context
 
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
+from otelhooks.frameworks.mcp.calls import SERVER, TOOL, McpCall, serves
 from otelhooks.frameworks.mcp.connections import Peer, peer_of
-from otelhooks.frameworks.mcp.seats import (
-    SERVER,
-    TOOL,
-    Server,
-    Tool,
-    or_none,
-    server_call_of,
-    serves,
-)
-from otelhooks.pipeline import runtime
-from otelhooks.pipeline.drivers import adrive
-from otelhooks.pipeline.runtime import Runtime
-from otelhooks.pipeline.tool_call import tool
-from otelhooks.telemetry import semconv
 
-__all__ = ["handle", "install_handlers", "request_handler", "run_tool"]
+__all__ = ["EarlierHandlerCall", "HandlerCall", "ToolRun", "request_handler"]
 
 
-def request_handler(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `Server.get_request_handler` of 2.x, which is asked at each request."""
-    entry = wrapped(*args, **kwargs)
-    method = args[0] if args else kwargs["method"]
-    if entry is None or method != semconv.MCP_METHOD_TOOLS_CALL or runtime.active() is None:
+class ServerCall(McpCall):
+    """A call in the server's process."""
+
+    def on(self, server: str | None, name: str, arguments: Any) -> None:
+        """Read a call; one from a client in this process keeps the name that the client knows."""
+        taken = any(config.name == server for config in self.servers())
+        known = None if taken or self.is_on_its_way(self.group) else server or None
+        self.of(name, arguments, known, server if known is None else None)
+
+
+class HandlerCall(ServerCall):
+    """A server's handler in 2.x."""
+
+    group = SERVER
+    metric = semconv.METRIC_MCP_SERVER_OPERATION_DURATION
+    keeps_schema = True
+
+    def read(self, server: Any, context: Any, params: Any) -> None:
+        """Read what the handler is given."""
+        self.request, self.params = context, params
+        self.peer, self.context = Peer(protocol=context.protocol_version), _sent(context.meta)
+        self.on(server.name, params.name, params.arguments)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Handle it with what was approved."""
+        return wrapped(self.request, self.params.model_copy(update=self.changes(args)))
+
+    def stages(self) -> Any:
+        """Return the steps of the tool of a `FastMCP` or `MCPServer`."""
+        func = _closure(self.function).get("func")  # its `call_tool`, where it is one
+        manager = getattr(getattr(func, "__self__", None), "_tool_manager", None)
+        tools = getattr(manager, "_tools", None)
+        tool = tools.get(self.name) if isinstance(tools, dict) else None
+        return self.stages_of(getattr(tool, "fn", None))
+
+    def handoff(self) -> Any:
+        """Go on to the tool."""
+        return self.at(TOOL)
+
+
+class EarlierHandlerCall(HandlerCall):
+    """A server's handler in 1.x, which wraps the result."""
+
+    def read(self, server: Any, request: Any) -> None:
+        """Read what the handler is given."""
+        self.request = request
+        self.context, self.peer = _origin()
+        self.on(server.name, request.params.name, request.params.arguments)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Handle it with what was approved."""
+        return wrapped(wire.copy_request(self.request, **self.changes(args)))
+
+    def made(self, result: Any) -> Any:
+        """Wrap it."""
+        return kit.native("mcp.types:ServerResult")(result)
+
+    def value(self, raw: Any) -> Any:
+        """Return the text, or the content, of what is wrapped."""
+        return super().value(_unwrapped(raw))
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Put a value into what is wrapped."""
+        return super().with_value(_unwrapped(raw), value)
+
+    def error(self, raw: Any) -> str | None:
+        """Return the error in what is wrapped."""
+        return super().error(_unwrapped(raw))
+
+
+def _unwrapped(raw: Any) -> Any:
+    return getattr(raw, "root", raw)
+
+
+def request_handler(wrapped: Any, server: Any, method: str) -> Any:
+    """Guard what `Server.get_request_handler` of 2.x gives; it is asked at each request."""
+    entry = wrapped(method)
+    if entry is None or method != semconv.MCP_METHOD_TOOLS_CALL:
         return entry
-    return dataclasses.replace(entry, handler=functools.partial(_handle, entry.handler, instance))
+    handler = functools.partial(HandlerCall.through, "coroutine", entry.handler, server)
+    return dataclasses.replace(entry, handler=handler)
 
 
-def _handle(handler: Any, server: Any, context: Any, params: Any) -> Any:
-    """Handle a call in 2.x."""
-    rt = runtime.active()
-    if rt is None:
-        return handler(context, params)
-    peer = Peer(protocol=context.protocol_version)
-    call = server_call_of(rt, SERVER, server.name, params.name, params.arguments)
-
-    def handle(approved: dict[str, Any]) -> Any:
-        update = {"name": call.name, "arguments": or_none(params.arguments, approved)}
-        return handler(context, params.model_copy(update=update))
-
-    seat = Server(peer, lambda result: result)
-    return _within(_sent_trace(context.meta), lambda: adrive(tool(rt, seat, call), handle))
-
-
-def _sent_trace(meta: Any) -> otel_context.Context | None:
+def _sent(meta: Any) -> Context | None:
     """Return the trace that came in ``_meta``; None where the package's own span has taken it up.
 
     It opens none that does where nobody set a global provider.
@@ -68,80 +113,12 @@ def _sent_trace(meta: Any) -> otel_context.Context | None:
     return wire.trace_of(meta)
 
 
-class _Handlers(wrapt.ObjectProxy):
-    """A server's table of handlers in 1.x, from which that of tool calls comes guarded."""
-
-    def __init__(self, handlers: Any, guard: Callable[[Any], Any]) -> None:
-        super().__init__(handlers)
-        self._self_guard = guard
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._guarded(key, self.__wrapped__[key])
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return self[key] if key in self.__wrapped__ else default
-
-    def _guarded(self, key: Any, handler: Any) -> Any:
-        is_call = key.__name__ == "CallToolRequest"  # the class, of whichever copy of the package
-        return self._self_guard(handler) if is_call else handler
-
-
-def install_handlers(owner: type, name: str, call: Any) -> Callable[[], None]:
-    """Put a descriptor in front of a server's table; servers that exist already are guarded too."""
-
-    class Table:
-        """The attribute of instances, seen through `_Handlers`."""
-
-        def __get__(self, instance: Any, cls: Any = None) -> Any:
-            if instance is None:
-                return self
-            if name not in vars(instance):
-                raise AttributeError(name)
-
-            def guard(handler: Any) -> Any:
-                return lambda request: call(handler, instance, (request,), {})
-
-            return _Handlers(vars(instance)[name], guard)
-
-        def __set__(self, instance: Any, value: Any) -> None:
-            vars(instance)[name] = value
-
-    setattr(owner, name, Table())
-
-    def undo() -> None:
-        delattr(owner, name)
-
-    return undo
-
-
-def handle(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap the handler of tool calls of 1.x."""
-    rt = runtime.active()
-    (request,) = args
-    if rt is None:
-        return wrapped(request)
-    context, peer = _origin()
-    return _within(context, lambda: _handle_1(rt, wrapped, instance, request, peer))
-
-
-def _handle_1(rt: Runtime, handler: Any, server: Any, request: Any, peer: Peer) -> Any:
-    arguments = request.params.arguments
-    call = server_call_of(rt, SERVER, server.name, request.params.name, arguments)
-
-    def body(approved: dict[str, Any]) -> Any:
-        changes = {"name": call.name, "arguments": or_none(arguments, approved)}
-        return handler(wire.copy_request(request, **changes))
-
-    seat = Server(peer, sys.modules["mcp.types"].ServerResult, handler)
-    return adrive(tool(rt, seat, call), body)
-
-
-def _origin() -> tuple[otel_context.Context | None, Peer]:
+def _origin() -> tuple[Context | None, Peer]:
     """Return the context that a request of 1.x comes from, and what is known of its client.
 
     It is that of the caller in this process, or the trace that came in ``_meta``.
     """
-    request = sys.modules["mcp.server.lowlevel.server"].request_ctx.get(None)
+    request = kit.native("mcp.server.lowlevel.server:request_ctx").get(None)
     if request is None:  # a handler that user code calls
         return None, Peer()
     peer, client = peer_of(request.session), getattr(request.session, "client_params", None)
@@ -152,33 +129,83 @@ def _origin() -> tuple[otel_context.Context | None, Peer]:
     return wire.trace_of(request.meta.model_extra or {}), seen
 
 
-async def _within(context: otel_context.Context | None, make: Callable[[], Awaitable[Any]]) -> Any:
-    token = otel_context.attach(context) if context is not None else None
+class ToolRun(ServerCall):
+    """`Tool.run` of `MCPServer` and `FastMCP`; it raises what it has to say of a failure."""
+
+    group = TOOL
+
+    def read(self, tool: Any, arguments: Any, *rest: Any, **further: Any) -> None:
+        """Read ``Tool.run``."""
+        serves(tool.name)
+        self.tool, self.description = tool, tool.description
+        self.given = dict(zip(("context", "convert_result"), rest, strict=False)) | further
+        self.converts = bool(self.given.get("convert_result"))
+        context = self.given.get("context")
+        server = getattr(context, "_mcp_server", None) or getattr(context, "_fastmcp", None)
+        self.on(getattr(server, "name", None), tool.name, arguments)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Run it with what was approved."""
+        return wrapped(args, **self.given)
+
+    def denied(self, reason: str) -> Any:
+        """Raise the reason."""
+        return self.raised(_tool_error(reason))
+
+    def value(self, raw: Any) -> Any:
+        """Return the text, or the content, of any form of results."""
+        if isinstance(raw, tuple) and len(raw) == 2:
+            return wire.content_value(*raw)
+        if self.converts and isinstance(raw, list):
+            return wire.content_value(raw)
+        return super().value(raw)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return a value in the form that the caller wants."""
+        if not self.converts or not (isinstance(raw, (tuple, list)) or wire.is_result(raw)):
+            return value
+        try:
+            return self.tool.fn_metadata.convert_result(value)
+        except ValueError:  # the schema has no place for it: the caller gets an error instead
+            return self.raised(_tool_error(value if isinstance(value, str) else str(value)))
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Raise another text."""
+        replaced = _tool_error(message)
+        replaced.__cause__ = error
+        return self.raised(replaced)
+
+    def recovered(self, value: Any) -> Any:
+        """Return what a hook gave as a result."""
+        return self.with_value([], value)
+
+    def error(self, raw: Any) -> str | None:
+        """Return the text of a result that says that the tool failed."""
+        return super().error(raw) if wire.is_result(raw) else None
+
+    def handoff(self) -> Any:
+        """Go on to the package's method from that of a subclass, which may call it."""
+        if not self.function.__module__.startswith("mcp.server."):
+            return self.at(TOOL)
+        return self.at_seat_of(self.tool.fn)
+
+    def stages(self) -> Any:
+        """Return the steps of what it is made of."""
+        return self.stages_of(self.tool.fn)
+
+
+def _closure(function: Any) -> dict[str, Any]:
+    """Return what a function has of the scope that it was made in; empty for what is none."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        with contextlib.suppress(ValueError):  # it has no value yet
+            found[name] = cell.cell_contents
+    return found
+
+
+def _tool_error(reason: str) -> Exception:
     try:
-        return await make()
-    finally:
-        if token is not None:
-            otel_context.detach(token)
-
-
-def run_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap `Tool.run` of `MCPServer` and `FastMCP`."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    names = ("arguments", "context", "convert_result")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    arguments = given.pop("arguments")
-    serves(instance.name)
-    server = _server_of(given.get("context"))
-    call = server_call_of(rt, TOOL, server, instance.name, arguments)
-    call.description = instance.description
-    is_override = not wrapped.__module__.startswith("mcp.server.")
-    seat = Tool(instance, bool(given.get("convert_result")), is_override)
-    return adrive(tool(rt, seat, call), lambda approved: wrapped(approved, **given))
-
-
-def _server_of(context: Any) -> str | None:
-    """Return the name of the server whose context a tool runs in; None outside of any."""
-    server = getattr(context, "_mcp_server", None) or getattr(context, "_fastmcp", None)
-    return getattr(server, "name", None)
+        return kit.native("mcp.server.mcpserver.exceptions:ToolError")(reason)
+    except KeyError:  # 1.x
+        return kit.native("mcp.server.fastmcp.exceptions:ToolError")(reason)

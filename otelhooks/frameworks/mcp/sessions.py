@@ -8,47 +8,39 @@ in one process have no connection.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Coroutine
 from time import perf_counter
 from typing import Any
 
-from otelhooks.pipeline import runtime
-from otelhooks.telemetry import semconv
-from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import error_type
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.telemetry import record, semconv
 
 __all__ = ["entered", "left", "served"]
 
 _entered: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 
 
-async def entered(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``__aenter__`` of a session."""
-    session = await wrapped(*args, **kwargs)
-    _entered[instance] = perf_counter()
-    return session
+async def entered(wrapped: Any, session: Any) -> Any:
+    """Listen to ``__aenter__`` of a session."""
+    given = await wrapped()
+    _entered[session] = perf_counter()
+    return given
 
 
-async def left(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Wrap ``__aexit__`` of a session."""
-    error: BaseException | None = args[1] if len(args) > 1 else kwargs.get("exc_val")
+async def left(wrapped: Any, session: Any, exc_type: Any, exc_val: Any, exc_tb: Any) -> Any:
+    """Listen to ``__aexit__`` of a session."""
     try:
-        return await wrapped(*args, **kwargs)
+        return await wrapped(exc_type, exc_val, exc_tb)
     finally:
-        started = _entered.pop(instance, None)
+        started = _entered.pop(session, None)
         if started is not None:
-            _record(_metric_of(instance), started, error)
+            _record(_metric_of(session), started, exc_val)
 
 
-def served(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]:
-    """Wrap what serves one connection."""
-    return _serve(wrapped(*args, **kwargs))
-
-
-async def _serve(running: Any) -> Any:
+async def served(wrapped: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    """Listen to what serves one connection."""
     started, error = perf_counter(), None
     try:
-        return await running
+        return await wrapped(*args, **kwargs)
     except BaseException as raised:
         error = raised
         raise
@@ -63,9 +55,6 @@ def _metric_of(session: Any) -> str:
     return semconv.METRIC_MCP_CLIENT_SESSION_DURATION
 
 
-@fails_open
 def _record(metric: str, started: float, error: BaseException | None) -> None:
-    rt = runtime.active()
-    if rt is not None:
-        attributes = {} if error is None else {semconv.ERROR_TYPE: error_type(error)}
-        rt.instruments.record(metric, perf_counter() - started, attributes)
+    attributes = {} if error is None else {semconv.ERROR_TYPE: kit.ToolCall.error_type(error)}
+    record(metric, perf_counter() - started, attributes)

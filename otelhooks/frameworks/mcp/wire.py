@@ -15,7 +15,7 @@ from typing import Any
 from opentelemetry import propagate
 from opentelemetry.context import Context, get_current
 
-from otelhooks.telemetry import semconv
+from otelhooks.frameworks.kit.telemetry import semconv
 
 __all__ = [
     "blocks_of",
@@ -24,6 +24,7 @@ __all__ = [
     "error_class",
     "error_of",
     "field",
+    "is_2",
     "is_result",
     "make",
     "make_error",
@@ -61,6 +62,11 @@ def field(record: Any, name: str, wire_name: str = "") -> Any:
 def make(name: str, **fields: Any) -> Any:
     """Return a record of a type, from the JSON form of its fields."""
     return getattr(_types(), name).model_validate(fields)
+
+
+def is_2(session: Any) -> bool:
+    """Return whether a session is of 2.x."""
+    return hasattr(session, "dispatch_input_request")
 
 
 # -- requests ---------------------------------------------------------------------------------

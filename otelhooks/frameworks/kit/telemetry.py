@@ -1,0 +1,28 @@
+"""What an adapter of a protocol records besides: the conventions' names, and its own metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otelhooks.pipeline import runtime
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import exemplar
+
+__all__ = ["record", "semconv"]
+
+
+@fails_open
+def record(metric: str, seconds: float, attributes: Mapping[str, Any], span: Any = None) -> None:
+    """Record a duration, if otelhooks is on.
+
+    Args:
+        metric: Name in the conventions.
+        seconds: How long it took.
+        attributes: Of the metric.
+        span: That the metric points to.
+    """
+    rt = runtime.active()
+    if rt is not None:
+        rt.instruments.record(metric, seconds, attributes, exemplar(span))

@@ -1,0 +1,163 @@
+"""What MCP's seats have in common: a call in the protocol, and the form of a tool's result.
+
+Hooks see a result's text, or its content as JSON where that is not all text; what they return takes
+the place of content and structured content.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.telemetry import record, semconv
+from otelhooks.frameworks.mcp import wire
+from otelhooks.frameworks.mcp.connections import Peer
+
+__all__ = ["CLIENT", "REQUEST", "ROUND", "SERVER", "TOOL", "McpCall", "serves"]
+
+CLIENT, ROUND, REQUEST = "mcp.client", "mcp.client.round", "mcp.request"
+SERVER, TOOL = "mcp.server", "mcp.tool"
+
+_MAX_KNOWN = 10_000
+
+_known: set[str] = set()
+
+
+def serves(name: str) -> None:
+    """Note the name of a tool of this process; others are only the word of who calls."""
+    if len(_known) < _MAX_KNOWN:
+        _known.add(name)
+
+
+class McpCall(kit.ToolCall):
+    """A call at any of MCP's seats.
+
+    Attributes:
+        metric: That its duration is recorded under.
+        keeps_schema: Whether its result is still checked against the tool's schema.
+        peer: What is known of the other side.
+    """
+
+    metric = ""
+    keeps_schema = False
+    peer = Peer()
+
+    def of(self, name: str, arguments: Any, server: str | None, says: str | None) -> None:
+        """Read a call.
+
+        Args:
+            name: The tool's.
+            arguments: As they were given.
+            server: The application's name for the server; None if it gave none.
+            says: What the server calls itself.
+        """
+        self.name, self.args, self._is_bare = name, dict(arguments or {}), arguments is None
+        self.server, self.claimed_server, self.server_says = server, server is None, says
+        self.is_known = name in _known
+
+    def changes(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Return what was approved as parameters: a call without any arguments stays one.
+
+        The name too: whoever holds the request may have written another one meanwhile.
+        """
+        return {"name": self.name, "arguments": None if self._is_bare and not args else args}
+
+    def made(self, result: Any) -> Any:
+        """Return what the function returns for a tool's result."""
+        return result
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as a tool's error."""
+        return self.made(wire.text_result(reason, is_error=True))
+
+    def refused(self, error: Exception) -> Any:
+        """Raise: a package that is not known may have other forms."""
+        raise error
+
+    def value(self, raw: Any) -> Any:
+        """Return a result's text, or its content."""
+        return wire.value_of(raw)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Put a value into content and structured content."""
+        return self.made(wire.replaced(raw, value, keeps_schema=self.keeps_schema))
+
+    def error(self, raw: Any) -> str | None:
+        """Return the text of a result that says that the tool failed."""
+        return wire.tool_error(raw)
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Return a result that says so, or a JSON-RPC error for one."""
+        found = wire.error_of(error)
+        if found is not None:
+            return self.raised(wire.make_error(message, found.code))
+        return self.made(wire.text_result(message, is_error=True))
+
+    def recovered(self, value: Any) -> Any:
+        """Return a result with what a hook gave."""
+        fields: dict[str, Any] = {"content": wire.blocks_of(value)}
+        if self.keeps_schema:
+            fields["structuredContent"] = value if isinstance(value, dict) else {"result": value}
+        return self.made(wire.make("CallToolResult", **fields))
+
+    @staticmethod
+    def error_type(error: BaseException) -> str:
+        """Return the code of a JSON-RPC error, or an exception's name."""
+        found = wire.error_of(error)
+        return kit.ToolCall.error_type(error) if found is None else str(found.code)
+
+    @classmethod
+    def is_control_flow(cls, error: BaseException) -> bool:
+        """Return whether the user is to go to an address first."""
+        found = wire.error_of(error)
+        return found is not None and found.code == wire.URL_ELICITATION_REQUIRED
+
+    def attributes(self) -> Mapping[str, Any]:
+        """Return what the conventions have for MCP."""
+        found = {semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL}
+        if self.peer.protocol:
+            found[semconv.MCP_PROTOCOL_VERSION] = self.peer.protocol
+        return {**found, **self.network}
+
+    @property
+    def network(self) -> Mapping[str, Any]:
+        """Attributes of what the application connects to."""
+        connection = self.peer.connection
+        return connection.attributes() if connection is not None else {}
+
+    def finished(self, seconds: float, failure: str | None, span: Any) -> None:
+        """Record its duration."""
+        if not self.metric:
+            return
+        code = failure if failure and failure.lstrip("-").isdigit() else None
+        if code is not None and span is not None:
+            span.set_attribute(semconv.RPC_RESPONSE_STATUS_CODE, code)
+        name = self.name if self.is_known else semconv.TOOL_NAME_OTHER
+        network = tuple(self.network.items())
+        attributes = _metric_attributes(name, self.peer.protocol, failure, code, network)
+        record(self.metric, seconds, attributes, span)
+
+
+@functools.lru_cache(maxsize=4096)
+def _metric_attributes(
+    name: str,
+    protocol: str | None,
+    failure: str | None,
+    code: str | None,
+    network: tuple[tuple[str, Any], ...],
+) -> dict[str, Any]:
+    optional = (
+        (semconv.MCP_PROTOCOL_VERSION, protocol),
+        (semconv.ERROR_TYPE, failure),
+        (semconv.RPC_RESPONSE_STATUS_CODE, code),
+    )
+    return {
+        semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL,
+        semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+        semconv.GEN_AI_TOOL_NAME: name,
+        **{key: value for key, value in optional if value},
+        **dict(network),
+    }
