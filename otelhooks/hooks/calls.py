@@ -93,7 +93,10 @@ class Call:
         is_counted: Whether limits have counted the operation already: it goes on after a pause, or
             this is more that is known of it.
         op: The operation that carries it, where there is one.
+        owner: The object whose method is the seat, where that tells seats of one name apart.
     """
+
+    owner: Any = None
 
     __slots__ = (
         "_record",

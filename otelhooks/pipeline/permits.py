@@ -9,6 +9,7 @@ before the tool's own body there is none left: what the body calls is judged, wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from otelhooks.hooks.calls import Call, same_json
@@ -23,11 +24,15 @@ class Handoff(NamedTuple):
         seat: Group name of the deeper seat, such as ``mcp.client``.
         name: The tool's name there.
         server: The server's name there, None if this seat cannot know it.
+        owner: The object whose method the deeper seat is at; None for any.
+        judges_again: Whether rules are asked again there.
     """
 
     seat: str
     name: str
     server: str | None = None
+    owner: Any = None
+    judges_again: bool = False
 
 
 class Permit(NamedTuple):
@@ -60,17 +65,37 @@ class Permits(list[Permit]):
             to = permit.to
             if to.seat != seat or to.name != call.name:
                 continue
+            if to.owner is not None and to.owner is not call.owner:
+                continue
             is_unknown = call.server is None and call.claimed_server
             if to.server is not None and to.server != call.server and not is_unknown:
                 continue
-            if not same_json(permit.args, call.args):
-                continue
-            try:
-                self.remove(permit)
-            except ValueError:  # another thread was faster: the permit is used up
-                continue
-            return permit
+            if same_json(permit.args, call.args) and self._use_up(permit):
+                return permit
         return None
+
+    def claim(
+        self, seat: str, name: str, fits: Callable[[dict[str, Any]], bool] | None = None
+    ) -> Permit | None:
+        """Take a permit for a deeper seat that knows itself whether it is for its call.
+
+        Args:
+            seat: Group of the deeper seat.
+            name: The tool's.
+            fits: Whether the arguments are the call's, in whatever form; None for any.
+        """
+        for permit in tuple(self):
+            if permit.to[:2] == (seat, name) and (fits is None or fits(permit.args)):
+                if self._use_up(permit):
+                    return permit
+        return None
+
+    def _use_up(self, permit: Permit) -> bool:
+        try:
+            self.remove(permit)
+        except ValueError:  # another thread was faster
+            return False
+        return True
 
     def holds(self, seat: str) -> bool:
         """Say whether any call is on its way to a seat."""

@@ -58,7 +58,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     if type(outer) is Op and outer.permits and (permit := outer.permits.take(seat.group, call)):
         refusal = None
         news = _is_news(outer, permit, call)
-        if news or seat.judges_again:
+        if news or seat.judges_again or permit.to.judges_again:
             if outer.stages is not None:
                 hooks = hooks.in_stages()
             found = hooks.at("pre_tool_call")

@@ -25,10 +25,10 @@ from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.stages import StageParams
 from otelhooks.hooks.verdict import ALLOW, DENY, MODIFY, Verdict
 from otelhooks.pipeline.call_span import UNRECORDED, put, put_failure, settle
-from otelhooks.pipeline.frames import Op
+from otelhooks.pipeline.frames import Op, current_scope
 from otelhooks.pipeline.runtime import Runtime
 
-__all__ = ["ACTED", "NORMALIZED", "Stages", "Stopped", "in_stages"]
+__all__ = ["ACTED", "NORMALIZED", "Stages", "Stopped", "in_stages", "overlooks"]
 
 NORMALIZED, ACTED = PostParamsNormalizationHook.POINT, PostCoreActionHook.POINT
 """The points between the steps."""
@@ -66,6 +66,24 @@ def in_stages(rt: Runtime, op: Op, hooks: HookSet, params: StageParams) -> HookS
     hooks = hooks.in_stages()
     op.stages = Stages(rt, op, hooks, params)
     return hooks
+
+
+def overlooks(rt: Runtime, op: Op, stages: Callable[[], StageParams | None]) -> bool:
+    """Return whether hooks look at steps of a tool that an operation knows nothing of.
+
+    Args:
+        rt: The active runtime.
+        op: The operation; it may be the client of a server in this process.
+        stages: Gives what hooks are shown of the steps.
+    """
+    if op.stages is not None:
+        return False
+    hooks, _ = rt.in_force(current_scope(), op.branch)
+    if not hooks.all:
+        return False
+    hooks, params = hooks.in_stages(), stages()
+    looks = hooks.at(NORMALIZED) or hooks.at(ACTED)
+    return bool(looks) and params is not None and params.is_staged
 
 
 class Stages:

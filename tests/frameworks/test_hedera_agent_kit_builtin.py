@@ -19,7 +19,7 @@ from hedera_agent_kit.plugins.core_misc_query_plugin.get_exchange_rate_tool impo
 from hedera_agent_kit.shared.configuration import Context
 
 from otelhooks import policy
-from otelhooks.frameworks.hedera_agent_kit.seats import kind_of
+from otelhooks.frameworks.hedera_agent_kit.calls import kind_of
 from otelhooks.patching.builtin import key_of
 from tests.frameworks import builtin_tools
 from tests.frameworks.hedera_fixtures import on  # noqa: F401  # fixtures

@@ -24,7 +24,7 @@ from hedera_agent_kit.shared.models import (
 from opentelemetry.trace import StatusCode
 
 from otelhooks import hooks, policy, types
-from otelhooks.frameworks.hedera_agent_kit.results import rewritten
+from otelhooks.frameworks.hedera_agent_kit.calls import ApiCall
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import REASON, Seen
 from tests.frameworks.hedera_fixtures import client, ledger, on, seen  # noqa: F401  # fixtures
@@ -273,8 +273,8 @@ def test_what_is_no_response_stays_what_it_is(on: Any) -> None:
 
 def test_values_that_are_no_text_become_one() -> None:
     response = ToolResponse(human_message="old")
-    assert rewritten(response, {"a": 1}).human_message == '{"a": 1}'
-    assert rewritten(response, {1}).human_message == "{1}"
+    assert ApiCall().with_value(response, {"a": 1}).human_message == '{"a": 1}'
+    assert ApiCall().with_value(response, {1}).human_message == "{1}"
 
 
 # -- errors ---------------------------------------------------------------------------------------

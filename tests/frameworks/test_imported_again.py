@@ -242,9 +242,9 @@ def older_hedera_agent_kit(first: Any) -> Run:
         return [await way(tool) for way, tool in calls]
 
     def run() -> tuple[bool, str]:
-        with otelhooks.scope(policies=[policy.deny("danger", reason=first.REASON)]):
+        with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
             told = [(type(each), each.human_message) for each in asyncio.run(play())]
-        expected = [(first.ToolResponse, text) for text in (first.REASON, "done")] * 2
+        expected = [(first.ToolResponse, text) for text in (REASON, "done")] * 2
         return (told, ran) == (expected, ["safe", "safe"]), f"{told} {ran}"
 
     return run

@@ -17,6 +17,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import record, semconv
 from otelhooks.patching import patches, versions
 from otelhooks.pipeline import leads
+from otelhooks.pipeline.permits import Handoff
 
 NEXT, KEY = "fake.next", "key"
 DENY = policy.deny("danger", reason="Not that.")
@@ -154,7 +155,7 @@ def test_a_function_that_another_adapter_knows_leads_to_its_seat(monkeypatch) ->
     call.name, call.function = "safe", echo
     assert (call.handoff(), call.stages()) == (None, None)
     leads.register(__name__, "", leads.Lead("deep", lambda tool, name: ("stages of", name)))
-    assert call.handoff() == ("deep", "safe", None)
+    assert call.handoff() == Handoff("deep", "safe")
     assert call.stages() == ("stages of", "safe")
 
 

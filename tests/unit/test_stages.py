@@ -32,7 +32,7 @@ class Staged(ToolSeat):
     def stages(self, call: Call) -> StageParams:
         return StageParams(call.name, None, is_staged=True)
 
-    def finished(self, rt: Any, call: Call, seconds: float, failure: Any, span: Any) -> None:
+    def finished(self, call: Call, seconds: float, failure: Any, span: Any) -> None:
         assert 0 <= seconds < 60
         self.ended.append(failure)
 

@@ -4,21 +4,16 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 from hedera_agent_kit.shared.api import HederaAgentAPI
 from hedera_agent_kit.shared.configuration import Context
 from hedera_agent_kit.shared.models import ToolResponse
 from hedera_agent_kit.shared.tool import Tool
 
-import otelhooks
-from otelhooks import policy
-from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, Trial
+from otelhooks.frameworks.kit import trials
 
 __all__ = ["prove"]
 
@@ -72,24 +67,24 @@ async def _directly(tool: Any) -> Any:
     return await tool.execute(_Client(), Context(), {})
 
 
-async def _play(make: Callable[..., Tool], call: Callable[[Any], Any]) -> tuple[bool, str]:
-    """Call a denied and an allowed tool; say whether the deny held."""
-    trial = Trial()
-    denied, allowed = [await call(make(name, trial.ran)) for name in ("danger", "safe")]
-    trial.shown = str(denied.error)
-    return trial.outcome(went_on=allowed.human_message == "done")
+def _path(make: Callable[..., Tool], call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    async def run(trial: trials.Trial) -> Any:
+        denied, allowed = [await call(make(name, trial.ran)) for name in ("danger", "safe")]
+        trial.shown = str(denied.error)
+        return allowed.human_message
+
+    return run
 
 
-def prove() -> Proof:
-    """Run a denied and an allowed tool on each path; the deny holds for this block only."""
+def prove() -> Any:
+    """Call a denied and an allowed tool on each path; the deny holds for this block only."""
     makers = {"one step": _one_step}
     if importlib.util.find_spec("hedera_agent_kit.shared.tool_v2") is not None:
         makers["phased"] = _phased
-    found: list[tuple[str, bool, str]] = []
-    for kind, make in makers.items():
-        for name, call in (("API", _through_api), ("tool object", _directly)):
-            with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
-                held, detail = anyio.run(_play, make, call)
-            found.append((f"{name}, {kind}", held, detail))
-    version = importlib.metadata.version("hedera-agent-kit")
-    return Proof.of("hedera_agent_kit", version, found)
+    ways = {"API": _through_api, "tool object": _directly}
+    paths = {
+        f"{way}, {kind}": _path(make, call)
+        for kind, make in makers.items()
+        for way, call in ways.items()
+    }
+    return trials.prove("hedera_agent_kit", "hedera-agent-kit", "hedera_agent_kit", paths)

@@ -12,6 +12,7 @@ from otelhooks.patching import adapters
 from otelhooks.patching.adapters import NotCovered, Table
 from otelhooks.patching.fields import Function, in_field, items, methods
 from otelhooks.patching.seats import Seat
+from otelhooks.pipeline.leads import Lead, register
 
 __all__ = ["Adapter", "NotCovered", "Package", "listen", "seat"]
 
@@ -74,6 +75,7 @@ def listen(
     until: str | None = None,
     entry: bool = False,
     copies: bool = False,
+    overrides: bool = False,
 ) -> Seat:
     """Return a seat that looks on, or changes what a function gives: nothing is decided there.
 
@@ -88,6 +90,7 @@ def listen(
         until: Likewise.
         entry: Likewise.
         copies: Likewise.
+        overrides: Likewise.
     """
     guard = Listening(function) if function is not None else None
     return Seat(
@@ -97,6 +100,7 @@ def listen(
         until=until,
         entry=entry,
         copies=copies,
+        overrides=overrides,
         guard=guard,
     )
 
@@ -132,6 +136,7 @@ def Adapter(
     in_part: Sequence[tuple[str, str]] = (),
     built_in: Mapping[str, Any] = MappingProxyType({}),
     options: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    leads: Mapping[str, tuple[str, Callable[[Any, str], Any]]] = MappingProxyType({}),
 ) -> adapters.Adapter:
     """Return what is known of one framework.
 
@@ -143,7 +148,12 @@ def Adapter(
         in_part: Events and rules that do less here than elsewhere, and how far they go.
         built_in: Tools that the framework brings along.
         options: What can be set for it, and the words for that.
+        leads: Tool objects of agent frameworks that lead here: ``module:Class``, or the module of
+            functions -> the group of the seat, and what gives the steps of such a tool.
     """
+    for place, lead in leads.items():
+        module, _, name = place.partition(":")
+        register(module, name, Lead(*lead))
     if seats:
         packages = (packages[0]._replace(seats=tuple(seats)), *packages[1:])
     return adapters.Adapter(

@@ -10,13 +10,22 @@ from typing import Any, cast
 __all__ = ["is_a", "native", "subclass"]
 
 
-def native(path: str) -> Any:
+def native(path: str, of: Any = None) -> Any:
     """Return something of the framework, which is imported by then.
 
     Args:
         path: Module and name, such as ``haystack.tools.errors:ToolInvocationError``.
+        of: An object of the framework's, whose copy of the framework is asked first.
     """
     module, _, name = path.partition(":")
+    for cls in type(of).__mro__:
+        if f"{cls.__module__}:{cls.__qualname__}" == path:
+            return cls
+        if cls.__module__.partition(".")[0] == module.partition(".")[0]:
+            for each in vars(cls).values():  # a module imported again has functions of its own
+                found = getattr(each, "__globals__", {}).get(name)
+                if getattr(found, "__module__", None) == module:
+                    return found
     return getattr(sys.modules[module], name)
 
 

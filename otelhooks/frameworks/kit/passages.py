@@ -47,6 +47,8 @@ _STREAMS = {GENERATOR: stream, ASYNC_GENERATOR: astream, ASYNC_CONTEXT: opened}
 _make: Any = contextlib.asynccontextmanager
 _CONTEXT_CODE: Any = _make(None.__class__).__code__  # that of every function it makes
 
+_KIT = "otelhooks.frameworks.kit."
+
 _log = logging.getLogger("otelhooks")
 
 
@@ -264,6 +266,7 @@ class Guarded:
         """Return the wrapper of a function, which reads the switch first."""
         cls, kind = self.cls, self.kind or kind_of(function)
         drives = {PLAIN: _drive_plain, COROUTINE: adrive, EITHER: _drive_either}.get(kind)
+        read = _renaming(cls.read, function) if self.target else cls.read
 
         def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
             if switch.mode != GUARD:
@@ -275,7 +278,7 @@ class Guarded:
             passage.function = wrapped
             run = drives or passage.driver(_STREAMS[kind])
             try:
-                found = passage.read(owner, *args, **kwargs)
+                found = read(passage, owner, *args, **kwargs)
             except Exception as error:
                 return self._unread(rt, run, passage, error, wrapped, args, kwargs)
             if found is None:
@@ -409,8 +412,6 @@ def _base(cls: type[Passage]) -> type[Passage]:
     return next(each for each in cls.__mro__ if each.__module__.startswith(_KIT))
 
 
-_KIT = "otelhooks.frameworks.kit."
-
 _REMEDIES = {
     "read": "define it, with the parameters of the framework's function",
     "call": "define it: call `wrapped` with what was approved",
@@ -420,6 +421,30 @@ _REMEDIES = {
     "whole": "define it: return the result of a stream that was read",
     "told": "define it: return the items, or the stream, that tell a result",
 }
+
+
+def _renaming(read: Any, function: Any) -> Any:
+    """Return a `read` that takes the names which an override gives to its parameters."""
+    try:
+        ours, theirs = _positional(read)[2:], _positional(_plain(function))
+    except (TypeError, ValueError):
+        return read
+    pairs = zip(theirs[1:], ours, strict=False)
+    names = {new: old for new, old in pairs if new not in ours and old not in theirs}
+    if not names:
+        return read
+
+    def renamed(passage: Passage, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {names.get(name, name): value for name, value in kwargs.items()}
+        return read(passage, owner, *args, **kwargs)
+
+    return renamed
+
+
+def _positional(function: Any) -> list[str]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = inspect.signature(function).parameters
+    return [name for name, each in parameters.items() if each.kind is kind]
 
 
 def _mismatch(read: Any, function: Any) -> str:

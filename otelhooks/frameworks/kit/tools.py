@@ -18,6 +18,7 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
+from otelhooks.frameworks.kit.values import Value, copied
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.drive import Raised
@@ -31,6 +32,7 @@ from otelhooks.pipeline.leads import next_seat, stages_of
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.tool_call import tool
+from otelhooks.pipeline.tool_stages import overlooks
 from otelhooks.telemetry.spans import error_type
 
 __all__ = ["ToolCall"]
@@ -71,6 +73,7 @@ class ToolCall(Passage, Call):
     is_approved: bool = False
     validate: Callable[[Any], Any] | None = None
 
+    _value: Value | None = None
     _is_text = False
     _objects: Mapping[str, tuple[Any, Any]] | None = None
     _hidden: Mapping[str, Any] | None = None
@@ -140,6 +143,7 @@ class ToolCall(Passage, Call):
     # -- what an adapter uses in `read` -------------------------------------------------------
 
     raised = staticmethod(Raised)
+    own = staticmethod(copied)
 
     def take(self, given: Any, hidden: Collection[str] = ()) -> None:
         """Take the arguments; `call` gets them back in the same form.
@@ -172,6 +176,53 @@ class ToolCall(Passage, Call):
     def goes_to(self, group: str, name: str, server: str | None = None) -> None:
         """Name the deeper seat that the framework will hand this very call on to."""
         self._next = Handoff(group, name, server)
+
+    def take_all(self, given: Any) -> None:
+        """Take the one parameter that holds all arguments, with objects of pydantic's at any depth.
+
+        `call` gets it back in the same form.
+
+        Args:
+            given: A dict, an object, or anything else, which rules see under the name `text_name`.
+        """
+        self._value = Value(given, self.text_name)
+        self.args = self._value.shown
+
+    @classmethod
+    def expect(cls, name: str, owner: Any, given: Any, seat: str = "") -> None:
+        """Leave a permit: the call that is under way comes to this seat next.
+
+        Args:
+            name: The tool's name.
+            owner: The ``owner`` of the call at this seat.
+            given: What `take_all` will be given there.
+            seat: Group that another package's seat left a permit for, which becomes this one;
+                without such a permit there is none then.
+        """
+        op = current_frame()
+        if type(op) is Op and (not seat or op.permits.claim(seat, name)):
+            op.permits.leave(
+                Handoff(cls.group, name, owner=owner), Value(given, cls.text_name).shown
+            )
+
+    def comes_from(self, seat: str, form: Callable[[dict[str, Any]], Any]) -> None:
+        """Take up the permit of another package's seat, where the arguments had another form.
+
+        Rules are asked again, on the same span: they see the arguments as they are here.
+
+        Args:
+            seat: Group that the other seat left the permit for.
+            form: Makes these arguments of those.
+        """
+        rt, op = runtime.active(), current_frame()
+        if rt is None or type(op) is not Op or op.call is None or overlooks(rt, op, self.stages):
+            return
+        if op.permits.claim(seat, self.name, lambda args: same_json(form(args), self.args)):
+            outer = op.call
+            self.server, self.claimed_server = outer.server, outer.claimed_server
+            self.server_says, self.canonical = outer.server_says, (self.name,)
+            to = Handoff(self.group, self.name, owner=self.owner, judges_again=True)
+            op.permits.leave(to, self.args)
 
     def is_of_server(self, name: str, server: str | None) -> None:
         """Say that an MCP server runs it.
@@ -259,7 +310,9 @@ class ToolCall(Passage, Call):
     def run(self, wrapped: Callable[..., Any], approved: dict[str, Any]) -> Any:
         """Call the function with approved arguments, in the form that the framework gave them."""
         given: Any = approved
-        if self._is_text:
+        if self._value is not None:
+            given = self._value.write(approved)
+        elif self._is_text:
             given = json_text.write(self.raw, self.text_name, approved, self.version > 0)
         elif self._objects is not None:
             given = self._with_objects(approved, self._objects)

@@ -1,0 +1,251 @@
+# pyright: basic, reportMissingImports=false
+"""A call on its way through the kit: the API, the tool, and the steps of the tool.
+
+Source: hedera-agent-kit 3.4.2, ``shared``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import overrides, steps
+
+__all__ = [
+    "LANGCHAIN",
+    "MCP",
+    "PLUGINS",
+    "Act",
+    "ApiCall",
+    "Commit",
+    "Normalize",
+    "ToolRun",
+    "behind_langchain",
+    "behind_mcp",
+    "from_langchain",
+    "kind_of",
+    "note_error",
+]
+
+LANGCHAIN, MCP = "hedera_agent_kit.langchain", "hedera_agent_kit.mcp"
+"""Where agent frameworks lead a call of the kit's toolkits to."""
+
+PLUGINS = "hedera_agent_kit.plugins"
+_PHASED = "hedera_agent_kit.shared.tool_v2:BaseToolV2"
+_RESPONSE, _EXECUTED, _RECEIPT = (
+    f"hedera_agent_kit.shared.models:{name}"
+    for name in ("ToolResponse", "ExecutedTransactionToolResponse", "RawTransactionResponse")
+)
+
+
+def kind_of(tool: Any) -> str | None:
+    """Return the kind of a tool: one of the kit's own, or made of one, reaches the network."""
+    modules = (cls.__module__ for cls in type(tool).__mro__)
+    return "net" if any(module.startswith(f"{PLUGINS}.") for module in modules) else None
+
+
+def _staged(tool: Any, method: str, client: Any, context: Any) -> steps.StageParams:
+    """Return what hooks are shown of a tool's steps: those of the kit's second generation."""
+    execute = overrides.Method(tool, "execute")
+    is_staged = execute.is_guarded and execute.reaches(_PHASED)
+    return steps.StageParams(method, context, client=client, is_staged=is_staged)
+
+
+def _find(api: Any, method: Any) -> Any:
+    return next((one for one in api.tools if getattr(one, "method", None) == method), None)
+
+
+def behind_api(api: Any, method: Any) -> steps.StageParams | None:
+    """Return what hooks are shown of a call of the API; None where it has no such tool."""
+    tool = _find(api, method)
+    return None if tool is None else _staged(tool, method, api.client, api.context)
+
+
+def behind_langchain(tool: Any, name: str) -> steps.StageParams | None:
+    """Return what hooks are shown of a call of the kit's tool for langchain."""
+    return behind_api(tool.hedera_api, name) if tool.method == name else None
+
+
+def behind_mcp(handler: Any, name: str) -> steps.StageParams | None:
+    """Return what hooks are shown of a call of a function that the kit's MCP server serves."""
+    closed = inspect.getclosurevars(handler).nonlocals
+    return behind_api(closed["self"]._hedera_agent_kit, closed["tool"].method)
+
+
+class _Call(kit.ToolCall):
+    """What both seats of a call share; the result that hooks see is a response of the kit."""
+
+    group, text_name = "hedera_agent_kit", "params"
+    exception: Exception | None = None
+    was_told = False
+
+    def denied(self, reason: str) -> Any:
+        """Return a response that tells a model, and programs that parse it, of an error."""
+        return self._response(human_message=reason, error=reason)
+
+    def withheld(self, raw: Any, reason: str) -> Any:
+        """Return the same, and nothing of the result."""
+        return self.denied(reason)
+
+    def value(self, raw: Any) -> Any:
+        """Return a response in a copy that a hook may change in vain, anything else as it is."""
+        if not kit.is_a(raw, _RESPONSE):
+            return raw
+        return dataclasses.replace(raw, extra=self.own(raw.extra))
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return a response as it is; any other value as the message of a new one.
+
+        Nothing of the old response is kept but the ledger's receipt, status and ids.
+        """
+        if not kit.is_a(raw, _RESPONSE) or kit.is_a(value, _RESPONSE):
+            return value
+        receipt: Any = getattr(raw, "raw", None)
+        if kit.is_a(raw, _EXECUTED) and type(receipt) is kit.native(_RECEIPT, receipt):
+            executed = kit.native(_EXECUTED, raw)
+            return executed(
+                human_message=_text_of(value), raw=dataclasses.replace(receipt, error=None)
+            )
+        return kit.native(_RESPONSE, raw)(human_message=_text_of(value))
+
+    def error(self, raw: Any) -> Exception | str | None:
+        """Return the exception that the tool has made a response of, or the response's error."""
+        if not kit.is_a(raw, _RESPONSE) or not raw.error:
+            return None
+        self.was_told = True
+        deeper = self.op.failure if self.op is not None else None
+        return self.exception or (deeper if isinstance(deeper, Exception) else str(raw.error))
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Tell another text where the failure was told, raise it where it was raised."""
+        return self.denied(message) if self.was_told else super().failed(error, message)
+
+    def recovered(self, value: Any) -> Any:
+        """Return a value as a tool's response."""
+        is_response = kit.is_a(value, _RESPONSE)
+        return value if is_response else self._response(human_message=_text_of(value))
+
+    def _response(self, **fields: Any) -> Any:
+        return kit.native(_RESPONSE, self.owner)(**fields)
+
+
+class ApiCall(_Call):
+    """A call of ``HederaAgentAPI.run``, or of what overrides it."""
+
+    def read(self, api: Any, method: Any, arg: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Read it, with the tool that will run; an override may take more."""
+        self.further = (args, kwargs)
+        self.owner, self.method, self.name = api, method, str(method)
+        self.take_all(arg)
+        self.tool = _find(api, method)
+        self.is_known = self.tool is not None
+        self.kind = kind_of(self.tool)
+        self.comes_from(MCP, _unpacked)
+
+    async def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it; the tool, or the method that is overridden, has the next seat."""
+        if overrides.Method(self.owner, "run").calls_on(wrapped):
+            self.expect(self.name, self.owner, args)
+        elif overrides.Method(self.tool, "execute").is_guarded:
+            self.expect(self.name, self.tool, args)
+        further, named = self.further
+        return await _awaited(wrapped(self.method, args, *further, **named))
+
+    def stages(self) -> steps.StageParams | None:
+        """Return what hooks are shown of the tool's steps."""
+        return behind_api(self.owner, self.method)
+
+    def refused(self, error: Exception) -> Any:
+        """Raise: where a program enters the kit, it is to see why."""
+        raise error
+
+
+class ToolRun(_Call, steps.StagedCall):
+    """A call of a tool's ``execute``, of which every class of tools has its own."""
+
+    def read(
+        self,
+        tool: Any,
+        client: Any = None,
+        context: Any = None,
+        params: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        """Read it; without the tool's description, which is a whole prompt in the kit."""
+        self.further = (args, kwargs)
+        self.owner, self.given = tool, (client, context)
+        self.name = str(getattr(tool, "method", type(tool).__name__))
+        self.take_all(params)
+        self.kind = kind_of(tool)
+
+    async def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it; the method that is overridden has the next seat."""
+        if overrides.Method(self.owner, "execute").calls_on(wrapped):
+            self.expect(self.name, self.owner, args)
+        further, named = self.further
+        return await _awaited(wrapped(*self.given, args, *further, **named))
+
+    def stages(self) -> steps.StageParams:
+        """Return what hooks are shown of the tool's steps."""
+        return _staged(self.owner, self.name, *self.given)
+
+
+def from_langchain(wrapped: Any, tool: Any, *args: Any, **parameters: Any) -> Any:
+    """Lead a call of the kit's tool for langchain on, with what langchain has made of it since."""
+    ApiCall.expect(tool.method, tool.hedera_api, parameters, LANGCHAIN)
+    return wrapped(*args, **parameters)
+
+
+def note_error(wrapped: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+    """Keep the exception that a tool makes a response of."""
+    run: Any = steps.StagedCall.running(tool)
+    error = args[0] if args else kwargs.get("error")
+    if run is not None and isinstance(error, Exception):
+        run.exception = error
+    return wrapped(*args, **kwargs)
+
+
+class Normalize(steps.Step):
+    """The step that normalizes the parameters."""
+
+    point = steps.Step.NORMALIZED
+
+
+class Act(steps.Step):
+    """The step that queries, or prepares a transaction."""
+
+    point, behind = steps.Step.ACTED, (steps.Step.NORMALIZED,)
+
+    def commits(self, value: Any, context: Any) -> Any:
+        """Return whether the transaction is still to be sent."""
+        return self.owner.should_secondary_action(value, context)
+
+
+class Commit(steps.Step):
+    """The step that sends a transaction, or returns its bytes."""
+
+    behind = (steps.Step.NORMALIZED, steps.Step.ACTED)
+
+
+async def _awaited(value: Any) -> Any:
+    """Wait for what is awaitable: a tool's method need not be a coroutine function."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def _unpacked(arguments: dict[str, Any]) -> Any:
+    """Return the parameters of a call of the kit's MCP server, which packs them once more."""
+    packed = arguments.get("kwargs")
+    return packed if type(packed) is dict else arguments
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return str(value)

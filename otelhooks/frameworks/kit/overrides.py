@@ -1,0 +1,80 @@
+"""Whether a call will pass a seat further in: at another object, or at an overridden method."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, cast
+
+import wrapt
+
+from otelhooks.patching.seats import GUARD, SeatWrapper
+
+__all__ = ["Method"]
+
+
+class Method:
+    """A method of an object, of which subclasses and objects may have their own.
+
+    Args:
+        owner: The object.
+        name: Of the method.
+    """
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a call of it passes a seat; one set on the object itself does not."""
+        if self._name in getattr(self._owner, "__dict__", ()):
+            return False
+        found: Any = inspect.getattr_static(cast("Any", type(self._owner)), self._name, None)
+        return _has_seat(found)
+
+    def calls_on(self, wrapped: Callable[..., Any]) -> bool:
+        """Return whether it may call one that it overrides, and that has a seat.
+
+        Args:
+            wrapped: The method that runs, bound, without our wrapper.
+        """
+        function = getattr(wrapped, "__func__", wrapped)
+        if not _uses_super(function):
+            return False
+        is_below = False
+        for cls in type(self._owner).__mro__:
+            found = vars(cls).get(self._name)
+            if found is not None and is_below:
+                return _has_seat(found)
+            if found is not None:
+                is_below = any(entry is function for entry in wrapt.wrapper_chain(found))
+        return False
+
+    def reaches(self, path: str) -> bool:
+        """Return whether it is a class's own, or comes to that through `super`.
+
+        Args:
+            path: Module and name of the class.
+        """
+        for cls in type(self._owner).__mro__:
+            if f"{cls.__module__}:{cls.__qualname__}" == path:
+                return True
+            if self._name in vars(cls) and not _uses_super(vars(cls)[self._name]):
+                return False
+        return False
+
+
+def _uses_super(function: Any) -> bool:
+    """Return whether a function, below its wrappers, calls `super`, as far as its code tells."""
+    # A permit for a super() that never comes would stay open for whatever the body calls.
+    *_, inner = wrapt.wrapper_chain(function)
+    code = getattr(inner, "__code__", None)
+    return code is not None and "super" in code.co_names
+
+
+def _has_seat(method: Any) -> bool:
+    # isinstance() would ask the wrapped object
+    return any(
+        issubclass(type(entry), SeatWrapper) and entry._self_switch.mode == GUARD
+        for entry in wrapt.wrapper_chain(method)
+    )

@@ -1,0 +1,103 @@
+# pyright: basic
+"""What a tool is handed: containers with objects of pydantic's in them, or one such object.
+
+Rules see plain dicts and lists. The tool gets the form that it was called with, as an own copy: the
+caller's changes to its own objects after the decision do not change what runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from otelhooks.hooks.calls import same_json
+
+__all__ = ["Value", "copied"]
+
+
+class Value:
+    """One value, as it was given and as rules see it.
+
+    Args:
+        given: Anything.
+        name: That rules see it under where it is neither a dict nor an object.
+
+    Attributes:
+        shown: As rules see it.
+    """
+
+    def __init__(self, given: Any, name: str) -> None:
+        self._name = name
+        self._own = copied(given)
+        plain = _plain(self._own)
+        if plain is None:
+            plain = {}
+        self.shown: dict[str, Any] = plain if type(plain) is dict else {name: plain}
+
+    def write(self, approved: dict[str, Any]) -> Any:
+        """Return what was approved, in the form of what was given.
+
+        Raises:
+            pydantic.ValidationError: An object does not take what a hook wrote.
+        """
+        if self._own is None:
+            return approved or None
+        if type(self._own) is dict or _is_model(self._own):
+            return _shaped(self._own, self.shown, approved)
+        if list(approved) != [self._name]:
+            return approved
+        return _shaped(self._own, self.shown[self._name], approved[self._name])
+
+
+def copied(value: Any) -> Any:
+    """Copy containers and pydantic's objects, at any depth; other values are handed on."""
+    if _is_model(value):
+        own = copy.copy(value)
+        for items in (vars(own), own.__pydantic_extra__ or {}):
+            items.update({name: copied(item) for name, item in items.items()})
+        return own
+    return _mapped(copied, value)
+
+
+def _plain(value: Any) -> Any:
+    if _is_model(value):
+        return {name: _plain(item) for name, item in value}
+    return _mapped(_plain, value)
+
+
+def _mapped(change: Any, value: Any) -> Any:
+    if type(value) is dict:
+        return {name: change(item) for name, item in value.items()}
+    return type(value)(map(change, value)) if type(value) in (list, tuple) else value
+
+
+def _is_model(value: Any) -> bool:
+    return hasattr(type(value), "model_validate")  # without loading pydantic
+
+
+def _shaped(own: Any, shown: Any, approved: Any) -> Any:
+    """Return what was approved in the form of what was given.
+
+    Args:
+        own: Copy of what was given.
+        shown: The same as rules saw it.
+        approved: What is to run.
+    """
+    if same_json(approved, shown):
+        return own
+    if type(approved) is dict and _is_model(own):
+        given = own.model_fields_set | (own.__pydantic_extra__ or {}).keys()
+        values = {
+            name: _shaped(getattr(own, name, None), shown.get(name), value)
+            for name, value in approved.items()
+            if name in given or name not in shown or not same_json(value, shown[name])
+        }
+        return type(own).model_validate(values, by_alias=True, by_name=True)
+    if type(approved) is type(own) is dict:
+        return {
+            name: _shaped(own[name], shown[name], value) if name in own else value
+            for name, value in approved.items()
+        }
+    if type(approved) is type(own) and type(own) in (list, tuple) and len(own) == len(approved):
+        return type(own)(map(_shaped, own, shown, approved))
+    return approved
