@@ -170,7 +170,7 @@ def test_a_collector_that_refuses_is_told_with_its_answer(doctor, server, status
 
 def test_an_address_where_nobody_listens(doctor, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")
 
     result = doctor()
 
