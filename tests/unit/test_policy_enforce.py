@@ -67,6 +67,20 @@ def test_a_call_that_is_settled_by_its_name_is_neither_carried_nor_evaluated_aga
     assert asyncio.run(hook.run(None, CALL)).allow
 
 
+def test_a_record_of_a_class_of_the_users_own_is_judged_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Own(types.ToolCall):
+        pass
+
+    hook = policy.enforce([policy.deny("other"), policy.allow("*")])
+    assert asyncio.run(hook.run(None, CALL)).allow
+    assert asyncio.run(hook.run(None, Own(name=CALL.name))).allow
+    assert not asyncio.run(hook.run(None, Own(name="other"))).allow
+    monkeypatch.setattr(policy.PolicySet, "settled_record", None)  # it may say other than it holds
+    assert asyncio.run(hook.run(None, Own(name=CALL.name))).allow
+
+
 def test_a_call_of_another_server_or_name_is_not_settled_by_the_first() -> None:
     hook = policy.enforce([policy.deny("math/*"), policy.allow("add")], mcp_servers=[MATH])
     for server, allow in ((None, True), ("math", False), (None, True), ("math", False)):
