@@ -181,7 +181,7 @@ class _Trail:
         """Descriptor of the file whose lock says that this process sends it."""
         self.unsent: dict[int, Path] = {}
         """Numbers of the records that were read and are not sent, with their files."""
-        self.next_seq = 0
+        self.next_seq: int = 0
         self.is_done: bool = False
         """Whether nothing will be added to it, and all of it is sent."""
         self._number = 0  # of the file that is read

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opentelemetry.exporter.otlp.proto.http import trace_exporter
 
 from otelhooks.telemetry.otlp_encoder import with_encoder
@@ -12,4 +14,5 @@ __all__ = ["OTLPSpanExporter"]
 class OTLPSpanExporter(trace_exporter.OTLPSpanExporter):
     """Sends what its base class sends, and takes the same arguments; encodes in less time."""
 
-    export = with_encoder(trace_exporter.OTLPSpanExporter.export)
+    if not TYPE_CHECKING:  # its type is that of the base class
+        export = with_encoder(trace_exporter.OTLPSpanExporter.export)

@@ -63,7 +63,7 @@ from otelhooks.telemetry import semconv
 from tests import conformance
 
 REASON = "Nobody may touch that; read it with safe instead."
-SECRET = "4711"
+SECRET = "is 4711"  # with a blank: ids in messages may hold any digits
 ANSWER = "all is done"
 
 
@@ -153,7 +153,7 @@ class World:
     def safe(self, x: int) -> str:
         """Read number x."""
         self.ran.append(("safe", {"x": x}))
-        return f"number {x} is {SECRET}"
+        return f"number {x} {SECRET}"
 
     def broken(self, x: int) -> str:
         """Fail."""

@@ -10,8 +10,8 @@ import sys
 if __name__ == "__main__":
     try:
         from otelhooks_migrate.check import check
-    except ModuleNotFoundError as error:
-        if error.name != "otelhooks_migrate":
+    except ModuleNotFoundError as _error:
+        if _error.name != "otelhooks_migrate":
             raise
         sys.stderr.write("error: the checker is not installed\n")
         sys.stderr.write('hint: `pip install "otelhooks[migrate]"`\n')
