@@ -383,3 +383,35 @@ def test_a_text_that_a_function_makes_an_output_of_can_be_rewritten(instrument: 
     instrument(hooks=[shout])
     agent = agent_of(Script("done"), output_type=TextOutput(frame))
     assert asyncio.run(agent.run("begin")).output == "<DONE>"
+
+
+@pytest.mark.parametrize("of_text", [False, True])
+def test_a_denied_output_function_does_not_run_on_parts_of_a_stream(
+    instrument: Any, of_text: bool
+) -> None:
+    """`stream_output` makes an output of all that has come so far, again and again."""
+    from pydantic_ai.output import TextOutput
+
+    ran: list[str] = []
+
+    def send(text: str) -> str:
+        ran.append(text)
+        return text
+
+    async def consume(agent: Any) -> list[Any]:
+        async with agent.run_stream("begin") as result:
+            return [output async for output in result.stream_output(debounce_by=None)]
+
+    def streaming() -> Any:
+        script = Script("the answer" if of_text else ("send", {"text": "the answer"}))
+        output = TextOutput(send) if of_text else ToolOutput(send, name="send")
+        return agent_of(script, output_type=output)
+
+    instrument(policy.deny("send"))
+    with pytest.raises(Exception, match="Output validation failed"):
+        asyncio.run(consume(streaming()))
+    assert ran == []
+    otelhooks.uninstrument()
+    instrument(policy.allow("send"))
+    assert asyncio.run(consume(streaming()))[-1] == "the answer"
+    assert ran[-1] == "the answer"

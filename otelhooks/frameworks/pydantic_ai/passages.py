@@ -469,7 +469,7 @@ def _guard(base: Any) -> Any:
         async def wrap_output_process(
             self, ctx: Any, *, output_context: Any, output: Any, handler: Any
         ) -> Any:
-            if not output_context.has_function or ctx.partial_output:
+            if not output_context.has_function:
                 return await handler(output)
             return await OutputCall.through("coroutine", handler, ctx, output_context, output)
 
