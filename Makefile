@@ -3,9 +3,9 @@
 
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
 # `servers` goes on beside them, and `e2e` comes after.
-CHECKS := frameworks pythons otel-oldest coverage test wheel processes prove beside upstream hcs redis \
-  rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) matrix e2e e2e-full bench bench-collector fuzz mutants locks
+CHECKS := frameworks-newest frameworks-older pythons otel-oldest coverage test wheel processes prove \
+  beside upstream hcs redis rollout docs types demo configs minimal lint
+TARGETS := $(CHECKS) frameworks matrix e2e e2e-full bench bench-collector fuzz mutants locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -64,6 +64,8 @@ lint: ## ruff: rules and format
 types: ## pyright: strict inside, complete outside
 matrix: ## examples of five systems beside the frameworks that play them, as a table
 frameworks: ## each adapter against the newest and oldest version of its framework
+frameworks-newest: ## of these the newest
+frameworks-older: ## of these the others
 coverage: ## the fast tests, which take every branch of hooks and policy
 beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
@@ -86,6 +88,8 @@ locks: ## resolve every file in tests/locks anew
 
 # A session has the name of its target but for these.
 SESSION_types := typing
+SESSION_frameworks-newest := frameworks --keywords 'frameworks and latest'
+SESSION_frameworks-older := frameworks --keywords 'frameworks and not latest'
 SESSION_bench-collector := bench_collector
 SESSION_e2e-full := e2e_full
 SESSION_otel-oldest := otel_oldest
