@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,7 +29,7 @@ class Part(NamedTuple):
         text: Of a text or a result.
         name: Of the tool that is called.
         id: Of the call.
-        args: Of the call.
+        args: Of the call; of another part its JSON, where captured content is to hold it.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class PartTable(NamedTuple):
         roles: Its values to the roles of messages; all others are the assistant's.
         messages: Role to a function that makes a message of a text; "" for any other role.
         fields: Names of a part's attributes: content, name, id and arguments.
+        between: What lies between two texts of one answer.
     """
 
     made: Mapping[str, Callable[[Part], Any]]
@@ -60,6 +62,7 @@ class PartTable(NamedTuple):
     roles: Mapping[str, str] = {}
     messages: Mapping[str, Callable[[str], Any]] = {}
     fields: tuple[str, str, str, str] = ("content", "name", "id", "args")
+    between: str = ""
 
     def read(self, part: Any) -> Part:
         """Read a part of the framework's."""
@@ -102,6 +105,12 @@ class ModelCall(Passage, ModelRequest):
         """
         raise NotImplementedError
 
+    def denied(self, reason: str) -> Any:
+        """Return, or raise, what tells of a refusal: an answer that says the reason."""
+        if self.is_typed:
+            raise self.exception(reason)
+        return self.answer([self.made(Part("text", text=reason))])
+
     def about(self, raw: Any) -> Mapping[str, Any]:
         """Return an answer's ``usage``, ``finish_reasons``, ``response_id`` and ``model``."""
         return {}
@@ -116,8 +125,8 @@ class ModelCall(Passage, ModelRequest):
         calls = (part for part in self.parts(raw) if part.kind == "call" and part.id)
         return {call.id: call.name for call in calls if call.name in here}
 
-    def role(self, part: Part) -> str:
-        """Return the role of the message that a part stands in."""
+    def role(self, part: Part, message: Any) -> str:
+        """Return the role of a part of a message."""
         if part.kind == "result":
             return "tool"
         return self.table.roles.get(getattr(part.native, self.table.kind), "assistant")
@@ -170,9 +179,7 @@ class _Seat(ModelSeat):
         return _Reply(self._call, raw)
 
     def refused(self, request: Any, reason: str) -> Any:
-        if self._call.is_typed:
-            return super().refused(request, reason)
-        return self._answer([Part("text", text=reason)])
+        return self._call.denied(reason)
 
     def answered(self, request: Any, response: Any) -> Any:
         if not isinstance(response, types.ModelResponse):
@@ -206,9 +213,11 @@ class _Seat(ModelSeat):
         if not self._call.table.kind:
             return as_messages(request.messages)
         return [
-            {"role": self._call.role(part), "parts": [_shown(part)]}
+            {"role": role, "parts": list(map(_shown, parts))}
             for message in self._call.natives()
-            for part in self._call.parts(message)
+            for role, parts in itertools.groupby(
+                self._call.parts(message), lambda part, of=message: self._call.role(part, of)
+            )
         ]
 
 
@@ -227,7 +236,8 @@ class _Reply(ModelReply):
 
     @functools.cached_property
     def text(self) -> str:  # type: ignore[override]
-        return "".join(one.text for one in self._parts if one.kind == "text")
+        between = self._call.table.between
+        return between.join(one.text for one in self._parts if one.kind == "text")
 
     @functools.cached_property
     def tool_calls(self) -> list[tuple[str, str, Any]]:  # type: ignore[override]
@@ -250,4 +260,6 @@ def _shown(part: Part) -> dict[str, Any]:
         return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.args}
     if part.kind == "result":
         return {"type": "tool_call_response", "id": part.id, "response": part.text}
+    if part.kind == "other" and part.args is not None:
+        return part.args
     return {"type": "text", "content": part.text}

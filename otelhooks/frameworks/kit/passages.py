@@ -420,6 +420,9 @@ _REMEDIES = {
     "denied": "define it: return, or raise, what tells the framework's model of a refusal",
     "whole": "define it: return the result of a stream that was read",
     "told": "define it: return the items, or the stream, that tell a result",
+    "spec": "define it: return a `types.AskQuestionInteractionSpec` for the question",
+    "answered": "define it: return a hook's answer in the framework's form",
+    "declined": "define it: return the framework's form of a question that is not answered",
 }
 
 

@@ -1,0 +1,34 @@
+# pyright: basic
+"""A question to the user on its way through a seat: hooks answer it, or else the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from otelhooks.frameworks.kit.passages import Passage
+from otelhooks.pipeline.drivers import Operation
+from otelhooks.pipeline.interaction import InteractionSeat, interaction
+from otelhooks.pipeline.runtime import Runtime
+
+__all__ = ["Question"]
+
+
+class Question(Passage, InteractionSeat):
+    """One question. A hook that fails, or whose answer does not fit, declines it."""
+
+    must = ("read", "call", "spec", "answered", "declined")
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def call(self, wrapped: Callable[..., Any]) -> Any:
+        """Ask the user in the framework's own way; called where no hook has answered."""
+        raise NotImplementedError
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    def steps(self, rt: Runtime) -> Operation:
+        return interaction(rt, self)
+
+    def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
+        return self.call(wrapped)
