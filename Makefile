@@ -31,7 +31,7 @@ WANTED = $$(cat pyproject.toml tests/locks/dev.txt | cksum)
 .PHONY: help setup check clean env adapter stack servers $(TARGETS)
 
 help: ## show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 17
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 20
 
 setup: ## make or update .venv from tests/locks/dev.txt
 	@if [ "$$(cat .venv/otelhooks-ready 2>/dev/null)" = "$(WANTED)" ] \

@@ -8,15 +8,15 @@ import threading
 class Ticket:
     """Says whether a record has reached the disk. May be waited for by several threads."""
 
-    __slots__ = ("_is_settled", "_is_stored", "_settled", "seq")
+    __slots__ = ("_is_resolved", "_is_stored", "_resolved", "seq")
 
     def __init__(self) -> None:
         self.seq: int = -1
         """Number of the record in its chain, from 0; -1 if it was refused."""
         # A bare lock, held until the outcome is known: a tenth of an Event's cost.
-        self._settled = threading.Lock()
-        self._settled.acquire()
-        self._is_settled = False
+        self._resolved = threading.Lock()
+        self._resolved.acquire()
+        self._is_resolved = False
         self._is_stored = False
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -30,15 +30,15 @@ class Ticket:
             is kept and tried again, but it was not there when the caller wanted to go on), or if
             the time was up.
         """
-        if not self._is_settled:
-            if not self._settled.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+        if not self._is_resolved:
+            if not self._resolved.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
                 return False
-            self._settled.release()
+            self._resolved.release()
         return self._is_stored
 
-    def settle(self, is_stored: bool) -> None:
+    def resolve(self, is_stored: bool) -> None:
         """Set the outcome; only the first call counts. For the trail, not for its callers."""
-        if not self._is_settled:
+        if not self._is_resolved:
             self._is_stored = is_stored
-            self._is_settled = True
-            self._settled.release()
+            self._is_resolved = True
+            self._resolved.release()

@@ -165,7 +165,7 @@ class Audit:
                 refused = refused or self._put(fields, ticket)
                 if refused:
                     self.drop(refused)
-                    ticket.settle(False)
+                    ticket.resolve(False)
         if is_late:
             threading.Event().wait()
         return ticket

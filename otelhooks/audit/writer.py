@@ -168,7 +168,7 @@ class Writer:
             self._segment.close()
         for queued in self._queue:
             if queued.ticket is not None:
-                queued.ticket.settle(False)
+                queued.ticket.resolve(False)
 
     def _tell(self, key: str, message: str, *args: object) -> None:
         """Log an error once per cause, until writing works again."""
@@ -186,7 +186,7 @@ class Writer:
             queued.has_failed = True
             self.failed += 1
             self.spooled += 1
-            queued.ticket.settle(False)
+            queued.ticket.resolve(False)
 
     # What follows runs in the thread.
 
@@ -242,7 +242,7 @@ class Writer:
                     if queued.has_failed:
                         self.spooled -= 1
                         self._late += 1
-                    queued.ticket.settle(True)
+                    queued.ticket.resolve(True)
             self._stored += count
             self._kept = max(self._kept - count, 0)
             self._retry_at = None

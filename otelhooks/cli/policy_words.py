@@ -78,8 +78,8 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         rows.append(("level", deciding.level))
         if deciding.rule.policy.place:
             rows.append(("place", deciding.rule.policy.place))
-    if verdict.told:
-        rows.append(("told", Redactor().mask_text(verdict.told)))
+    if verdict.message:
+        rows.append(("told", Redactor().mask_text(verdict.message)))
     elif verdict.reason:
         rows.append(("why", verdict.reason))
     if verdict.error is not None:
@@ -114,8 +114,8 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
 
 
 def _when(hook: Registration) -> str:
-    guard = getattr(hook.hook, "guard", None)
-    when = None if guard is None else guard.said.when
+    script = getattr(hook.hook, "script", None)
+    when = None if script is None else script.said.when
     return "" if when is None else f"if {when.value.strip()}"
 
 
@@ -127,7 +127,7 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
         "decision": judged.decision,
         "policy": verdict.policy_id or None,
         "rule": verdict.rule_id or None,
-        "message": Redactor().mask_text(verdict.told) or None,
+        "message": Redactor().mask_text(verdict.message) or None,
         "error": masked(verdict.error) if verdict.error is not None else None,
         "tool": call.name,
         "server": call.server,

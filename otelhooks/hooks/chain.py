@@ -34,7 +34,7 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         verdict.severity = rule.severity
     if ruling.decision == DENY:
         verdict.allowed = False
-        verdict.reason = verdict.told = ruling.message
+        verdict.reason = verdict.message = ruling.message
         verdict.error = ruling.error
         if ruling.error is not None:  # the message may hold what the error says
             verdict.reason = f"rule '{verdict.rule_id}' failed: {error_type(ruling.error)}"
@@ -111,7 +111,7 @@ class Chain:
                 policy_version=registration.policy_version,
                 rule_id=value.rule_id or registration.rule_id,
                 reason=value.message,
-                told=value.message or f"Denied by hook '{registration.rule_id}'.",
+                message=value.message or f"Denied by hook '{registration.rule_id}'.",
                 severity=value.severity,
             )
         if not is_observed(registration, self.monitor):
@@ -129,7 +129,7 @@ class Chain:
         return None
 
     def crash(self, registration: Registration, error: BaseException) -> Verdict:
-        """Return the deny of a hook that failed; neither model nor record is told how."""
+        """Return the deny of a hook that failed; neither model nor record learns how."""
         failed = f"hook '{registration.source}' failed: "
         return Verdict(
             self.point,
@@ -140,7 +140,7 @@ class Chain:
             policy_version=registration.policy_version,
             rule_id=registration.rule_id,
             reason=f"{failed}{error_type(error)}",
-            told=getattr(error, "told", CHECK_FAILED),
+            message=getattr(error, "model_message", CHECK_FAILED),
             error=error,
         )
 

@@ -23,12 +23,12 @@ from otelhooks.hooks.tool_chain import ToolChain
 from otelhooks.hooks.verdict import ALLOW, DENY, Approval, Judge, Ruling, Verdict
 from otelhooks.hooks.watch import Watch
 
-__all__ = ["pre_agent", "pre_model_call", "pre_tool_call", "pre_turn", "settled"]
+__all__ = ["constant", "pre_agent", "pre_model_call", "pre_tool_call", "pre_turn"]
 
 UNREADABLE = "arguments nested too deep"
 
 
-def settled(call: Call, judges: Sequence[Judge]) -> Verdict | None:
+def constant(call: Call, judges: Sequence[Judge]) -> Verdict | None:
     """Return at once what `pre_tool_call` comes to for a call that rules just allow.
 
     Args:
@@ -40,7 +40,7 @@ def settled(call: Call, judges: Sequence[Judge]) -> Verdict | None:
     """
     if len(judges) != 1:
         return None
-    ruling = judges[0].settled(call)
+    ruling = judges[0].constant(call)
     if ruling is None or ruling.decision != ALLOW or ruling.observed:
         return None
     try:
@@ -132,7 +132,7 @@ def _unreadable(error: BaseException) -> Verdict:
         policy_id=HOOK,
         rule_id=UNREADABLE,
         reason=UNREADABLE,
-        told=CHECK_FAILED,
+        message=CHECK_FAILED,
         error=error,
     )
 

@@ -124,7 +124,7 @@ def post_point(
             continue
         if blocked is not None:
             blocked.observed = observed
-            return place(data, blocked.told), blocked
+            return place(data, blocked.message), blocked
         if isinstance(value, types.HookResult):
             value = value.output
         if value is None:
@@ -184,7 +184,7 @@ def _block(point: str, registration: Registration, value: Any) -> Verdict | None
             point,
             DENY,
             reason=f"hook '{registration.source}' failed: {error_type(value.error)}",
-            told=getattr(value.error, "told", RESULT_CHECK_FAILED),
+            message=getattr(value.error, "model_message", RESULT_CHECK_FAILED),
             error=value.error,
         )
     elif isinstance(value, types.HookResult) and not value.allow:

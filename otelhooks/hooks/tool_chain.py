@@ -220,12 +220,12 @@ class ToolChain(Chain):
         call.args = shown  # whoever was asked had the other copy in hands
         if not approval.approved:
             verdict.allowed = False
-            verdict.told = verdict.reason = self._refusal(approval, deciding)
+            verdict.message = verdict.reason = self._refusal(approval, deciding)
             verdict.error = approval.error
             if approval.error is not None and approval.status == "error":
                 verdict.reason = f"rule '{deciding.id}' failed: {error_type(approval.error)}"
             verdict.result = types.HookResult(
-                allow=False, message=verdict.told, rule_id=verdict.rule_id
+                allow=False, message=verdict.message, rule_id=verdict.rule_id
             )
             return verdict
         approval.join(self.approval)

@@ -82,7 +82,7 @@ class Ruling:
     Attributes:
         decision: ``allow``, ``deny`` or ``ask``.
         rule: The rule that decided; None where none matched.
-        message: What the model is told on a deny.
+        message: What the model reads on a deny.
         error: What went wrong, where the deny stands for a rule that could not be evaluated.
         observed: Rules in monitor mode that would have denied or asked, in order.
         evaluations: How many predicates ran.
@@ -124,7 +124,7 @@ class Judge(Protocol):
         """
         ...
 
-    def settled(self, call: Call) -> Ruling | None:
+    def constant(self, call: Call) -> Ruling | None:
         """Return what `evaluate` would, where that depends on nothing but the tool; None else."""
         ...
 
@@ -234,7 +234,7 @@ class Observed:
 
 
 class Verdict:
-    """What came out at one point: what was decided, by whom, and what the model is told.
+    """What came out at one point: what was decided, by whom, and what the model reads.
 
     Attributes:
         point: Point name.
@@ -244,7 +244,7 @@ class Verdict:
         policy_id: ``hook`` for a plain hook, else the source of the rule. Empty if nobody decided.
         rule_id: Rule, or the hook's rule id.
         reason: For span, event and audit; names hook and cause of a crash.
-        told: What the model is told.
+        message: What the model reads.
         error: The crash behind a deny.
         observed: Verdicts of monitor mode.
         approval: How a question ended.
@@ -263,6 +263,7 @@ class Verdict:
         "decision_id",
         "error",
         "evaluations",
+        "message",
         "observed",
         "point",
         "policy_id",
@@ -271,7 +272,6 @@ class Verdict:
         "result",
         "rule_id",
         "severity",
-        "told",
         "withheld",
     )
 
@@ -286,7 +286,7 @@ class Verdict:
         policy_version: str = "",
         rule_id: str = "",
         reason: str = "",
-        told: str = "",
+        message: str = "",
         severity: str | None = None,
         error: BaseException | None = None,
         evaluations: int = 0,
@@ -299,7 +299,7 @@ class Verdict:
         self.policy_version: str = policy_version
         self.rule_id: str = rule_id
         self.reason: str = reason
-        self.told: str = told or reason
+        self.message: str = message or reason
         self.severity: str | None = severity
         self.error: BaseException | None = error
         self.evaluations: int = evaluations
@@ -353,23 +353,23 @@ def text_of(error: BaseException, form: Callable[[Any], str] = repr) -> str:
     """
     try:
         return form(error)
-    except Exception:  # what is to be told must not take the place of what happened
+    except Exception:  # what is to be reported must not take the place of what happened
         return type(error).__qualname__
 
 
-def refusal(told: str, verdict: Verdict | None) -> Denied:
+def refusal(message: str, verdict: Verdict | None) -> Denied:
     """Return the exception that stands for a refusal, where a caller wants one.
 
     Args:
-        told: What the caller is told.
+        message: What the caller reads.
         verdict: What decided; None where nobody has, and the call could not be recorded.
     """
     if verdict is None:
-        return Denied(told)
+        return Denied(message)
     approval = verdict.approval
     expired = approval is not None and approval.status == "expired"
     return (ApprovalTimeout if expired else Denied)(
-        told,
+        message,
         rule_id=verdict.rule_id,
         policy_id=verdict.policy_id,
         decision_id=verdict.decision_id,

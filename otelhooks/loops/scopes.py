@@ -20,7 +20,7 @@ from otelhooks.hooks.script_host import set_active
 from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
-from otelhooks.pipeline.call_span import UNRECORDED, settle
+from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Split
 from otelhooks.pipeline.frames import (
     Op,
@@ -311,18 +311,18 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
     rt.events.emit(name, 9, {}, context=None)
     call, verdict = Call(name, given), Verdict(semconv.POINT_CUSTOM)
     found = hooks.at(semconv.POINT_CUSTOM)
-    recorded = True
+    refusal = None
     if found.deciders:
         verdict = drive(
             points.pre_tool_call(found, op.context, call, rt.watch, (), rt.loaded.monitor)
         )
         verdict.point = semconv.POINT_CUSTOM
-        recorded = drive(settle(rt, op, verdict))
+        refusal = drive(record(rt, op, verdict))
     if hooks.has_events:
         said = {"decision": verdict.decision, "rule_id": verdict.rule_id or None}
         drive(rt.tell(hooks, name, op.context, input=call.args, **said))
-    if not verdict.allowed or not recorded:
-        return "block", call.args, verdict.told if recorded else UNRECORDED
+    if refusal is not None:
+        return "block", call.args, refusal
     return MODIFY if call.version else ALLOW, call.args, ""
 
 

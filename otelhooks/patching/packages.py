@@ -138,7 +138,7 @@ class Unit:
                 self._judge({**self._loaded(), name: module})
             elif self.version or self._why:
                 self._find(name, module)
-                self._settle()
+                self._apply()
         except Exception as error:
             _logger.exception("import hook failed: %s", self.distribution)
             self._fail_closed(name, module, f"import hook failed: {error!r}")
@@ -195,9 +195,9 @@ class Unit:
         for name, module in modules.items():
             found = self._find(name, module)
             self.problem = self.problem or self._wrong(found)
-        self._settle()
+        self._apply()
 
-    def _settle(self) -> None:
+    def _apply(self) -> None:
         """Guard what was found, or apply what is wrong with it."""
         if not self.problem:
             self._switch.mode = GUARD

@@ -19,7 +19,7 @@ from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import Judge, Verdict, refusal
-from otelhooks.pipeline.call_span import UNRECORDED, settle
+from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.frames import Op, Session, Turn, current_frame, current_scope
 from otelhooks.pipeline.run_seat import RunRequest, RunSeat
@@ -207,7 +207,7 @@ class _AgentRun:
             rt.count_evaluations(verdict.evaluations, time.perf_counter() - started, "pre_turn")
             if prompt is not request.prompt:
                 request.prompt, request.is_rewritten = prompt, True
-        return (yield from self._settle(verdict, bool(pre), input=prompt))
+        return (yield from self._record(verdict, bool(pre), input=prompt))
 
     def _judge_subagent(self, op: Op) -> Generator[Run, Any, str | None]:
         """Put the start of an agent by a tool to the rules for ``invoke_subagent``.
@@ -244,12 +244,12 @@ class _AgentRun:
                 fail(op.span, error_type_of(verdict) or "", verdict.reason)
         outer_call, op.call = op.call, call
         try:
-            recorded = yield from settle(rt, op, verdict)
+            refusal = yield from record(rt, op, verdict)
         finally:
             op.call = outer_call
-        if not verdict.allowed or not recorded:
+        if refusal is not None:
             self.request.verdict = verdict
-            return verdict.told if recorded else UNRECORDED
+            return refusal
         task = call.args.get("task")
         if not same_json(task, self.request.prompt):
             self.request.prompt, self.request.is_rewritten = task, True
@@ -270,7 +270,7 @@ class _AgentRun:
             if pre:
                 seconds = time.perf_counter() - started
                 rt.count_evaluations(verdict.evaluations, seconds, "pre_agent")
-            refusal = yield from self._settle(verdict, bool(pre), input=request.prompt)
+            refusal = yield from self._record(verdict, bool(pre), input=request.prompt)
             if refusal is not None:
                 return (yield from self._refuse(refusal))
             if verdict.answered:
@@ -282,19 +282,18 @@ class _AgentRun:
             return raw
         return (yield from self._post(raw))
 
-    def _settle(
+    def _record(
         self, verdict: Verdict, was_decided: bool, **event: Any
     ) -> Generator[Run, Any, str | None]:
-        """Tell a verdict about the run; return the reason of a deny."""
+        """Record a verdict about the run; return the message of a refusal."""
         rt, turn = self.rt, self.turn
         op = self.tracing.as_op()
-        told = None
+        refusal = None
         if was_decided:
             self.tracing.verdict(verdict)
-            recorded = yield from settle(rt, op, verdict)
-            if not verdict.allowed or not recorded:
+            refusal = yield from record(rt, op, verdict)
+            if refusal is not None:
                 self.request.verdict = verdict
-                told = verdict.told if recorded else UNRECORDED
         if self.hooks.has_events:
             yield from rt.tell(
                 self.hooks,
@@ -305,7 +304,7 @@ class _AgentRun:
                 reason=verdict.reason or None,
                 **event,
             )
-        return told
+        return refusal
 
     def _refuse(self, reason: str) -> Operation:
         """Answer with the reason of a deny, in the framework's own form."""
@@ -411,7 +410,7 @@ class _AgentRun:
                 self.tracing.verdict(verdict)
                 name = semconv.EVENT_WITHHELD if verdict.withheld else semconv.EVENT_REWRITTEN
                 self.tracing.event(name, "post_agent")
-                yield from settle(rt, self.tracing.as_op(), verdict)
+                yield from record(rt, self.tracing.as_op(), verdict)
                 if new is not answer:
                     answer, raw = new, self.seat.with_response(self.request, raw, new)
         if self.hooks.has_events:

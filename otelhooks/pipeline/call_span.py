@@ -27,23 +27,24 @@ from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import adopt, exemplar, fail, native_span, put_notes, put_on
 from otelhooks.telemetry.verdicts import error_type_of
 
-__all__ = ["UNRECORDED", "Traced", "put", "put_failure", "settle"]
+__all__ = ["UNRECORDED", "Traced", "put", "put_failure", "record"]
 
 UNRECORDED = "The call was refused because it could not be recorded."
 
 
-def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
-    """Count a verdict, tell it, and write it down before the call goes on.
+def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | None]:
+    """Count a verdict, put it into telemetry, and write it down before the operation goes on.
 
     Decision: fails closed, where the audit file or a recorder is required.
 
     Returns:
-        Whether the call may go on as far as the record is concerned.
+        The message of a refusal: of the verdict, or because it could not be recorded. None if the
+        operation may go on.
     """
     before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
     if before is not None and verdict.goes_on(before):
         verdict.decision_id = before.decision_id
-        return True  # the same call goes on after a pause: told, counted and written before
+        return None  # the same call goes on after a pause: counted and written before
     rt.tell_verdict(op, verdict)
     recorded = True
     if rt.audit is not None:
@@ -52,9 +53,11 @@ def settle(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
         recorded = written is True or not rt.audit.required
     if op.recorders:
         recorded = (yield from record_verdict(rt, op, verdict)) and recorded
-    if verdict.allowed and not recorded:
+    if recorded:
+        return None if verdict.allowed else verdict.message
+    if verdict.allowed:
         _tell_refusal(rt, op, verdict)
-    return recorded
+    return UNRECORDED
 
 
 def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
@@ -69,7 +72,7 @@ def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
         policy_id="audit",
         rule_id="record_required",
         reason=UNRECORDED,
-        told=UNRECORDED,
+        message=UNRECORDED,
         result=types.HookResult(allow=False, message=UNRECORDED),
     )
     put(op, rt.verdicts.attributes(refused))
@@ -307,7 +310,7 @@ class Traced:
             self.event(semconv.EVENT_WITHHELD)
         elif verdict.decision == MODIFY:
             self.event(semconv.EVENT_REWRITTEN)
-        yield from settle(self.rt, self.op, verdict)
+        yield from record(self.rt, self.op, verdict)
 
 
 def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:

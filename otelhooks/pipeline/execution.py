@@ -20,7 +20,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, text_of
-from otelhooks.pipeline.call_span import UNRECORDED, Traced, settle
+from otelhooks.pipeline.call_span import UNRECORDED, Traced, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation, Unrun
 from otelhooks.pipeline.frames import Op, with_frame
 from otelhooks.pipeline.recording import record_end, record_unrun
@@ -120,18 +120,16 @@ class Execution(Traced):
         verdict = self.verdict
         self.open()
         try:
-            allowed, told = True, ""
+            refusal = None
             if verdict is not None and not self._count_plain():
-                recorded = yield from settle(self.rt, self.op, verdict)
-                allowed = verdict.allowed and recorded
-                told = verdict.told if recorded else UNRECORDED
+                refusal = yield from record(self.rt, self.op, verdict)
             if self.hooks.has_events:
                 yield from self._tell_decision()
-            if not allowed:
+            if refusal is not None:
                 self.status = "denied"
                 if verdict is not None and verdict.allowed:
                     record_unrun(self.rt, self.op, verdict)
-                return self.seat.denied(self.call, told)
+                return self.seat.denied(self.call, refusal)
             raw = yield from self._run()
             if type(raw) is Unrun or self.status == "denied":
                 return raw
@@ -270,19 +268,19 @@ class Execution(Traced):
         seat, call = self.seat, self.call
         self.verdict = self.op.verdict
         if verdict is None or not verdict.withheld:
-            return self._refused(verdict, UNRECORDED if verdict is None else verdict.told)
+            return self._refused(verdict, UNRECORDED if verdict is None else verdict.message)
         self.status = "withheld"
         self.event(semconv.EVENT_WITHHELD)
-        yield from self._inspect(self._result(verdict.told), verdict, False, None)
-        return seat.withheld(call, raw, verdict.told)
+        yield from self._inspect(self._result(verdict.message), verdict, False, None)
+        return seat.withheld(call, raw, verdict.message)
 
-    def _refused(self, verdict: Verdict | None, told: str) -> Any:
+    def _refused(self, verdict: Verdict | None, message: str) -> Any:
         """End a call that was refused on its way through its tool, whatever came of that there."""
         self.verdict = self.op.verdict
         self.ended_ns, self.status = 0, "denied"  # as for any denied call, there is no duration
         if verdict is not None and verdict.allowed:
             record_unrun(self.rt, self.op, verdict)
-        return self.seat.denied(self.call, told)
+        return self.seat.denied(self.call, message)
 
     def _raised(self, raw: Raised) -> Operation:
         error = raw.error
@@ -430,7 +428,7 @@ class Execution(Traced):
 def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult, str]:
     """Return the result of a failed tool, and the failure's text, as post hooks left them."""
     if verdict.withheld:
-        data = data.model_copy(update={"result": None, "error": verdict.told})
+        data = data.model_copy(update={"result": None, "error": verdict.message})
     return data, data.error or ""
 
 

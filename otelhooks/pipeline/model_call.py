@@ -16,14 +16,14 @@ from otelhooks.hooks import points, results
 from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, refusal, text_of
-from otelhooks.pipeline.call_span import UNRECORDED, Traced, settle
+from otelhooks.pipeline.call_span import Traced, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.frames import Op, around, with_frame
 from otelhooks.pipeline.hosted_tools import is_withheld
 from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.inference import SHARED_BY, published, told
+from otelhooks.telemetry.inference import SHARED_BY, noted, published
 from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.spans import error_type, put_on
 
@@ -75,7 +75,7 @@ class _ModelCall(Traced):
 
     POINT_AFTER = semconv.POINT_POST_MODEL_CALL
 
-    __slots__ = ("is_detailed", "judges", "provider", "request", "seat", "told")
+    __slots__ = ("is_detailed", "judges", "provider", "request", "seat", "shown")
 
     def __init__(self, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> None:
         context = otel_context.get_current()
@@ -99,7 +99,7 @@ class _ModelCall(Traced):
         self.judges: tuple[Judge, ...] = judges
         self.provider: str = request.provider or PROVIDER_OTHER
         self.is_detailed: bool = rt.emit_details or rt.content.on_event
-        self.told: dict[str, Any] = {}
+        self.shown: dict[str, Any] = {}
 
     def steps(self) -> Operation:
         """Run the operation."""
@@ -118,11 +118,9 @@ class _ModelCall(Traced):
         self._open()
         try:
             verdict = self.verdict
-            allowed, told = True, ""
+            refused = None
             if verdict is not None:
-                recorded = yield from settle(rt, self.op, verdict)
-                allowed = verdict.allowed and recorded
-                told = verdict.told if recorded else UNRECORDED
+                refused = yield from record(rt, self.op, verdict)
             if hooks.has_events:
                 yield from self._tell(
                     "pre_model_call",
@@ -131,9 +129,9 @@ class _ModelCall(Traced):
                     rule_id=verdict.rule_id or None if verdict is not None else None,
                     reason=verdict.reason or None if verdict is not None else None,
                 )
-            if not allowed:
+            if refused is not None:
                 self.status = "denied"
-                return self._refuse(told)
+                return self._refuse(refused)
             if verdict is not None and verdict.answered:
                 self.status = "answered"
                 return (yield from self._post(self.seat.answered(request, verdict.answer)))
@@ -173,10 +171,10 @@ class _ModelCall(Traced):
         if len(shown) != len(request.tools):
             request.tools, request.is_rewritten = shown, True
 
-    def _refuse(self, told: str) -> Any:
+    def _refuse(self, message: str) -> Any:
         if self.rt.raise_on_deny:
-            return Raised(refusal(told, self.verdict))
-        return self.seat.refused(self.request, told)
+            return Raised(refusal(message, self.verdict))
+        return self.seat.refused(self.request, message)
 
     def _decide(self, pre: Any) -> Generator[Run, Any, None]:
         rt, op, request = self.rt, self.op, self.request
@@ -240,7 +238,7 @@ class _ModelCall(Traced):
                 self.seat.messages(request)
             )
         if self.is_detailed:
-            self.told.update(attributes)
+            self.shown.update(attributes)
         name = f"{request.operation} {request.model}".rstrip()
         named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
         if mode == "annotate":
@@ -292,7 +290,7 @@ class _ModelCall(Traced):
         raw = yield Body(context, request)
         self.ended_ns = time_ns()
         if data is not None:
-            put_on(op.span, told(data))
+            put_on(op.span, noted(data))
         if self.hooks.all and type(raw) is not Raised:
             yield from self._charge(raw.value if type(raw) is Closed else raw)
         if type(raw) is Closed:
@@ -406,7 +404,7 @@ class _ModelCall(Traced):
         if not attributes:
             return
         if self.is_detailed:
-            self.told.update(attributes)
+            self.shown.update(attributes)
         if op.span is not None and not op.adopted:
             op.span.set_attributes(attributes)
 
@@ -446,8 +444,8 @@ class _ModelCall(Traced):
         if content.on_span and op.span is not None and not op.adopted:
             op.span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, content.span_messages([message]))
         if content.on_event:
-            self.told[semconv.GEN_AI_OUTPUT_MESSAGES] = content.event_messages([message])
-            self.told[semconv.GEN_AI_INPUT_MESSAGES] = content.event_messages(
+            self.shown[semconv.GEN_AI_OUTPUT_MESSAGES] = content.event_messages([message])
+            self.shown[semconv.GEN_AI_INPUT_MESSAGES] = content.event_messages(
                 self.seat.messages(self.request)
             )
 
@@ -456,7 +454,7 @@ class _ModelCall(Traced):
         rt, span = self.rt, self.op.span
         context = trace.set_span_in_context(span) if span is not None else None
         name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
-        rt.events.emit(name, _DEBUG, self.told, context=context)
+        rt.events.emit(name, _DEBUG, self.shown, context=context)
 
     def _tell(self, point: str, **fields: Any) -> Generator[Run, Any, None]:
         yield from self.rt.tell(self.hooks, point, self.op.context, **fields)

@@ -88,7 +88,7 @@ class _Held:
         threading.Event().wait()
         raise AssertionError("a call that is held back goes on")
 
-    def settled(self, call: Call) -> Ruling | None:
+    def constant(self, call: Call) -> Ruling | None:
         return None
 
 

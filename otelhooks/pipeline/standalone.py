@@ -22,7 +22,7 @@ from otelhooks.hooks.registry import EMPTY
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.call_span import Traced, settle
+from otelhooks.pipeline.call_span import Traced, record
 from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.model_call import PROVIDER_OTHER
@@ -132,7 +132,7 @@ class RunnerObserver:
             where = None if op.span is None else trace.set_span_in_context(op.span)
             attributes = {**rt.about(op), semconv.HOOK_POINT: verdict.point}
             rt.events.emit(semconv.EVENT_USER_MESSAGE, 9, attributes, context=where)
-        drive(settle(rt, op, verdict))
+        drive(record(rt, op, verdict))
         if verdict.allowed:
             self._running[context] = running
         else:

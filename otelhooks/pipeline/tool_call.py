@@ -20,7 +20,7 @@ from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import PointHooks
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict
-from otelhooks.pipeline.call_span import UNRECORDED, put, put_failure, settle
+from otelhooks.pipeline.call_span import put, put_failure, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.execution import Execution, decide
 from otelhooks.pipeline.frames import Op, Session, Turn, around
@@ -84,7 +84,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     is_simple = not hooks.all and not rt.tells_allows and rt.candidate is None
     if is_simple and op.resumed is None:
         started = perf_counter()
-        verdict = points.settled(call, judges)
+        verdict = points.constant(call, judges)
         if verdict is not None:
             seconds = perf_counter() - started
             rt.count_evaluations(verdict.evaluations or 1, seconds, "pre_tool_call")
@@ -200,11 +200,11 @@ def _judge_again(
     put(op, rt.verdicts.attributes(verdict))
     _show_arguments(rt, op, call, verdict)
     put_failure(rt, op, verdict)
-    recorded = yield from settle(rt, op, verdict)
-    if verdict.allowed and recorded:
+    refusal = yield from record(rt, op, verdict)
+    if refusal is None:
         return None
-    op.refused = verdict.told if recorded else UNRECORDED
-    return _Refusal(seat.denied(call, op.refused))
+    op.refused = refusal
+    return _Refusal(seat.denied(call, refusal))
 
 
 @fails_open

@@ -24,7 +24,7 @@ from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.stages import StageParams
 from otelhooks.hooks.verdict import ALLOW, DENY, MODIFY, Verdict
-from otelhooks.pipeline.call_span import UNRECORDED, put, put_failure, settle
+from otelhooks.pipeline.call_span import put, put_failure, record
 from otelhooks.pipeline.frames import Op, current_scope
 from otelhooks.pipeline.runtime import Runtime
 
@@ -40,12 +40,12 @@ class Stopped(BaseException):
     """A call must not go on to its next step.
 
     Attributes:
-        told: What the model is told.
+        message: What the model reads.
     """
 
-    def __init__(self, told: str) -> None:
-        super().__init__(told)
-        self.told = told
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 def in_stages(rt: Runtime, op: Op, hooks: HookSet, params: StageParams) -> HookSet:
@@ -131,7 +131,7 @@ class Stages:
             Stopped: A hook has blocked, or one that could block was not asked.
         """
         if self.verdict is not None:
-            raise Stopped(self.verdict.told)
+            raise Stopped(self.verdict.message)
         for point in behind:
             if self._hooks.at(point) and point not in self._done:
                 verdict = Verdict(point, DENY, allowed=False, reason=OUT_OF_ORDER)
@@ -221,13 +221,13 @@ class Stages:
             verdict.rule_id = rewritten_by[-1]
         if self._is_over and not verdict.allowed:
             verdict.allowed = verdict.withheld = True
-        recorded = True
+        refusal = None
         if not verdict.is_plain():
             if op.verdict is None or verdict.is_stricter_than(op.verdict):
                 op.verdict = verdict
                 put(op, rt.verdicts.attributes(verdict))
             put_failure(rt, op, verdict)
-            recorded = yield from settle(rt, op, verdict)
+            refusal = yield from record(rt, op, verdict)
         if self._hooks.has_events and op.call is not None:
             yield from rt.tell(
                 self._hooks,
@@ -239,9 +239,9 @@ class Stages:
                 rule_id=verdict.rule_id or None,
                 reason=verdict.reason or None,
             )
-        if verdict.allowed and not recorded:
-            verdict.told = UNRECORDED
+        if verdict.allowed and refusal is not None:
+            verdict.message = refusal
         elif verdict.allowed and not verdict.withheld:
             return
         self.verdict = verdict
-        raise Stopped(verdict.told)
+        raise Stopped(verdict.message)

@@ -66,7 +66,7 @@ class Candidate:
         return ruling if ruling is not None and ruling.decision != now else None
 
     def _ruling(self, call: Call, labels: frozenset[str]) -> Generator[Run, Any, Ruling | None]:
-        ruling = self.rules.settled(call)
+        ruling = self.rules.constant(call)
         if ruling is not None:
             return ruling
         if self._running >= MAX_AT_ONCE:

@@ -57,10 +57,10 @@ class _Plan:
         rules: That can match, in the order in which they are tried, up to one that always does;
             each with whether it is a greedy ask, which only holds back what would be allowed.
         name: The tool's, as messages have it.
-        settled: The ruling, where it depends on nothing but the tool; None else.
+        constant: The ruling, where it depends on nothing but the tool; None else.
     """
 
-    __slots__ = ("name", "rules", "settled")
+    __slots__ = ("constant", "name", "rules")
 
     def __init__(self, matches: Iterable[Match], name: str) -> None:
         self.name = name
@@ -71,11 +71,11 @@ class _Plan:
             if not rule.is_conditional and not rule.monitored and not only_holds_back:
                 break
         self.rules = tuple(tried)
-        self.settled: Ruling | None = None
+        self.constant: Ruling | None = None
         if not any(rule.is_conditional for rule, _ in tried):
-            self.settled = self._settle()
+            self.constant = self._constant()
 
-    def _settle(self) -> Ruling:
+    def _constant(self) -> Ruling:
         observed: Observations = ()
         held: tuple[Rule, ...] = ()
         for rule, only_holds_back in self.rules:
@@ -273,7 +273,7 @@ class PolicySet:
     on_tool: Callable[[Call], object] | None = None
     """Told of a tool before it is judged for the first time; must not raise."""
 
-    def settled(self, call: Call) -> Ruling | None:
+    def constant(self, call: Call) -> Ruling | None:
         """Return the ruling about a call where it depends on nothing but the tool; None else."""
         key = (
             call.name,
@@ -284,12 +284,12 @@ class PolicySet:
             call.kind,
         )
         plan = self._plans.get(key)
-        return plan.settled if plan is not None else None
+        return plan.constant if plan is not None else None
 
-    def settled_record(self, record: types.ToolCall) -> Ruling | None:
+    def constant_for(self, record: types.ToolCall) -> Ruling | None:
         """Do the same for a record that was handed to a hook."""
         plan = self._plans.get((str(record.name), record.server_name, False, None, (), None))
-        return plan.settled if plan is not None else None
+        return plan.constant if plan is not None else None
 
     def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         """Decide about a call.
@@ -313,8 +313,8 @@ class PolicySet:
             call.kind,
         )
         plan = self._plans.get(key) or self._plan(key)
-        if plan.settled is not None:
-            return plan.settled
+        if plan.constant is not None:
+            return plan.constant
         observed: Observations = ()
         evaluations = 0
         view: Any = None

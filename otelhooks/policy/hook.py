@@ -42,8 +42,8 @@ class PolicyHook(PreToolCallDecideHook):
             data: Handed to predicates that take a `ToolCall`, and to handlers, as it is.
         """
         if type(data) is types.ToolCall:
-            settled = self.judge.settled_record(data)
-            if settled is not None and settled.decision == ALLOW:
+            constant = self.judge.constant_for(data)
+            if constant is not None and constant.decision == ALLOW:
                 return types.HookResult.allowed()
         approval: Approval | None = None
         for _ in range(MAX_ROUNDS):

@@ -201,7 +201,7 @@ def _of_call(test: Test) -> Callable[[types.ToolCall], Any]:
     return function if test.wants_call else lambda call: function(call.args)
 
 
-async def _settled(value: Any) -> Any:
+async def _awaited(value: Any) -> Any:
     while inspect.isawaitable(value):  # what an `await` was forgotten for, too
         value = await value
     return value
@@ -218,10 +218,10 @@ def _all(functions: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         return True
 
     async def rest(value: Awaitable[Any], call: Any, index: int) -> bool:
-        if not await _settled(value):
+        if not await _awaited(value):
             return False
         for function in functions[index:]:
-            if not await _settled(function(call)):
+            if not await _awaited(function(call)):
                 return False
         return True
 

@@ -339,7 +339,7 @@ class Budget(_Limit):
 
     def _spent(self, call: Any, key: str) -> Generator[Run, Any, str]:
         """Return why nothing is left, an empty text where something is."""
-        yield from self._settle()
+        yield from self._pay()
         if self.unknown == "deny":
             model = getattr(call, "model", "")
             if self._prices is not None and not self._prices.knows(model):
@@ -378,13 +378,13 @@ class Budget(_Limit):
                 _log.warning("budget `%s` has met %s (unknown: %s)", self.id, what, self.unknown)
         self._owed.extend(debt for debt in owed if debt[1] > 0)
         try:
-            yield from self._settle()
+            yield from self._pay()
         except BaseException as error:
             if escapes(error):
                 raise
             self._failed(error)  # the next call finds the count out of reach as well, or pays
 
-    def _settle(self) -> Generator[Run, Any, None]:
+    def _pay(self) -> Generator[Run, Any, None]:
         """Count what is owed.
 
         Raises:

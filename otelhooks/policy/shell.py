@@ -263,7 +263,7 @@ class _Reader:
         for way in read:
             found = ASSIGNED.fullmatch(way.replace(_SEVERAL, UNKNOWN))
             if found is not None:
-                self._assign(found, settles=assigns)
+                self._assign(found, keeps=assigns)
             self._take_words([found[0]] if assigns and found is not None else way.split())
         self._certain = len(self._words) if self._is_certain else self._certain
         self._target = ""
@@ -370,10 +370,10 @@ class _Reader:
 
     # -- variables, and where paths start from -------------------------------------------------
 
-    def _assign(self, found: re.Match[str], *, settles: bool) -> None:
+    def _assign(self, found: re.Match[str], *, keeps: bool) -> None:
         name, index, adds, value = found.groups()
         value = value.translate(_AS_WRITTEN)
-        if settles:
+        if keeps:
             self._names.add(name)
         if index:
             value = UNKNOWN
@@ -418,7 +418,7 @@ class _Reader:
         if found:
             self._keep([word, *found])
         self._variables.assign("OLDPWD", ".")
-        self._flow.settle({"OLDPWD"})
+        self._flow.keep({"OLDPWD"})
 
     def _expanded(self, text: str) -> list[str]:
         """Return the values of ``${...}``."""

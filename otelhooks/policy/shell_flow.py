@@ -57,10 +57,10 @@ class Flow:
         self._is_clear = True
         self._before = ""  # the sign before the command
 
-    def settle(self, names: set[str]) -> None:
+    def keep(self, names: set[str]) -> None:
         """Take names for set on every way that leads on from here."""
         if self._is_clear:
-            self._variables.settle(names)
+            self._variables.keep(names)
 
     def begin(self, words: list[str], leading: list[str], counted: set[str]) -> None:
         """Begin and end the compound commands whose keywords are at the beginning of a command.
@@ -82,9 +82,9 @@ class Flow:
             if word == "for" and words[place + 1 :]:
                 name, *rest = words[place + 1 :]
                 self._variables.assign(name, *(rest[1:] if rest[:1] == ["in"] else [UNKNOWN]))
-                self.settle({name})
+                self.keep({name})
             elif word == "for":
-                self.settle(counted)
+                self.keep(counted)
             if not _is_before_command(word):
                 break
 
@@ -97,7 +97,7 @@ class Flow:
         """
         before, self._before = self._before, sign
         if not (_PIPE.search(before) or _PIPE.search(sign) or _BEHIND.search(sign)):
-            self.settle(names)
+            self.keep(names)
         for each in _SIGN.findall(sign):
             if each in {"&&", "||"}:
                 self._variables.begin(each)

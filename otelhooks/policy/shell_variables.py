@@ -67,7 +67,7 @@ class Variables:
         if len(self._blocks) > self._floor:
             self._blocks.pop()
 
-    def settle(self, names: set[str]) -> None:
+    def keep(self, names: set[str]) -> None:
         """Take names for set on every way that leads on from here."""
         if self._blocks[-1].kind != "||":
             self._blocks[-1].names.update(names)

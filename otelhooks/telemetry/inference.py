@@ -38,7 +38,7 @@ def published(context: Context) -> tuple[Context, Any] | None:
     return otel_context.set_value(shared.CLIENT_INFERENCE_CONTEXT_KEY, data, context), data
 
 
-def told(data: Any) -> dict[str, Any]:
+def noted(data: Any) -> dict[str, Any]:
     """Return span attributes of what the inner instrumentations have filled in; never content."""
     found = {name: getattr(data, field, None) for name, field in _FIELDS.items()}
     return {name: value for name, value in found.items() if value is not None}

@@ -24,6 +24,7 @@ from opentelemetry.trace import StatusCode
 
 from otelhooks import hooks, policy, types
 from otelhooks.pipeline import tool_stages
+from otelhooks.pipeline.call_span import UNRECORDED
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import Seen
 from tests.frameworks.hedera_fixtures import client, ledger, on, seen  # noqa: F401  # fixtures
@@ -74,7 +75,7 @@ class Query(Logged):
         return ToolResponse(human_message="the balance is 4711")
 
     async def should_secondary_action(self, core_result: Any, context: Any) -> bool:
-        return False
+        return UNRECORDED
 
 
 class Watcher(hooks.AbstractHook):
@@ -493,11 +494,11 @@ def test_what_cannot_be_recorded_between_steps_does_not_go_on(
 ) -> None:
     """A rewrite of the transaction has a verdict, which a required trail must have first."""
 
-    def settle(rt: Any, op: Any, verdict: Any) -> Any:
+    def record(rt: Any, op: Any, verdict: Any) -> Any:
         yield from ()
-        return False
+        return UNRECORDED
 
-    monkeypatch.setattr(tool_stages, "settle", settle)
+    monkeypatch.setattr(tool_stages, "record", record)
     on(
         hooks=[
             writer(

@@ -18,7 +18,7 @@ from otelhooks.hooks.context import OperationContext, SessionContext, TurnContex
 from otelhooks.policy.files import front_matter
 from otelhooks.policy.files.document import Node
 from otelhooks.policy.files.events import EVENTS
-from otelhooks.policy.files.guard import Guard, HookFailed
+from otelhooks.policy.files.hook_script import HookFailed, HookScript
 from otelhooks.policy.files.script_functions import PURE, functions
 from otelhooks.policy.files.source import Source
 from otelhooks.policy.starlark import ScriptError, compile_expression
@@ -128,14 +128,16 @@ def _check_place(error: PolicyFileError, text: str) -> None:
 def _load_and_ask(text: str) -> None:
     started = time.monotonic()
     try:
-        guard = Guard(front_matter.read(Source("g.md", text, "g", "v")), functions(lambda: []))
+        script = HookScript(
+            front_matter.read(Source("g.md", text, "g", "v")), functions(lambda: [])
+        )
     except PolicyFileError as error:
         _check_place(error, text)
     else:
         context = OperationContext(TurnContext(SessionContext()))
         for payload in PAYLOADS:
             with contextlib.suppress(HookFailed):
-                decision = guard.ask(context, guard.said.event, payload)
+                decision = script.ask(context, script.said.event, payload)
                 assert decision.action in {"allow", "block", "modify"}
     assert time.monotonic() - started < LONGEST_S
 

@@ -254,7 +254,7 @@ class TestNoHarm:
         def broken(*args: Any, **kwargs: Any) -> Any:
             raise RuntimeError("broken")
 
-        handle._runtime.candidate.rules.settled = broken
+        handle._runtime.candidate.rules.constant = broken
         assert tool.runs()
         assert flips(governed.attributes("execute_tool t")) == {}
         assert "failed and is passed over: RuntimeError" in caplog.text

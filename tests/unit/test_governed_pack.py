@@ -44,8 +44,8 @@ def decision(policy: DryRun, tool: str, **args: object) -> tuple[str, str]:
 
 
 def test_the_seven_guards_and_their_order(governed: Subject) -> None:
-    assert {guard.name: guard.said.priority for guard in governed.guards} == PRIORITIES
-    assert [guard.said.priority for guard in governed.guards] == sorted(PRIORITIES.values())
+    assert {guard.name: guard.said.priority for guard in governed.scripts} == PRIORITIES
+    assert [guard.said.priority for guard in governed.scripts] == sorted(PRIORITIES.values())
 
 
 def test_all_cases_of_the_pack_are_green() -> None:
@@ -131,7 +131,7 @@ def test_a_pack_goes_before_a_folder_of_its_name(
     (tmp_path / "governed" / "nothing.yaml").write_text("policies: [allow_all]")
     monkeypatch.chdir(tmp_path)
 
-    assert len(Subject.open(["governed"]).guards) == len(PRIORITIES)
+    assert len(Subject.open(["governed"]).scripts) == len(PRIORITIES)
 
 
 def test_what_a_link_leads_to_is_seen_by_workspace_only_beside_the_pack(

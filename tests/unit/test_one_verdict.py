@@ -207,15 +207,15 @@ class Seen(NamedTuple):
     allowed: bool
     policy_id: str
     rule_id: str
-    told: str
+    message: str
     observed: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, verdict: Verdict) -> Seen:
         observed = tuple((seen.decision, seen.rule_id) for seen in verdict.observed)
-        told = "" if verdict.allowed else verdict.told
+        message = "" if verdict.allowed else verdict.message
         return cls(
-            verdict.decision, verdict.allowed, verdict.policy_id, verdict.rule_id, told, observed
+            verdict.decision, verdict.allowed, verdict.policy_id, verdict.rule_id, message, observed
         )
 
 
@@ -502,7 +502,10 @@ def test_every_way_to_put_a_call_to_rules_comes_to_the_same_verdict(
         for way in BY_HAND:
             found = way(rules, Call(**called), where)
             assert found.allowed is expected.allowed
-            assert found.allowed or (found.rule_id, found.told) == (expected.rule_id, expected.told)
+            assert found.allowed or (found.rule_id, found.message) == (
+                expected.rule_id,
+                expected.message,
+            )
 
 
 @pytest.mark.timeout(900)

@@ -432,7 +432,7 @@ class TestRule4Policies:
         ]
         verdict, _ = tool_call(rules=[rules])
         assert not verdict.allowed
-        assert verdict.told == "Denied by policy 'late'."
+        assert verdict.message == "Denied by policy 'late'."
         assert verdict.approval is not None
         assert verdict.approval.approved
 
@@ -544,7 +544,7 @@ class TestRule4Policies:
         ]
         verdict, _ = tool_call(rules=[rules])
         assert asked == [1]
-        assert verdict.told == "User denied tool 't' (policy 'late')."
+        assert verdict.message == "User denied tool 't' (policy 'late')."
 
     def test_approvers_who_edit_again_and_again_end_in_a_deny(self) -> None:
         asked: list[int] = []
@@ -559,7 +559,7 @@ class TestRule4Policies:
         rules = [[policy.ask_user("t", handler=more)], [policy.ask_user("t", handler=also_more)]]
         verdict, _ = tool_call(rules=rules)
         assert (verdict.allowed, verdict.decision) == (False, "deny")
-        assert verdict.told == "arguments not stable: approvers changed them again and again"
+        assert verdict.message == "arguments not stable: approvers changed them again and again"
         assert verdict.approval is not None
         assert asked == list(range(1, 11))
 
@@ -569,7 +569,7 @@ class TestRule4Policies:
         rule = policy.ask_user("t", handler=lambda call: answer, name="p")
         verdict, call = tool_call(rules=[[rule]])
         assert not verdict.allowed
-        assert verdict.told.startswith("Policy evaluation failed for policy 'p': ")
+        assert verdict.message.startswith("Policy evaluation failed for policy 'p': ")
         assert verdict.approval is not None
         assert (verdict.approval.status, verdict.error) == ("error", verdict.approval.error)
         assert call.args == {"x": 1}
@@ -801,7 +801,7 @@ class TestRule8Failures:
         heard = Heard()
         verdict, _ = tool_call(decide(fail), watch=heard)
         assert not verdict.allowed
-        assert verdict.told == "The call was refused because a policy check failed."
+        assert verdict.message == "The call was refused because a policy check failed."
         assert "secret" not in verdict.reason
         assert "fail" in verdict.reason
         assert type(error).__name__ in verdict.reason
@@ -877,7 +877,7 @@ class TestRule8Failures:
 
     def test_a_deny_without_a_message_names_the_hook(self) -> None:
         verdict, _ = tool_call(decide(rule_id="r")(lambda data: Result(allow=False)))
-        assert verdict.told == "Denied by hook 'r'."
+        assert verdict.message == "Denied by hook 'r'."
         assert verdict.reason == ""
 
 
@@ -1002,11 +1002,11 @@ class TestAsking:
     def test_only_true_approves(self, value: Any) -> None:
         verdict = self.answer(lambda call: value)
         assert not verdict.allowed
-        assert verdict.told == "User denied tool 't' (policy 'p')."
+        assert verdict.message == "User denied tool 't' (policy 'p')."
         assert self.answer(lambda call: True).allowed
 
     def test_a_reason_replaces_the_text(self) -> None:
-        assert self.answer(lambda call: False, reason="because").told == "because"
+        assert self.answer(lambda call: False, reason="because").message == "because"
 
     @pytest.mark.parametrize("error", [ValueError("x"), Escaped("x")])
     def test_a_handler_that_raises_denies(self, error: BaseException) -> None:
@@ -1014,7 +1014,7 @@ class TestAsking:
             raise error
 
         verdict = self.answer(fail)
-        assert verdict.told == f"Policy evaluation failed for policy 'p': {error!r}"
+        assert verdict.message == f"Policy evaluation failed for policy 'p': {error!r}"
         assert verdict.error is error
 
     def test_time_that_is_over_denies(self) -> None:
@@ -1022,7 +1022,7 @@ class TestAsking:
             raise TimeoutError
 
         verdict = self.answer(late)
-        assert verdict.told == "Nobody approved tool 't' in time (policy 'p')."
+        assert verdict.message == "Nobody approved tool 't' in time (policy 'p')."
         assert isinstance(refusal("no", verdict), Exception)
         assert type(refusal("no", verdict)).__name__ == "ApprovalTimeout"
         assert type(refusal("no", None)).__name__ == "Denied"
@@ -1073,9 +1073,9 @@ class TestVerdict:
         decided = drive(
             points.pre_tool_call(at("pre_tool_call"), None, Call("t", {}), Watch(), [rules])
         )
-        shared = points.settled(Call("t", {}), [rules])
+        shared = points.constant(Call("t", {}), [rules])
         assert shared is not None
-        assert shared is points.settled(Call("t", {}), [rules])
+        assert shared is points.constant(Call("t", {}), [rules])
         assert (shared.decision, shared.rule_id) == ("allow", "r")
         assert decided is not shared  # what is told of one call is not told of others
 
@@ -1084,11 +1084,11 @@ class TestVerdict:
     )
     def test_nothing_but_a_plain_allow_is_settled_by_the_name(self, rule: Any) -> None:
         rules = PolicySet([rule])
-        assert points.settled(Call("t", {}), [rules]) is None  # not seen before
+        assert points.constant(Call("t", {}), [rules]) is None  # not seen before
         verdict = drive(
             points.pre_tool_call(at("pre_tool_call"), None, Call("t", {}), Watch(), [rules])
         )
-        is_settled = points.settled(Call("t", {}), [rules]) is not None
+        is_settled = points.constant(Call("t", {}), [rules]) is not None
         assert is_settled == verdict.is_plain() == (rule.tool == "other")
 
     def test_observed_rules_of_a_ruling_are_in_the_verdict(self) -> None:

@@ -13,7 +13,7 @@ from otelhooks import types
 from otelhooks.frameworks.google_antigravity.state import Connected, inside
 from otelhooks.hooks import drive, points
 from otelhooks.hooks.registry import PointHooks
-from otelhooks.pipeline.call_span import settle
+from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.telemetry import semconv
@@ -95,8 +95,7 @@ async def spent(rt: Runtime, state: Connected) -> str:
     put_on(op.span, rt.verdicts.attributes(verdict))
     if not verdict.allowed and rt.denied_status == "error" and op.span is not None:
         fail(op.span, error_type_of(verdict) or "", verdict.reason)
-    await drive.adrive(settle(rt, op, verdict))
-    return "" if verdict.allowed else verdict.told
+    return await drive.adrive(record(rt, op, verdict)) or ""
 
 
 def _operation(rt: Runtime) -> tuple[Op, PointHooks]:

@@ -50,7 +50,7 @@ class StagedCall(ToolCall):
         try:
             return await super().run(wrapped, approved)
         except Stopped as stopped:  # the call is denied, whatever comes of this
-            return self.denied(stopped.told)
+            return self.denied(stopped.message)
         finally:
             _running.set(outer)
 

@@ -391,10 +391,10 @@ class _Unread:
         self._error = error
 
     def evaluate(self, call: Call, context: Any = None) -> Generator[Any, Any, Ruling]:
-        return self.settled(call)
+        return self.constant(call)
         yield
 
-    def settled(self, call: Call) -> Ruling:
+    def constant(self, call: Call) -> Ruling:
         return Ruling(DENY, _RULE, CHECK_FAILED, self._error)
 
 

@@ -15,7 +15,7 @@ from otelhooks.hooks.base import Hook
 from otelhooks.hooks.gates import Gate
 from otelhooks.policy.files import front_matter
 from otelhooks.policy.files.chain import CustomHook, Dispatched, HookChain
-from otelhooks.policy.files.guard import Guard
+from otelhooks.policy.files.hook_script import HookScript
 from otelhooks.policy.files.point_hooks import hook_objects
 from otelhooks.policy.files.rules import read_rules, strictest
 from otelhooks.policy.files.script_functions import functions
@@ -77,9 +77,9 @@ def load(
     sources = tuple(dict.fromkeys((*given, *(file.source for file in rule_files))))
     refuse_namesakes(sources)
     default, mode = strictest(rule_files)
-    guards = _guards(given, http_allow, hook_tools, time_limit_s)
+    scripts = _scripts(given, http_allow, hook_tools, time_limit_s)
     gates: list[Gate] = [gate for file in rule_files for gate in file.gates]
-    hooks = [hook for guard in guards for hook in _objects(guard)]
+    hooks = [hook for script in scripts for hook in _objects(script)]
     return Loaded(
         sources=sources,
         rules=tuple((rule, file.source) for file in rule_files for rule in file.rules),
@@ -87,7 +87,7 @@ def load(
         default=default,
         mode=mode,
         default_source=next((f.source for f in rule_files if f.default == "deny"), None),
-        unfired=tuple((g.name, g.said.event) for g in guards if not _objects(g)),
+        unfired=tuple((g.name, g.said.event) for g in scripts if not _objects(g)),
     )
 
 
@@ -113,21 +113,21 @@ def load_hooks(
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     sources = read_all(given, trusted=trusted)
-    return HookChain(_guards(sources, http_allow, hook_tools, time_limit_s))
+    return HookChain(_scripts(sources, http_allow, hook_tools, time_limit_s))
 
 
-def _guards(
+def _scripts(
     sources: Iterable[Source],
     http_allow: Collection[str],
     hook_tools: Collection[str],
     time_limit_s: float,
-) -> list[Guard]:
+) -> list[HookScript]:
     """Compile hook files; low priority first, then by name."""
     said = [front_matter.read(source) for source in sources if source.is_markdown]
     said.sort(key=lambda each: (each.priority, each.name))
     listed = [_listed(each) for each in said]
     known = functions(lambda: listed, http_allow=http_allow, hook_tools=hook_tools)
-    return [Guard(each, known, time_limit_s) for each in said]
+    return [HookScript(each, known, time_limit_s) for each in said]
 
 
 def _listed(said: front_matter.FrontMatter) -> Mapping[str, Any]:
@@ -142,7 +142,7 @@ def _listed(said: front_matter.FrontMatter) -> Mapping[str, Any]:
     }
 
 
-def _objects(guard: Guard) -> tuple[Hook, ...]:
-    if guard.said.event.startswith("custom."):
-        return (CustomHook(guard),)
-    return hook_objects(guard)
+def _objects(script: HookScript) -> tuple[Hook, ...]:
+    if script.said.event.startswith("custom."):
+        return (CustomHook(script),)
+    return hook_objects(script)

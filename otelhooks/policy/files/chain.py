@@ -22,7 +22,7 @@ from otelhooks.hooks.watch import Watch
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy.files import payloads
 from otelhooks.policy.files.events import check_event
-from otelhooks.policy.files.guard import Decision, Guard, HookFailed
+from otelhooks.policy.files.hook_script import Decision, HookFailed, HookScript
 from otelhooks.policy.files.point_hooks import ScriptHook
 from otelhooks.policy.files.script_functions import ALLOW, BLOCK, MODIFY
 from otelhooks.policy.plain_values import plain
@@ -59,9 +59,9 @@ class CustomHook(ScriptHook, base.CustomEventHook):
     def run(self, context: HookContext, data: types.ToolCall) -> types.HookResult:  # type: ignore[override]
         """Decide about the payload of an event; the call's name is the event's."""
         event = str(data.name)
-        if not self.guard.subscribes_to(event):
+        if not self.script.subscribes_to(event):
             return types.HookResult()
-        decision = _ask(self.guard, context, event, data.args)
+        decision = _ask(self.script, context, event, data.args)
         if decision.action == BLOCK:
             return types.HookResult(
                 allow=False, message=decision.reason, severity=decision.severity
@@ -74,13 +74,13 @@ class _PassingHook(ScriptHook, base.TransformHook[Any, Any]):
 
     POINT = "custom"
 
-    def __init__(self, guard: Guard, event: str) -> None:
-        super().__init__(guard)
+    def __init__(self, script: HookScript, event: str) -> None:
+        super().__init__(script)
         self._event = event
 
     def run(self, context: HookContext, data: Any) -> Any:  # type: ignore[override]
         try:
-            decision = _ask(self.guard, context, self._event, data)
+            decision = _ask(self.script, context, self._event, data)
         except HookFailed as failed:
             if self._event not in _GOES_ON:
                 raise
@@ -91,7 +91,7 @@ class _PassingHook(ScriptHook, base.TransformHook[Any, Any]):
         return {**data, **decision.changes} if decision.changes else None
 
 
-def _ask(guard: Guard, context: HookContext, event: str, payload: dict[str, Any]) -> Decision:
+def _ask(script: HookScript, context: HookContext, event: str, payload: dict[str, Any]) -> Decision:
     """Ask a hook file about a payload; its changes hold what was given, where they keep it.
 
     Raises:
@@ -102,25 +102,25 @@ def _ask(guard: Guard, context: HookContext, event: str, payload: dict[str, Any]
         if event == "turn.end":
             given.setdefault("logs", list(run_state(context).logs))
         seen: dict[str, Any] = plain(given)
-        decision = guard.ask(context, event, seen)
+        decision = script.ask(context, event, seen)
         changes = payloads.without_aliases(seen, decision.changes)
     except (TypeError, ValueError) as error:
-        failed = HookFailed(guard.name, str(error))
+        failed = HookFailed(script.name, str(error))
         failed.__cause__ = error
     except HookFailed as error:
         failed = error
     else:
-        if decision.action != BLOCK or guard.said.mode != "monitor":
+        if decision.action != BLOCK or script.said.mode != "monitor":
             put = {
                 key: payloads.put_back(payload[key], seen[key], value) if key in payload else value
                 for key, value in changes.items()
             }
             return decision._replace(changes=put)
-        failed = HookFailed(guard.name, decision.reason)
-    if guard.said.mode != "monitor":
+        failed = HookFailed(script.name, decision.reason)
+    if script.said.mode != "monitor":
         raise failed
     cause = failed.__cause__  # what it says is content, and a reason may quote a payload
-    why = str(failed) if cause is None else f"{guard.name}: {error_type(cause)}"
+    why = str(failed) if cause is None else f"{script.name}: {error_type(cause)}"
     log.info("observed: %s", one_line(why, LOGGED))
     return Decision(ALLOW, {})
 
@@ -129,14 +129,14 @@ class HookChain:
     """The hook files of some paths.
 
     Args:
-        guards: In the order in which they run.
+        scripts: In the order in which they run.
 
     Attributes:
-        guards: The files, compiled.
+        scripts: The files, compiled.
     """
 
-    def __init__(self, guards: Iterable[Guard]) -> None:
-        self.guards: tuple[Guard, ...] = tuple(guards)
+    def __init__(self, scripts: Iterable[HookScript]) -> None:
+        self.scripts: tuple[HookScript, ...] = tuple(scripts)
         self._session = SessionContext()
         self._turn = TurnContext(self._session)
 
@@ -153,13 +153,13 @@ class HookChain:
         name = check_event(event)
         if name == "turn.start":
             self._turn = TurnContext(self._session)
-        guards = [guard for guard in self.guards if guard.subscribes_to(name)]
+        scripts = [script for script in self.scripts if script.subscribes_to(name)]
         context = OperationContext(self._turn)
         given = dict(payload or {})
         if name.startswith(_ASKED_AGAIN):
-            found = (Registration("custom", "decide", CustomHook(guard)) for guard in guards)
+            found = (Registration("custom", "decide", CustomHook(script)) for script in scripts)
             return decide(PointHooks(found), context, name, given, Watch())[1]
-        passing = (Registration("custom", "transform", _PassingHook(g, name)) for g in guards)
+        passing = (Registration("custom", "transform", _PassingHook(g, name)) for g in scripts)
         after, verdict = drive(
             results.post_point(
                 "custom", PointHooks(passing), context, given, Watch(), lambda _, new: new

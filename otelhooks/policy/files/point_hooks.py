@@ -12,7 +12,7 @@ from otelhooks.hooks.calls import same_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.policy.files import payloads
-from otelhooks.policy.files.guard import Decision, Guard, HookFailed
+from otelhooks.policy.files.hook_script import Decision, HookFailed, HookScript
 from otelhooks.policy.files.script_functions import ALLOW, BLOCK, MODIFY
 from otelhooks.policy.plain_values import plain
 
@@ -28,10 +28,10 @@ class ScriptHook(base.Hook):
     """A hook file at one point.
 
     Args:
-        guard: The file, compiled.
+        script: The file, compiled.
 
     Attributes:
-        guard: The file, compiled.
+        script: The file, compiled.
         name: The hook's name: the file's stem.
         policy_id: The same; what telemetry calls the source of its verdicts.
         policy_version: Content hash of the file.
@@ -41,15 +41,15 @@ class ScriptHook(base.Hook):
     writable: ClassVar[tuple[str, ...]] = ()
     """Keys of the payload that `modify` may change here."""
 
-    def __init__(self, guard: Guard) -> None:
-        self.guard: Guard = guard
-        self.name: str = guard.name
-        self.priority: int = guard.said.priority
-        self.rule_id: str | None = guard.rule_id
-        self.policy_id: str = guard.name
-        self.policy_version: str = guard.said.source.version
-        self.mode: str | None = guard.said.mode
-        self.blocking: bool = guard.is_slow
+    def __init__(self, script: HookScript) -> None:
+        self.script: HookScript = script
+        self.name: str = script.name
+        self.priority: int = script.said.priority
+        self.rule_id: str | None = script.rule_id
+        self.policy_id: str = script.name
+        self.policy_version: str = script.said.source.version
+        self.mode: str | None = script.said.mode
+        self.blocking: bool = script.is_slow
 
     def ask(self, context: HookContext, payload: Mapping[str, Any]) -> Decision:
         """Ask the script; keys that it adds to the payload are shown to hooks after it.
@@ -61,10 +61,10 @@ class ScriptHook(base.Hook):
         Raises:
             HookFailed: It came to no decision, or changes what nobody can change here.
         """
-        event = self.guard.said.event
+        event = self.script.said.event
         notes: dict[str, Any] = context.get(f"{_NOTES}: {event}", {})
         seen: dict[str, Any] = {**payloads.common(context), **payload, **notes}
-        decision = self.guard.ask(context, event, seen)
+        decision = self.script.ask(context, event, seen)
         if decision.action != MODIFY:
             return decision
         try:
@@ -97,9 +97,9 @@ class ScriptHook(base.Hook):
 class SessionStart(ScriptHook, base.OnSessionStartHook):
     """``session.start``: what it says is remembered for the session."""
 
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
-        self.key: str = f"{_NOTES}: start of {guard.name}"
+    def __init__(self, script: HookScript) -> None:
+        super().__init__(script)
+        self.key: str = f"{_NOTES}: start of {script.name}"
 
     def run(self, context: HookContext, data: None) -> None:  # type: ignore[override]
         try:
@@ -112,8 +112,8 @@ class SessionStart(ScriptHook, base.OnSessionStartHook):
 class SessionGate(ScriptHook, base.PreTurnHook):
     """Refuses the turns of a session that ``session.start`` blocked."""
 
-    def __init__(self, guard: Guard, start: SessionStart) -> None:
-        super().__init__(guard)
+    def __init__(self, script: HookScript, start: SessionStart) -> None:
+        super().__init__(script)
         self._start = start
 
     def run(self, context: HookContext, data: Any) -> types.HookResult:  # type: ignore[override]
@@ -235,7 +235,7 @@ class ToolPre(ScriptHook, base.PreToolCallDecideHook):
             "kind": getattr(context, "tool_kind", None),
             "canonical": list(getattr(context, "canonical", ())),
         }
-        if self.guard.reads("arguments_json"):
+        if self.script.reads("arguments_json"):
             payload["arguments_json"] = json.dumps(args, ensure_ascii=False, default=str)
         decision = self.ask(context, payload)
         if "args" not in decision.changes:
@@ -338,9 +338,9 @@ class DelegationPost(ScriptHook, base.PostToolCallTransformHook):
 class DelegationVerify(ScriptHook, base.StopHook):
     """``delegation.post_verify``: sends a sub-agent on whose answer is not accepted."""
 
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
-        self.key: str = f"{_NOTES}: verification of {guard.name}"
+    def __init__(self, script: HookScript) -> None:
+        super().__init__(script)
+        self.key: str = f"{_NOTES}: verification of {script.name}"
 
     def run(self, context: HookContext, data: types.StopArgs) -> types.StopHookResult | None:  # type: ignore[override]
         if not payloads.is_delegated(context):
@@ -361,8 +361,8 @@ class DelegationVerify(ScriptHook, base.StopHook):
 class DelegationGate(ScriptHook, base.PostAgentTransformHook):
     """Withholds the answer of a sub-agent that was not accepted in the end."""
 
-    def __init__(self, guard: Guard, verify: DelegationVerify) -> None:
-        super().__init__(guard)
+    def __init__(self, script: HookScript, verify: DelegationVerify) -> None:
+        super().__init__(script)
         self._verify = verify
 
     def run(self, context: HookContext, data: Any) -> Any:  # type: ignore[override]
@@ -379,9 +379,9 @@ class AgentStop(ScriptHook, base.StopHook):
 
     writable: ClassVar[tuple[str, ...]] = ("text",)
 
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
-        self.key: str = f"{_NOTES}: answer by {guard.name}"
+    def __init__(self, script: HookScript) -> None:
+        super().__init__(script)
+        self.key: str = f"{_NOTES}: answer by {script.name}"
 
     def run(self, context: HookContext, data: types.StopArgs) -> types.StopHookResult | None:  # type: ignore[override]
         context.set(self.key, None)
@@ -398,8 +398,8 @@ class AgentStop(ScriptHook, base.StopHook):
 class AgentAnswer(ScriptHook, base.PostAgentTransformHook):
     """Puts what ``agent.stop`` modified in the place of the answer."""
 
-    def __init__(self, guard: Guard, stop: AgentStop) -> None:
-        super().__init__(guard)
+    def __init__(self, script: HookScript, stop: AgentStop) -> None:
+        super().__init__(script)
         self._stop = stop
 
     def run(self, context: HookContext, data: Any) -> Any:  # type: ignore[override]
@@ -436,18 +436,18 @@ _SIMPLE: dict[str, type[ScriptHook]] = {
 }
 
 
-def hook_objects(guard: Guard) -> tuple[ScriptHook, ...]:
+def hook_objects(script: HookScript) -> tuple[ScriptHook, ...]:
     """Return the hooks that a file stands for; none where the pipeline never fires its event."""
-    event = guard.said.event
+    event = script.said.event
     if event in _SIMPLE:
-        return (_SIMPLE[event](guard),)
+        return (_SIMPLE[event](script),)
     if event == "session.start":
-        start = SessionStart(guard)
-        return start, SessionGate(guard, start)
+        start = SessionStart(script)
+        return start, SessionGate(script, start)
     if event == "delegation.post_verify":
-        verify = DelegationVerify(guard)
-        return verify, DelegationGate(guard, verify)
+        verify = DelegationVerify(script)
+        return verify, DelegationGate(script, verify)
     if event == "agent.stop":
-        stop = AgentStop(guard)
-        return stop, AgentAnswer(guard, stop)
+        stop = AgentStop(script)
+        return stop, AgentAnswer(script, stop)
     return ()

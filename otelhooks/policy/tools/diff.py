@@ -139,8 +139,8 @@ def describe_when(rule: Rule) -> str:
 
 
 def _hooks(subject: Subject) -> Iterator[Entry]:
-    for guard in subject.guards:
-        yield Entry("hook", guard.name, "", _file(guard.said))
+    for script in subject.scripts:
+        yield Entry("hook", script.name, "", _file(script.said))
     for gate in subject.gates:
         yield Entry("limit or label", f"{gate.policy_id}/{gate.id}", "", {"says": repr(gate)})
     for hook in subject.objects:

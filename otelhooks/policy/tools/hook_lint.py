@@ -24,8 +24,8 @@ def lint_hooks(subject: Subject) -> Iterator[Finding]:
     Args:
         subject: The policy.
     """
-    for guard in subject.guards:
-        said = guard.said
+    for script in subject.scripts:
+        said = script.said
         if said.event not in EVENTS and not said.event.startswith("custom."):
             yield Finding(
                 "warning",
@@ -51,11 +51,11 @@ def missing(subject: Subject, keys: Sequence[str]) -> Iterator[Finding]:
             raise ConfigError(
                 f"`{key}` cannot be required", hint=f"one of {', '.join(known)} is meant"
             )
-    for guard in subject.guards:
-        place = f"{guard.said.source.path}:1:1"
+    for script in subject.scripts:
+        place = f"{script.said.source.path}:1:1"
         for key in keys:
-            if key in _OF_HOOKS and key not in guard.said.given:
-                yield _wanted(place, f"`{guard.name}` has no `{key}`", key)
+            if key in _OF_HOOKS and key not in script.said.given:
+                yield _wanted(place, f"`{script.name}` has no `{key}`", key)
     for rule in subject.table().rules:
         for key in keys:
             if key in _OF_RULES and not getattr(rule.policy, key):
@@ -71,9 +71,9 @@ def _wanted(place: str, problem: str, key: str) -> Finding:
 
 def _unaudited(subject: Subject) -> Iterator[Finding]:
     for event in _AUDITED:
-        own = [guard for guard in subject.guards if guard.said.event == event]
-        audits = [guard for guard in own if guard.said.when is None and AUDIT in guard.calls]
-        first = min((guard.said.priority for guard in audits), default=None)
+        own = [script for script in subject.scripts if script.said.event == event]
+        audits = [script for script in own if script.said.when is None and AUDIT in script.calls]
+        first = min((script.said.priority for script in audits), default=None)
         if first is None:
             places = [source.path for source in subject.sources] or ["policy"]
             yield Finding(
@@ -83,11 +83,11 @@ def _unaudited(subject: Subject) -> Iterator[Finding]:
                 "add a hook without a `when` that calls `audit(...)`; see the pack `governed`",
             )
             continue
-        for guard in own:
-            if guard.said.priority < first:
+        for script in own:
+            if script.said.priority < first:
                 yield Finding(
                     "error",
-                    f"{guard.said.source.path}:1:1",
-                    f"`{guard.name}` runs before the hook that audits every `{event}`",
+                    f"{script.said.source.path}:1:1",
+                    f"`{script.name}` runs before the hook that audits every `{event}`",
                     f"give it a priority of {first} or more",
                 )

@@ -21,7 +21,7 @@ from otelhooks.policy.tools.dry_run import DryRun
 from otelhooks.setup.policies import Policies
 
 if TYPE_CHECKING:
-    from otelhooks.policy.files.guard import Guard
+    from otelhooks.policy.files.hook_script import HookScript
     from otelhooks.policy.files.source import Source
     from otelhooks.policy.tools.cases import Suite
 
@@ -116,9 +116,9 @@ class Subject:
         return tuple(hook for hook in self.hooks if isinstance(hook, Gate))
 
     @property
-    def guards(self) -> tuple[Guard, ...]:
+    def scripts(self) -> tuple[HookScript, ...]:
         """Hook files, compiled, in the order in which they run."""
-        return self._hook_files.guards
+        return self._hook_files.scripts
 
     def table(
         self, servers: Sequence[types.BaseMcpServerConfig] = (), *, guarded: bool = False

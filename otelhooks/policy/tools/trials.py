@@ -114,7 +114,7 @@ def _call(case: Case, policy: DryRun) -> dict[str, Any]:
     return {
         "verdict": judged.decision,
         "rule": names.get(verdict.rule_id, verdict.rule_id) or None,
-        "message": verdict.told or None,
+        "message": verdict.message or None,
         "observed": [
             f"{seen.decision} {names.get(seen.rule_id, seen.rule_id)}" for seen in verdict.observed
         ],

@@ -24,7 +24,7 @@ from otelhooks.policy.starlark import (
     compile_script,
 )
 
-__all__ = ["Decision", "Guard", "HookFailed"]
+__all__ = ["Decision", "HookFailed", "HookScript"]
 
 
 class Decision(NamedTuple):
@@ -33,7 +33,7 @@ class Decision(NamedTuple):
     Attributes:
         action: ``allow``, ``block`` or ``modify``.
         changes: Keys of the payload that change, and their values.
-        reason: Of a block, as the caller is told it.
+        reason: Of a block, as the caller reads it.
         severity: Of a block.
     """
 
@@ -51,19 +51,19 @@ class HookFailed(Exception):
         cause: What went wrong; not for the model.
 
     Attributes:
-        told: What the model is told.
+        model_message: What the model reads.
     """
 
     def __init__(self, name: str, cause: str) -> None:
         super().__init__(f"{_prefix(name)}{cause}")
-        self.told: str = f"{_prefix(name)}the hook failed"
+        self.model_message: str = f"{_prefix(name)}the hook failed"
 
 
 def _prefix(name: str) -> str:
     return f'blocked by hook "{name}": '
 
 
-class Guard:
+class HookScript:
     """One hook file, compiled.
 
     Args:
