@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from otelhooks import types
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import current_branch
+from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Operation
+from otelhooks.pipeline.frames import Op, current_frame, current_scope
 from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat, model
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.telemetry.content import messages as as_messages
@@ -87,7 +90,7 @@ class ModelCall(Passage, ModelRequest):
 
     must = ("read", "call", "answer")
     table: ClassVar[PartTable]
-    runs_here: Iterable[str] = ()
+    runs_here: Container[str] = ()
     is_typed: bool = False
 
     # -- what an adapter writes ---------------------------------------------------------------
@@ -109,7 +112,7 @@ class ModelCall(Passage, ModelRequest):
         """Return, or raise, what tells of a refusal: an answer that says the reason."""
         if self.is_typed:
             raise self.exception(reason)
-        return self.answer([self.made(Part("text", text=reason))])
+        return self.answered(reason)
 
     def about(self, raw: Any) -> Mapping[str, Any]:
         """Return an answer's ``usage``, ``finish_reasons``, ``response_id`` and ``model``."""
@@ -121,9 +124,8 @@ class ModelCall(Passage, ModelRequest):
 
     def asks(self, raw: Any) -> dict[str, str]:
         """Return the names of the tools whose calls must pass a seat here, by ids of the calls."""
-        here = frozenset(self.runs_here)
         calls = (part for part in self.parts(raw) if part.kind == "call" and part.id)
-        return {call.id: call.name for call in calls if call.name in here}
+        return {call.id: call.name for call in calls if call.name in self.runs_here}
 
     def role(self, part: Part, message: Any) -> str:
         """Return the role of a part of a message."""
@@ -133,7 +135,30 @@ class ModelCall(Passage, ModelRequest):
 
     def offered(self, definition: Any) -> Call | None:
         """Return what a call of a defined tool will be to rules, as the tool's seat reads it."""
-        return Call(definition.name, {})
+        return ModelSeat.tool(_NAMED, definition)
+
+    def answered(self, response: Any) -> Any:
+        """Return the framework's answer for one of a hook's: a text, or a `ModelResponse`."""
+        if not isinstance(response, types.ModelResponse):
+            return self.composed([Part("text", text=str(response))])
+        parts = [Part("text", text=response.text)] if response.text else []
+        return self.composed([*parts, *_asked(response)])
+
+    def changed(self, raw: Any, response: Any) -> Any:
+        """Put a text in place of the first one, and leave out calls that a hook left out."""
+        whole = isinstance(response, types.ModelResponse)
+        text = response.text if whole else str(response)
+        kept = {one.id: one for one in _asked(response)} if whole else None
+        parts: list[Part] = []
+        for one in self.parts(raw):
+            if one.kind == "text":
+                parts += [Part("text", text=text)] if text else []
+                text = ""
+            elif one.kind != "call" or kept is None:
+                parts.append(one)
+            elif (new := kept.get(one.id)) is not None:
+                parts.append(one if (new.name, new.args) == (one.name, one.args) else new)
+        return self.composed([*parts, Part("text", text=text)] if text else parts, raw)
 
     @staticmethod
     def hosted(definition: Any) -> Any:
@@ -152,6 +177,21 @@ class ModelCall(Passage, ModelRequest):
             for one in self.messages
         ]
 
+    @staticmethod
+    def is_inner() -> bool:
+        """Return whether another seat has let this very call through to here."""
+        frame = current_frame()
+        return type(frame) is Op and frame.call is None
+
+    @staticmethod
+    def must_wait() -> bool:
+        """Return whether answers of models have to wait for a hook that may change them."""
+        rt = runtime.active()
+        if rt is None or rt.stream != "buffer":
+            return False
+        hooks, _ = rt.in_force(current_scope(), current_branch())
+        return bool(hooks.at("post_model_call").transformers)
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     def note_first_chunk(self) -> None:
@@ -164,9 +204,15 @@ class ModelCall(Passage, ModelRequest):
     def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
         return self.call(wrapped)
 
-    def made(self, part: Part) -> Any:
-        """Return the framework's part for one of ours."""
-        return part.native if part.native is not None else self.table.made[part.kind](part)
+    def composed(self, parts: Iterable[Part], of: Any = None) -> Any:
+        """Return the framework's answer that consists of some parts, as `answer` makes it."""
+        made = self.table.made
+        return self.answer(
+            [made[one.kind](one) if one.native is None else one.native for one in parts], of
+        )
+
+
+_NAMED = ModelSeat()
 
 
 class _Seat(ModelSeat):
@@ -182,29 +228,10 @@ class _Seat(ModelSeat):
         return self._call.denied(reason)
 
     def answered(self, request: Any, response: Any) -> Any:
-        if not isinstance(response, types.ModelResponse):
-            return self._answer([Part("text", text=str(response))])
-        parts = [Part("text", text=response.text)] if response.text else []
-        return self._answer([*parts, *_asked(response)])
+        return self._call.answered(response)
 
     def with_response(self, request: Any, raw: Any, response: Any) -> Any:
-        """Put a text in place of the first one, and leave out calls that a hook left out."""
-        whole = isinstance(response, types.ModelResponse)
-        text = response.text if whole else str(response)
-        kept = {one.id: one for one in _asked(response)} if whole else None
-        parts: list[Part] = []
-        for one in self._call.parts(raw):
-            if one.kind == "text":
-                parts += [Part("text", text=text)] if text else []
-                text = ""
-            elif one.kind != "call" or kept is None:
-                parts.append(one)
-            elif (new := kept.get(one.id)) is not None:
-                parts.append(one if (new.name, new.args) == (one.name, one.args) else new)
-        return self._answer([*parts, Part("text", text=text)] if text else parts, raw)
-
-    def _answer(self, parts: Iterable[Part], of: Any = None) -> Any:
-        return self._call.answer([self._call.made(one) for one in parts], of)
+        return self._call.changed(raw, response)
 
     def tool(self, definition: Any) -> Call | None:
         return self._call.offered(definition)

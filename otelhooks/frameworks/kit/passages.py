@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.errors import ConfigError, Denied, SeatError
+from otelhooks.frameworks.kit import delivery
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.verdict import refusal
@@ -34,7 +35,7 @@ from otelhooks.records.failures import WrongAnswer, outline
 __all__ = ["KINDS", "SKIP", "Guarded", "Passage", "checked", "kind_of"]
 
 SKIP: Any = object()
-"""What `read` returns for what is not this class's business: the function runs as it is."""
+"""What `read` returns for what is not this class's business: ``function`` runs as it is."""
 
 PLAIN, COROUTINE = "plain", "coroutine"
 GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT = "generator", "async generator", "async context"
@@ -43,6 +44,13 @@ EITHER = "either"
 
 KINDS = (PLAIN, COROUTINE, EITHER, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
 _STREAMS = {GENERATOR: stream, ASYNC_GENERATOR: astream, ASYNC_CONTEXT: opened}
+_DELIVERIES = {
+    PLAIN: delivery.result,
+    COROUTINE: delivery.aresult,
+    EITHER: delivery.aresult,
+    GENERATOR: delivery.items,
+    ASYNC_GENERATOR: delivery.aitems,
+}
 
 _make: Any = contextlib.asynccontextmanager
 _CONTEXT_CODE: Any = _make(None.__class__).__code__  # that of every function it makes
@@ -57,12 +65,15 @@ class Passage:
 
     Attributes:
         framework: Adapter's name; that of the package under ``otelhooks.frameworks`` by itself.
-        function: The framework's function, bound.
+        function: The framework's function, bound; `read` may set what runs instead if it skips.
+        is_over: Set by `deliver` where nothing comes after an item: the call ends before the
+            consumer gets that one.
         context: Context that a coroutine function runs in, where it is not its caller's.
     """
 
     framework: ClassVar[str] = ""
     function: Any
+    is_over = False
     context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     """Methods that an adapter's class has to write."""
@@ -105,12 +116,28 @@ class Passage:
     def late(self, result: Any) -> None:
         """Put a result in place that hooks made when the consumer had seen the framework's."""
 
+    def deliver(self, item: Any) -> Any:
+        """Return a list of what the consumer gets of a result (one), or of an item of a stream.
+
+        A generator function may yield what is to be awaited where the framework's function is
+        asynchronous; each yield gives the value.
+        """
+        raise NotImplementedError
+
+    def delivered(self) -> Any:
+        """Do what is left to do when the consumer has got all; as `deliver`."""
+
     def option(self, name: str) -> str:
         """Return the word that the application gave for one of the adapter's ``options``."""
         rt = runtime.active()
         return rt.option(self.framework, name) if rt is not None else ""
 
     # -- what an adapter uses -----------------------------------------------------------------
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the framework's function is a coroutine function, or an asynchronous stream."""
+        return kind_of(self.function) not in (PLAIN, GENERATOR)
 
     def exception(self, reason: str) -> Exception:
         """Return what to raise for a refusal where the framework has no form for one."""
@@ -266,6 +293,7 @@ class Guarded:
         """Return the wrapper of a function, which reads the switch first."""
         cls, kind = self.cls, self.kind or kind_of(function)
         drives = {PLAIN: _drive_plain, COROUTINE: adrive, EITHER: _drive_either}.get(kind)
+        deliver = _DELIVERIES.get(kind) if cls.deliver is not Passage.deliver else None
         read = _renaming(cls.read, function) if self.target else cls.read
 
         def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
@@ -277,6 +305,8 @@ class Guarded:
             passage = cls()
             passage.function = wrapped
             run = drives or passage.driver(_STREAMS[kind])
+            if deliver is not None:
+                run = functools.partial(deliver, passage, run)
             try:
                 found = read(passage, owner, *args, **kwargs)
             except Exception as error:
@@ -286,7 +316,7 @@ class Guarded:
                     run = functools.partial(_inside, passage.context, run)
                 return run(passage.steps(rt), functools.partial(passage.run, wrapped))
             if found is SKIP:
-                return wrapped(*args, **kwargs)
+                return passage.function(*args, **kwargs)
             error = WrongAnswer(f"`read` returned {type(found).__name__}, not None or kit.SKIP")
             return self._unread(rt, run, passage, error, wrapped, args, kwargs)
 

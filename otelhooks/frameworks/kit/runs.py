@@ -40,14 +40,15 @@ class Run(Passage, RunRequest):
     Attributes:
         is_typed: Whether no text can be its answer: a refusal raises then.
         can_go_on: Whether stop hooks can send it on.
-        refuses_in_body: Whether `call` itself answers with `canned`.
+        turn: The run as calls inside it see it; None outside of `call`.
         pauses: Exceptions by which the framework pauses, such as ``pkg.mod:Class``.
     """
 
     must = ("read", "call", "answer_of")
     is_typed = False
     can_go_on = False
-    refuses_in_body: ClassVar[bool] = True
+    refuses_in_body: ClassVar[bool]
+    turn: Turn | None = None
     pauses: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
@@ -58,6 +59,7 @@ class Run(Passage, RunRequest):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.response, cls.with_response = cls.answer_of, cls.with_answer
+        cls.refuses_in_body = cls.denied is Run.denied
 
     # -- what an adapter writes ---------------------------------------------------------------
 
@@ -72,6 +74,17 @@ class Run(Passage, RunRequest):
     def with_answer(self, raw: Any, answer: Any) -> Any:
         """Return a run's result with another final answer."""
         return answer
+
+    def denied(self, reason: str) -> Any:
+        """Return, or raise, what tells of a refusal where it takes no run to tell it.
+
+        Without this method `call` runs, and answers with `canned`.
+        """
+        raise NotImplementedError
+
+    def answered(self, answer: Any) -> Any:
+        """Return the result that tells a ready answer, where `denied` tells refusals."""
+        return self.denied(str(answer))
 
     def is_paused(self, raw: Any) -> bool:
         """Return whether the run has stopped to go on later."""
@@ -155,10 +168,12 @@ class Run(Passage, RunRequest):
 
     def note_unasked(self, result: Any) -> None:
         """Take calls that the framework answered itself from those that no seat has judged."""
-        turn = current_frame(self._split.context if self._split is not None else None)
-        if isinstance(turn, Turn) and turn.asked:
+        turn = self.turn
+        if turn is not None and turn.asked:
             for id in self.answered_itself(result):
                 turn.judged(id)
+                if not turn.asked:
+                    break
 
     # -- what the kit makes of it -------------------------------------------------------------
 
@@ -197,7 +212,14 @@ class Run(Passage, RunRequest):
         return agent_run(rt, seat, self)
 
     def run(self, wrapped: Callable[..., Any], approved: Any) -> Any:
+        frame = current_frame()
+        approved.turn = frame if isinstance(frame, Turn) else None
         return approved.call(wrapped)
+
+    def refused(self, error: Any) -> Any:
+        if isinstance(error, Exception):  # a version's; a run's is a text
+            raise error
+        return self.denied(error)
 
     def continued(self, raw: Any, reason: str) -> Any:
         return reason if self.can_go_on else None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from otelhooks.pipeline import runtime
+from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar
 
-__all__ = ["record", "semconv"]
+__all__ = ["failed", "record", "semconv"]
+
+_log = logging.getLogger("otelhooks.instrumentation")
 
 
 @fails_open
@@ -26,3 +30,13 @@ def record(metric: str, seconds: float, attributes: Mapping[str, Any], span: Any
     rt = runtime.active()
     if rt is not None:
         rt.instruments.record(metric, seconds, attributes, exemplar(span))
+
+
+def failed(what: str, error: Exception) -> None:
+    """Log what went wrong once its call had ended; the call goes on.
+
+    Args:
+        what: What is wrong now, one sentence without a period.
+        error: Why.
+    """
+    _log.error("%s: %s", what, outline(error))
