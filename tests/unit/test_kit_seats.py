@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import types as python_types
 from collections.abc import Callable
@@ -215,6 +216,11 @@ class Search:
     name = "search"
 
 
+class Bound:
+    def run(self, text: str) -> str:
+        return text
+
+
 def runs_code(text: str) -> str:
     return text
 
@@ -235,3 +241,13 @@ def test_built_in_tools_are_known_by_class_or_function() -> None:
     assert table.of(Tool("own", runs_code), runs_code) == ("code", (), None, False, "")
     assert table.of(Tool("own", print), print) is None
     assert table.of(Tool("own", print)) is None
+    assert table.of(Tool, None, runs_code) == table.of(Tool("own", print), runs_code)
+    assert table.of(Shell) == shell
+
+
+def test_the_parts_of_functions_that_are_built_in_tell_whose_they_are() -> None:
+    table = kit.BuiltIns(here={f"{__name__}:Bound": ("bound",)}, hosted={})
+    bound = Bound()
+    known, holder = next(table.parts(print, functools.partial(bound.run)))
+    assert known.name == "bound"
+    assert holder is bound

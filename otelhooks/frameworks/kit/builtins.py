@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any, cast
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from otelhooks.patching.builtin import BuiltIn, look_up, parts_of
 from otelhooks.pipeline.hosted_tools import hosted_as
@@ -29,17 +30,20 @@ class BuiltIns(dict[str, BuiltIn]):
 
     hosted_as = staticmethod(hosted_as)
 
-    def of(self, tool: Any, function: Any = None) -> BuiltIn | None:
+    def of(self, tool: Any, *functions: Any) -> BuiltIn | None:
         """Return what a tool is; None for one of the user's own.
 
         Args:
-            tool: The framework's, whose class may tell.
-            function: What it runs, which tells otherwise.
+            tool: The framework's, whose class may tell, or that class.
+            functions: What it runs, which tell otherwise; None is passed over.
         """
-        cls = cast("type[Any]", type(tool))
-        found = self.look_up(cls, "")
-        if found is None and function is not None:
-            for part in parts_of(function):
-                if (found := self.look_up(part.cls, part.key)) is not None:
-                    break
+        found = self.look_up(tool if isinstance(tool, type) else type(tool), "")
+        if found is None:
+            found = next((known for known, _ in self.parts(*functions)), None)
         return found
+
+    def parts(self, *functions: Any) -> Iterator[tuple[BuiltIn, Any]]:
+        """Yield each part of functions that is known, with the object that it belongs to."""
+        for part in itertools.chain.from_iterable(map(parts_of, functions)):
+            if (found := self.look_up(part.cls, part.key)) is not None:
+                yield found, part.holder
