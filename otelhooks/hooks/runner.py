@@ -8,7 +8,7 @@ leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Protocol
 
 from otelhooks import types
@@ -18,7 +18,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
 from otelhooks.hooks.drive import Run, adrive, arun
 from otelhooks.hooks.registry import HookSet, Registration, registrations
-from otelhooks.hooks.verdict import Verdict, text_of
+from otelhooks.hooks.verdict import RECORD_REQUIRED, Verdict, text_of
 from otelhooks.hooks.watch import Watch
 from otelhooks.records.failures import FAILED, error_type
 
@@ -42,14 +42,16 @@ _NAMES = {(c.POINT, c.KIND): f"{keyword(c)}_hooks" for c in HOOK_CLASSES}
 
 
 class Observer(Protocol):
-    """Makes spans, metrics and records of what a runner dispatches. Telemetry: never raises."""
+    """Makes spans, metrics and records of what a runner dispatches. Never raises."""
 
     def watch(self) -> Watch:
         """Return the watch that the dispatch is to tell."""
         ...
 
-    def opened(self, context: HookContext, data: Any, verdict: Verdict) -> None:
-        """An operation was decided about; a denied one is closed at once."""
+    def opened(
+        self, context: HookContext, data: Any, verdict: Verdict
+    ) -> Generator[Run, Any, str | None]:
+        """An operation was decided about; return why it is refused, None if it may go on."""
         ...
 
     def closed(self, context: HookContext, data: Any, verdict: Verdict | None) -> None:
@@ -175,8 +177,11 @@ class HookRunner:
         data: Any,
         **event: Any,
     ) -> types.HookResult:
+        result = verdict.result or types.HookResult.allowed()
         if observer is not None:
-            observer.opened(context, data, verdict)
+            refusal = await adrive(observer.opened(context, data, verdict))
+            if refusal is not None and result.allow:
+                result = types.HookResult(allow=False, message=refusal, rule_id=RECORD_REQUIRED)
         await self._tell(
             hooks,
             verdict.point,
@@ -187,7 +192,7 @@ class HookRunner:
             reason=verdict.reason or None,
             **event,
         )
-        return verdict.result or types.HookResult.allowed()
+        return result
 
     # -- session, run, turn ---------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ __all__ = [
     "ASK",
     "DENY",
     "MODIFY",
+    "RECORD_REQUIRED",
     "Approval",
     "Judge",
     "Observed",
@@ -29,6 +30,10 @@ ALLOW = "allow"
 DENY = "deny"
 ASK = "ask"
 MODIFY = "modify"
+
+RECORD_REQUIRED = "record_required"
+"""Rule id of a deny because a required audit record could not be stored."""
+
 _STRICTNESS = {ALLOW: 0, MODIFY: 1, ASK: 2, DENY: 3}
 
 

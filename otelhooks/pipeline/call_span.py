@@ -17,7 +17,7 @@ from otelhooks import types
 from otelhooks.hooks.context import OperationContext, SpanNotes, Step
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.registry import HookSet
-from otelhooks.hooks.verdict import DENY, MODIFY, Verdict
+from otelhooks.hooks.verdict import DENY, MODIFY, RECORD_REQUIRED, Verdict
 from otelhooks.pipeline.annotations import Annotation, keep_failed
 from otelhooks.pipeline.frames import MAX_STEPS, SPAN, Op
 from otelhooks.pipeline.recording import record_verdict
@@ -70,7 +70,7 @@ def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
         DENY,
         allowed=False,
         policy_id="audit",
-        rule_id="record_required",
+        rule_id=RECORD_REQUIRED,
         reason=UNRECORDED,
         message=UNRECORDED,
         result=types.HookResult(allow=False, message=UNRECORDED),

@@ -2,11 +2,13 @@
 
 The span of an operation runs from its pre dispatch to its post or error dispatch, or ends at once
 with a deny. What the spans need is the active runtime, or, where nothing is instrumented but the
-application has set a tracer provider, a runtime over that one. Telemetry: fails open.
+application has set a tracer provider, a runtime over that one. Telemetry: fails open; but what a
+required audit trail cannot record is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +19,7 @@ from opentelemetry.trace import SpanKind
 from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import drive
+from otelhooks.hooks.drive import Run, drive
 from otelhooks.hooks.registry import EMPTY
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.hooks.watch import Watch
@@ -106,22 +108,40 @@ class RunnerObserver:
         rt = _runtime_now()
         return rt.watch if rt is not None else self._quiet
 
-    @fails_open
-    def opened(self, context: HookContext, data: Any, verdict: Verdict) -> None:
-        """Open the span of an operation; close it at once if it was denied."""
+    def opened(
+        self, context: HookContext, data: Any, verdict: Verdict
+    ) -> Generator[Run, Any, str | None]:
+        """Open the span of an operation and record what was decided; a refused one ends at once.
+
+        Decision: fails closed, where the audit trail is required.
+
+        Returns:
+            The message of a refusal, None if the operation may go on.
+        """
         rt = _runtime_now()
         if rt is None:
-            return
+            return None if verdict.allowed else verdict.message
         call = Call.of(data) if verdict.point == "pre_tool_call" else None
         agent = data.agent if isinstance(data, types.AgentCall) else ""
         agent = agent or context.get("agent_name", "")
         op = Op(rt.outside, None, None, call, agent, context.get("branch", "") or agent)
         op.verdict = verdict
-        within = self._within(context.parent)
+        running = self._open(rt, op, context, data)
+        refusal = yield from record(rt, op, verdict)
+        if running is not None:
+            self._opened(context, running, refusal)
+        return refusal
+
+    @fails_open
+    def _open(
+        self, rt: Runtime, op: Op, context: HookContext, data: Any
+    ) -> Execution | _Agent | None:
+        within, verdict = self._within(context.parent), op.verdict
+        assert verdict is not None
         running: Execution | _Agent
-        if call is not None:
-            call.op = op
-            running = Execution(rt, _RunnerSeat(), op, call, EMPTY, verdict, within)
+        if op.call is not None:
+            op.call.op = op
+            running = Execution(rt, _RunnerSeat(), op, op.call, EMPTY, verdict, within)
             running.open()
         else:
             kind = _Model if verdict.point == "pre_model_call" else _Agent
@@ -132,8 +152,13 @@ class RunnerObserver:
             where = None if op.span is None else trace.set_span_in_context(op.span)
             attributes = {**rt.about(op), semconv.HOOK_POINT: verdict.point}
             rt.events.emit(semconv.EVENT_USER_MESSAGE, 9, attributes, context=where)
-        drive(record(rt, op, verdict))
-        if verdict.allowed:
+        return running
+
+    @fails_open
+    def _opened(
+        self, context: HookContext, running: Execution | _Agent, refusal: str | None
+    ) -> None:
+        if refusal is None:
             self._running[context] = running
         else:
             running.status = "denied"

@@ -296,8 +296,9 @@ class Silent:
 
         return Watch()
 
-    def opened(self, context: Any, data: Any, verdict: Any) -> None:
+    def opened(self, context: Any, data: Any, verdict: Any) -> Any:
         self.told.append(f"opened {verdict.point}")
+        yield from ()
 
     def closed(self, context: Any, data: Any, verdict: Any) -> None:
         self.told.append("closed")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
-from otelhooks import hooks, policy, types
+from otelhooks import audit, hooks, policy, types
 from otelhooks.hooks import HookRunner
 from otelhooks.pipeline import standalone
 from otelhooks.telemetry import semconv
@@ -171,3 +174,45 @@ async def test_telemetry_that_fails_lets_dispatches_go_on(
     monkeypatch.setattr(handle._runtime.spans, "start", fail)
     await a_turn(HookRunner())
     assert governed.spans == []
+
+
+@pytest.mark.parametrize("rule", [policy.allow("t"), policy.deny("t", mode="monitor")])
+async def test_what_a_required_trail_cannot_record_is_not_allowed(
+    governed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: Any
+) -> None:
+    def write(descriptor: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    trail = audit.Audit(tmp_path, required=True)
+    governed(audit=trail)
+    runner = HookRunner([policy.enforce([rule])])
+    _, turn = await runner.dispatch_pre_turn("hello")
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", write)
+        result, _, _ = await runner.dispatch_pre_tool_call(turn, CALL)
+    trail.close()
+    assert (result.allow, result.message, result.rule_id) == (
+        False,
+        "The call was refused because it could not be recorded.",
+        "record_required",
+    )
+    assert governed.attributes("execute_tool t")[semconv.POLICY_RULE_ID] == "record_required"
+
+
+async def test_a_trail_that_is_not_required_and_full_lets_the_call_run(
+    governed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(descriptor: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    trail = audit.Audit(tmp_path)
+    governed(audit=trail)
+    runner = HookRunner([policy.enforce([policy.allow("t")])])
+    _, turn = await runner.dispatch_pre_turn("hello")
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", write)
+        result, _, tool = await runner.dispatch_pre_tool_call(turn, CALL)
+    assert result.allow
+    await runner.dispatch_post_tool_call(tool, types.ToolResult(name="t", result=1))
+    assert governed.attributes("execute_tool t")[semconv.POLICY_DECISION] == "allow"
+    trail.close()
