@@ -34,7 +34,9 @@ from dashboards.queries import (
     SERVICE,
     STEP,
     TOOL,
+    TOOL_CALLS,
     TOOL_P95,
+    TOOL_TIME,
     TOOLS,
     TURNS,
     or_zero,
@@ -46,7 +48,8 @@ from otelhooks.telemetry import semconv
 
 def agents() -> JSON:
     """How agents, tools and models do, and what governing them costs."""
-    turns, tools = f"{TURNS}_count{{{BY_AGENT}}}", f"{TOOLS}_count{{{BY_AGENT}}}"
+    turns, tools = f"{TURNS}_count{{{BY_AGENT}}}", f"{TOOL_CALLS}{{{BY_AGENT}}}"
+    tool_time = total(f"{TOOL_TIME}{{{BY_AGENT}}}", STEP, TOOL)
     models = f"{MODELS}_count{{{BY_SERVICE}}}"
     overhead = f"{POLICY_TIME}_sum{{{BY_SERVICE}}}"
     return page(
@@ -71,7 +74,7 @@ def agents() -> JSON:
             number(
                 "Failed tool calls",
                 "Calls that raised, those recovered by a hook included.",
-                or_zero(total(f'{TOOLS}_count{{{BY_AGENT},{ERROR}!=""}}', RANGE), RANGE),
+                or_zero(total(f'{TOOL_CALLS}{{{BY_AGENT},{ERROR}!=""}}', RANGE), RANGE),
                 bad=1,
             ),
             number(
@@ -105,10 +108,14 @@ def agents() -> JSON:
                 },
             ),
             chart(
-                "Tool duration, p95",
-                "Without policies, hooks and people that are asked. Dots open traces.",
+                "Tool duration, mean and p95",
+                "Without policies, hooks and people that are asked. p95, and dots that open "
+                "traces, only of agents with `OTELHOOKS_TOOL_HISTOGRAM=1`.",
                 "s",
-                [metric(quantile(0.95, TOOLS, BY_AGENT, TOOL), f"{{{{{TOOL}}}}}", dots=True)],
+                [
+                    metric(f"{tool_time} / {total(tools, STEP, TOOL)}", f"{{{{{TOOL}}}}} mean"),
+                    metric(quantile(0.95, TOOLS, BY_AGENT, TOOL), f"{{{{{TOOL}}}}} p95", dots=True),
+                ],
             ),
             row("Models"),
             table(
@@ -150,7 +157,7 @@ def agents() -> JSON:
                 "timed one by one.",
                 "s",
                 [
-                    metric(total(f"{TOOLS}_sum{{{BY_AGENT}}}", STEP), "tools"),
+                    metric(total(f"{TOOL_TIME}{{{BY_AGENT}}}", STEP), "tools"),
                     metric(total(f"{HOOK_TIME}_sum{{{BY_SERVICE}}}", STEP), "hooks"),
                     metric(total(overhead, STEP), "policies"),
                 ],

@@ -124,6 +124,8 @@ class Config:
     """Switch the built-in guard of policy files off."""
     token_histogram: bool = False
     """Also emit the old histogram ``gen_ai.client.token.usage``."""
+    tool_histogram: bool = False
+    """Also emit the histogram ``gen_ai.execute_tool.duration``."""
     emit_event: bool = False
     """Emit the operation.details event of each model call."""
     completion_hook: str | None = None
@@ -213,6 +215,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "store": readers.path,
     "allow_policy_writes": readers.boolean,
     "token_histogram": readers.boolean,
+    "tool_histogram": readers.boolean,
 }
 
 _WITHOUT_VARIABLE = ("tracer_provider", "meter_provider", "logger_provider")
@@ -272,7 +275,7 @@ def load(**arguments: object) -> Config:
     """Put arguments, environment and defaults together.
 
     Args:
-        arguments: Parameters of `otelhooks.instrument` (and ``token_histogram``); `UNSET` ones
+        arguments: Parameters of `otelhooks.instrument` (and what has a variable only); `UNSET` ones
             count as not given.
 
     Returns:

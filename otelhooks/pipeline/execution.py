@@ -199,12 +199,16 @@ class Execution(Traced):
         try:
             if self.ended_ns:
                 failure = self.status if self.status not in _SUCCESSES else None
-                attributes = self.shape.duration
-                if failure is not None:
-                    attributes = rt.shapes.tool_duration(call, op.agent, failure)
                 seconds = (self.ended_ns - self.started_ns) / 1e9
-                if self.op.annotation is None:
+                timing = self.shape.time
+                if failure is not None or timing is None:
+                    timing = rt.shapes.tool_time(call, op.agent, failure)
+                    if failure is None:
+                        self.shape.time = timing
+                timing.add(seconds, self.exemplar)
+                if rt.instruments.tool_histogram and op.annotation is None:
                     name = semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION
+                    attributes = rt.shapes.tool_duration(call, op.agent, failure)
                     rt.instruments.record(name, seconds, attributes, self.exemplar)
                 self.seat.finished(call, seconds, failure, op.span)
             self.end_span(call.name)

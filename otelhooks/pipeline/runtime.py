@@ -53,6 +53,9 @@ log = logging.getLogger("otelhooks")
 SUPPRESSED = "suppress_instrumentation"
 """The key of a context in which telemetry is switched off."""
 
+SLOW_S = 0.0001
+"""Decisions that took so long are timed one by one."""
+
 _MAX_PAUSED = 10_000
 
 SeeTools = Callable[[Callable[[Any], Call | None], Sequence[Any]], None]
@@ -226,7 +229,7 @@ class Runtime:
         with self._evaluations.lock:  # the two are only ever counted together
             self._evaluations.value += number
             self._evaluation_time.value += seconds
-        if seconds >= 0.0001:
+        if seconds >= SLOW_S:
             self.instruments.record(
                 semconv.METRIC_POLICY_EVALUATION_DURATION,
                 seconds,

@@ -181,7 +181,10 @@ def _set_up(config: Config) -> Handle:
     catalogue.wanted(config.frameworks)  # an unknown name is an error before anything is set
     providers = providers_module.resolve(config)
     instruments = Instruments(
-        providers.meter_provider, __version__, token_histogram=config.token_histogram
+        providers.meter_provider,
+        __version__,
+        token_histogram=config.token_histogram,
+        tool_histogram=config.tool_histogram,
     )
     scope = scope_attributes(table)
     events = EventLog(providers.logger_provider, __version__, scope)

@@ -78,6 +78,35 @@ class Cell:
             self.value = 0
 
 
+class Timing:
+    """How often something ran with one attribute set, and how long in all: two cells.
+
+    Args:
+        times: Counts how often.
+        seconds: Counts how long.
+    """
+
+    __slots__ = ("_seconds", "_times")
+
+    def __init__(self, times: Cell, seconds: Cell) -> None:
+        self._times = times
+        self._seconds = seconds
+
+    def add(self, seconds: float, exemplar: SpanContext | None = None) -> None:
+        """Count one more.
+
+        Args:
+            seconds: How long it took.
+            exemplar: Context of the sampled span this belongs to, or None.
+        """
+        counted = self._times
+        with counted.lock:  # the two are only ever added to together
+            counted.value += 1
+            self._seconds.value += seconds
+        if exemplar is not None:
+            counted.exemplar = exemplar
+
+
 class CellCounter:
     """A monotonic counter whose sums are held here and read when somebody collects."""
 

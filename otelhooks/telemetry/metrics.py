@@ -2,7 +2,7 @@
 
 Signatures that other modules use::
 
-    instruments = Instruments(meter_provider, version, token_histogram=False)
+    instruments = Instruments(meter_provider, version)
     cell = instruments.decisions.cell(attributes)      # once per template, kept by the caller
     cell.add(1, span_context)                          # hot path; span_context or None
     instruments.record(METRIC_..., seconds, attributes, span_context)     # hot path
@@ -12,8 +12,9 @@ Signatures that other modules use::
     instruments.flush(); instruments.close()
     instruments.after_fork(reset="metrics" in providers.owned)
 
-`decisions`, `denies`, `evaluations`, `evaluation_time`, `coverage_gaps`, `hook_errors`,
-`hook_queue_dropped` and `candidate_flips` are attributes; every counter is reached by name too.
+`decisions`, `denies`, `evaluations`, `evaluation_time`, `tool_calls`, `tool_time`, `coverage_gaps`,
+`hook_errors`, `hook_queue_dropped` and `candidate_flips` are attributes; every counter is reached
+by name too.
 
 Counts are integers of our own, one `Cell` per attribute set, read by observable counters when a
 reader collects. Histogram values go into a bounded queue and reach the SDK when a reader
@@ -81,6 +82,8 @@ _COUNTERS = {
     semconv.METRIC_POLICY_DENIES: _Spec("{decision}", "Denials by rule, from 0 at start."),
     semconv.METRIC_POLICY_EVALUATIONS: _Spec("{evaluation}", "Evaluations of the policy set."),
     semconv.METRIC_POLICY_EVALUATION_TIME: _Spec("s", "Time spent in evaluations."),
+    semconv.METRIC_TOOL_CALLS: _Spec("{tool_call}", "Tool calls that ran."),
+    semconv.METRIC_TOOL_TIME: _Spec("s", "Time spent in tools."),
     semconv.METRIC_CANDIDATE_FLIPS: _Spec("{decision}", "Verdicts the candidate set would change."),
     semconv.METRIC_COVERAGE_GAPS: _Spec("{tool_call}", "Tool calls that no seat judged."),
     semconv.METRIC_HOOK_ERRORS: _Spec("{error}", "Hooks that raised."),
@@ -207,20 +210,28 @@ class Instruments:
     Args:
         meter_provider: Where values go; a no-op provider makes `record` free.
         version: Version of the instrumentation scope.
-        token_histogram: Also keep the old histogram ``gen_ai.client.token.usage``; off, values
-            recorded for it are ignored.
+        token_histogram: Whether callers record the old ``gen_ai.client.token.usage``.
+        tool_histogram: Whether they record ``gen_ai.execute_tool.duration``.
     """
 
     def __init__(
-        self, meter_provider: MeterProvider, version: str, *, token_histogram: bool = False
+        self,
+        meter_provider: MeterProvider,
+        version: str,
+        *,
+        token_histogram: bool = False,
+        tool_histogram: bool = False,
     ) -> None:
         self.token_histogram = token_histogram
+        self.tool_histogram = tool_histogram
         self._version = version
         self._counters = {name: CellCounter(name) for name in _COUNTERS}
         self.decisions: CellCounter = self._counters[semconv.METRIC_POLICY_DECISIONS]
         self.denies: CellCounter = self._counters[semconv.METRIC_POLICY_DENIES]
         self.evaluations: CellCounter = self._counters[semconv.METRIC_POLICY_EVALUATIONS]
         self.evaluation_time: CellCounter = self._counters[semconv.METRIC_POLICY_EVALUATION_TIME]
+        self.tool_calls: CellCounter = self._counters[semconv.METRIC_TOOL_CALLS]
+        self.tool_time: CellCounter = self._counters[semconv.METRIC_TOOL_TIME]
         self.candidate_flips: CellCounter = self._counters[semconv.METRIC_CANDIDATE_FLIPS]
         self.coverage_gaps: CellCounter = self._counters[semconv.METRIC_COVERAGE_GAPS]
         self.hook_errors: CellCounter = self._counters[semconv.METRIC_HOOK_ERRORS]
@@ -318,11 +329,6 @@ class Instruments:
             newest = _newest_exemplars(waiting)
             for number, (name, value, attributes, exemplar) in enumerate(waiting):
                 try:
-                    if (
-                        name == semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE
-                        and not self.token_histogram
-                    ):
-                        continue
                     histogram = hub.histogram(name)
                     if histogram is None:
                         self._log_once(name, "there is no histogram `%s`: its values are dropped")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.counters import Timing
 
 if TYPE_CHECKING:
     from otelhooks.hooks.calls import Call
@@ -30,19 +31,17 @@ class ToolShape:
     Attributes:
         name: Of the span.
         attributes: That the span starts with, the verdict's among them; not to be changed.
-        duration: Metric attributes of a call that did not fail; not to be changed.
+        time: Counts calls that did not fail, and their time; None until one has ended.
         allows: Counts the verdict; None for calls about which nobody decides, or not so plainly.
     """
 
-    __slots__ = ("allows", "attributes", "duration", "name")
+    __slots__ = ("allows", "attributes", "name", "time")
 
-    def __init__(
-        self, name: str, attributes: dict[str, Any], duration: dict[str, str], allows: Cell | None
-    ) -> None:
+    def __init__(self, name: str, attributes: dict[str, Any], allows: Cell | None) -> None:
         self.name: str = name
         self.attributes: dict[str, Any] = attributes
-        self.duration: dict[str, str] = duration
         self.allows: Cell | None = allows
+        self.time: Timing | None = None
 
 
 class Shapes:
@@ -120,7 +119,14 @@ class Shapes:
             counted = call.name if call.is_known else semconv.TOOL_NAME_OTHER
             allows = self._verdicts.allows(allowed, counted, agent)
         name = f"{semconv.OP_EXECUTE_TOOL} {shown}"
-        return ToolShape(name, attributes, self.tool_duration(call, agent, None), allows)
+        return ToolShape(name, attributes, allows)
+
+    def tool_time(self, call: Call, agent: str, failure: str | None) -> Timing:
+        """Return what counts a tool's calls, and their time."""
+        attributes, instruments = self.tool_duration(call, agent, failure), self._instruments
+        return Timing(
+            instruments.tool_calls.cell(attributes), instruments.tool_time.cell(attributes)
+        )
 
     def tool_duration(self, call: Call, agent: str, failure: str | None) -> dict[str, str]:
         """Return the attributes of a tool's duration; not to be changed."""

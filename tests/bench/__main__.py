@@ -14,10 +14,20 @@ import os
 import platform
 from collections.abc import Callable
 
-from tests.bench import agent_runs, counting, decisions, memory, start, store, tool_call
+from tests.bench import (
+    agent_runs,
+    counting,
+    decisions,
+    instructions,
+    memory,
+    start,
+    store,
+    tool_call,
+)
 from tests.bench.measure import Row, empty_call
 
 GROUPS: dict[str, Callable[[int], list[Row]]] = {
+    "instructions": instructions.measure,
     "tool_call": tool_call.measure,
     "openai_agents": agent_runs.measure_openai_agents,
     "langchain": agent_runs.measure_langchain,

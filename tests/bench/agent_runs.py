@@ -21,7 +21,7 @@ from opentelemetry.trace import Span, Tracer, set_span_in_context
 import otelhooks
 from otelhooks import policy
 from otelhooks.telemetry import otlp_encoder, semconv
-from tests.bench.measure import Contender, Row, Sink, alternate, floor
+from tests.bench.measure import Contender, Encoding, Row, Sink, alternate, floor
 
 CALLS = 20  # of tools in a run
 ARGUMENTS = {"query": "weather in Rome", "limit": 5}
@@ -54,55 +54,45 @@ def search(query: str, limit: int = 5) -> str:
 
 def measure_openai_agents(rounds: int) -> list[Row]:
     """Return the rows of openai-agents; none where it is not installed."""
-    try:
-        agent = _openai_agents()
-    except ImportError:
-        return []
-    try:
-        from opentelemetry.instrumentation.genai.openai_agents import OpenAIAgentsInstrumentor
-    except ImportError:
-        instrumentor = None
-    else:
-        instrumentor = OpenAIAgentsInstrumentor()
-    return _rows(
-        "openai_agents", agent, instrumentor, rounds, budget=3.5, beside_peer=1.4, own_beside=0.96
-    )
+    return _rows("openai_agents", openai_agents(), rounds, 3.5, 1.4, 0.96)
 
 
 def measure_langchain(rounds: int) -> list[Row]:
     """Return the rows of langchain; none where it is not installed."""
+    return _rows("langchain", langchain(), rounds, 3.8, 0.45, 0.29)
+
+
+def openai_agents() -> dict[str, Contender]:
+    """Return the sides of openai-agents; none where it is not installed."""
+    try:
+        agent = _openai_agents()
+    except ImportError:
+        return {}
+    try:
+        from opentelemetry.instrumentation.genai.openai_agents import OpenAIAgentsInstrumentor
+    except ImportError:
+        return _sides("openai_agents", agent, None)
+    return _sides("openai_agents", agent, OpenAIAgentsInstrumentor())
+
+
+def langchain() -> dict[str, Contender]:
+    """Return the sides of langchain; none where it is not installed."""
     try:
         agent = _langchain()
     except ImportError:
-        return []
+        return {}
     try:
         from opentelemetry.instrumentation.genai.langchain import LangChainInstrumentor
     except ImportError:
-        instrumentor = None
-    else:
-        instrumentor = LangChainInstrumentor()
-    return _rows(
-        "langchain", agent, instrumentor, rounds, budget=3.8, beside_peer=0.45, own_beside=0.29
-    )
+        return _sides("langchain", agent, None)
+    return _sides("langchain", agent, LangChainInstrumentor())
 
 
-def _rows(
-    framework: str,
-    agent: Scripted,
-    instrumentor: Any,
-    rounds: int,
-    *,
-    budget: float,
-    beside_peer: float,
-    own_beside: float,
-) -> list[Row]:
-    """Measure one framework: bare, ours and, where it is installed, the peer."""
+def _sides(framework: str, agent: Scripted, instrumentor: Any) -> dict[str, Contender]:
+    """Return one framework bare, ours, by hand and, where it is installed, the peer."""
 
     def work(calls: int) -> None:
         assert agent.run(calls) == ANSWER
-
-    sink, own, other = Sink(), Sink(encode=otlp_encoder.encode_spans), Sink()
-    by_hand = ByHand(agent)
 
     def ours(sink: Sink) -> Contender:
         def on() -> None:
@@ -114,45 +104,66 @@ def _rows(
                 store=Path("/dev/null"),
             )
 
-        return Contender(work, CALLS, sink.flush, on, otelhooks.uninstrument)
+        return Contender(work, CALLS, sink.flush, on, otelhooks.uninstrument, sink)
 
-    def peer_on() -> None:
-        instrumentor.instrument(tracer_provider=other.tracers, meter_provider=other.meters)
-
+    by_hand = ByHand(agent)
     contenders = {
-        "floor": floor(),
         "bare": Contender(work, CALLS),
-        "ours": ours(sink),
-        "on our provider": ours(own),
+        "ours": ours(Sink()),
+        "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
         "by hand": Contender(work, CALLS, by_hand.sink.flush, by_hand.on, by_hand.off),
     }
     if instrumentor is not None:
+        other = Sink()
+
+        def peer_on() -> None:
+            instrumentor.instrument(tracer_provider=other.tracers, meter_provider=other.meters)
+
         off = instrumentor.uninstrument
         contenders["peer"] = Contender(work, CALLS, other.flush, peer_on, off)
+    return contenders
+
+
+def _rows(
+    framework: str,
+    sides: dict[str, Contender],
+    rounds: int,
+    budget: float,
+    beside_peer: float,
+    own_beside: float,
+) -> list[Row]:
+    """Measure one framework."""
+    if not sides:
+        return []
+    contenders = {"floor": floor(), **sides}
     times = alternate(contenders, rounds)
-    note = f"{_spans_of_a_run(contenders['ours'], sink) / CALLS:.2f} spans a tool call"
+    note = f"{_spans_of_a_run(sides['ours']) / CALLS:.2f} spans a tool call"
     rows = [times.row(f"{framework} run, a tool call", budget, "ours", "floor", "bare", note)]
-    if instrumentor is not None:
-        name = type(instrumentor).__name__
-        beside = f"  beside OTel GenAI's {name}"
-        rows.append(times.row(beside, beside_peer, "ours", "peer", "bare"))
+    if "peer" in sides:
+        rows.append(times.row("  beside OTel GenAI's", beside_peer, "ours", "peer", "bare"))
         rows.append(times.row("    on our provider", own_beside, "on our provider", "peer", "bare"))
-        rows.append(times.row(f"  {name}", None, "peer", "floor", "bare"))
+        rows.append(times.row("  OTel GenAI's", None, "peer", "floor", "bare"))
     rows.append(times.row("  the SDK's spans alone, by hand", None, "by hand", "floor", "bare"))
-    if instrumentor is not None:
+    if "peer" in sides:
         rows.append(times.row("    beside OTel GenAI", None, "by hand", "peer", "bare"))
     what = f"  bytes a span of a {framework} run, content off"
-    rows.append(Row(what, sink.exporter.bytes_a_span, 500, "bytes"))
+    rows.append(Row(what, _exporter(sides["ours"]).bytes_a_span, 500, "bytes"))
     return rows
 
 
-def _spans_of_a_run(ours: Contender, sink: Sink) -> int:
-    before = sink.exporter.spans
+def _exporter(contender: Contender) -> Encoding:
+    assert contender.sink is not None
+    return contender.sink.exporter
+
+
+def _spans_of_a_run(ours: Contender) -> int:
+    exporter = _exporter(ours)
+    before = exporter.spans
     ours.on()
     ours.work(ours.calls)
     ours.flush()
     ours.off()
-    return sink.exporter.spans - before
+    return exporter.spans - before
 
 
 class ByHand:

@@ -141,6 +141,7 @@ class Contender:
         flush: Sends on what calls left behind.
         on: Makes it ready, before each turn, not measured.
         off: Undoes that.
+        sink: Where its spans go, if anything is to be known of them.
     """
 
     work: Callable[[int], Any]
@@ -148,6 +149,7 @@ class Contender:
     flush: Callable[[], Any] = _nothing
     on: Callable[[], Any] = _nothing
     off: Callable[[], Any] = _nothing
+    sink: Sink | None = None
 
     def turn(self) -> float:
         """Return the CPU seconds of all threads that a call takes.

@@ -87,6 +87,17 @@ def span() -> Contender:
     return Contender(work, CALLS, sink.flush)
 
 
+def contenders() -> dict[str, Contender]:
+    """Return the sides that instructions are counted of."""
+    found = {
+        "bare": Contender(bare, CALLS),
+        "ours": ours(Sink()),
+        "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
+    }
+    other = peer()
+    return found if other is None else {**found, "peer": other}
+
+
 def measure(rounds: int) -> list[Row]:
     """Return the rows of this file."""
     sinks = {

@@ -165,6 +165,7 @@ def start_agent(
                 "HOME": str(folder),
                 **stack.agent_environment(),
                 "OTEL_SERVICE_NAME": service,
+                "OTELHOOKS_TOOL_HISTOGRAM": "1",
                 "OTEL_TRACES_EXPORTER": "otlp,console",
             },
             stdin=subprocess.DEVNULL,

@@ -110,7 +110,7 @@ def send_verdicts(url: str) -> None:
 def send_instruments(url: str) -> None:
     """Send every instrument of otelhooks once, and what the SDK counts."""
     provider = meter_provider(url)
-    instruments = metrics.Instruments(provider, "0", token_histogram=True)
+    instruments = metrics.Instruments(provider, "0")
     for name in vars(semconv):
         if name.startswith("METRIC_") and name != "METRIC_OVERFLOW":
             metric = getattr(semconv, name)

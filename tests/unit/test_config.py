@@ -101,6 +101,7 @@ class TestValues:
             ("denied_span_status", "unset", "unset"),
             ("strict", "false", False),
             ("token_histogram", "1", True),
+            ("tool_histogram", "1", True),
             ("allow_policy_writes", "1", True),
             ("redact", "false", False),
             ("frameworks", "openai_agents, mcp=off", {"openai_agents": "on", "mcp": "off"}),

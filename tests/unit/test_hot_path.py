@@ -131,7 +131,9 @@ def test_bytes_grow_with_the_calls_and_not_with_what_was_called_before(governed,
     assert max(sizes) - min(sizes) <= 2  # the width of a number
 
 
-def test_a_call_makes_one_record_in_the_metrics_sdk(governed, metrics_reader, monkeypatch):
+def test_a_tool_call_makes_no_record_in_the_metrics_sdk_and_a_model_call_one(
+    governed, metrics_reader, monkeypatch
+):
     made: Counter[str] = Counter()
     record = SdkHistogram.record
 
@@ -145,11 +147,12 @@ def test_a_call_makes_one_record_in_the_metrics_sdk(governed, metrics_reader, mo
     monkeypatch.setattr(SdkHistogram, "record", counted)
     monkeypatch.setattr(SdkCounter, "add", refused)
     for _ in range(CALLS):
+        think(["hello"])
         search("weather")
     assert not made, "nothing of the SDK runs in the call itself"
     metrics_reader.get_metrics_data()
     made.pop(semconv.METRIC_POLICY_EVALUATION_DURATION, None)  # slow evaluations, on a busy machine
-    assert made == {semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION: CALLS}
+    assert made == {semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION: CALLS}
 
 
 def test_a_plain_allowed_call_makes_no_pydantic_model(governed, monkeypatch):
@@ -265,9 +268,11 @@ def test_a_call_that_is_not_sampled_is_counted_and_timed_all_the_same(
         otelhooks.uninstrument()
     found = {metric.name: metric.data for metric in resource.scope_metrics[0].metrics}
     (decisions,) = found[semconv.METRIC_POLICY_DECISIONS].data_points
-    (durations,) = found[semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION].data_points
-    assert (decisions.value, durations.count) == (1, 1)
-    assert not (*decisions.exemplars, *durations.exemplars)
+    (calls,) = found[semconv.METRIC_TOOL_CALLS].data_points
+    (spent,) = found[semconv.METRIC_TOOL_TIME].data_points
+    assert (decisions.value, calls.value) == (1, 1)
+    assert spent.value > 0
+    assert not (*decisions.exemplars, *calls.exemplars)
 
 
 def test_each_allow_in_the_audit_file_has_a_decision_id_of_its_own(tmp_path):

@@ -200,6 +200,8 @@ class TestCounters:
             ("denies", semconv.METRIC_POLICY_DENIES),
             ("evaluations", semconv.METRIC_POLICY_EVALUATIONS),
             ("evaluation_time", semconv.METRIC_POLICY_EVALUATION_TIME),
+            ("tool_calls", semconv.METRIC_TOOL_CALLS),
+            ("tool_time", semconv.METRIC_TOOL_TIME),
             ("candidate_flips", semconv.METRIC_CANDIDATE_FLIPS),
             ("coverage_gaps", semconv.METRIC_COVERAGE_GAPS),
             ("hook_errors", semconv.METRIC_HOOK_ERRORS),
@@ -230,7 +232,6 @@ class TestHistograms:
 
     def test_the_buckets_are_those_of_the_conventions(self, instruments, reader):
         for name in metrics._HISTOGRAMS:
-            instruments.token_histogram = True
             instruments.record(name, 1, {})
         found = collect(reader)
         for name, spec in metrics._HISTOGRAMS.items():
@@ -294,14 +295,6 @@ class TestHistograms:
             instruments.record(DURATION, 1, {})
             instruments.flush()
         assert len(caplog.records) == 1
-
-    def test_the_token_histogram_is_off_unless_asked_for(self, instruments, reader):
-        name = semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE
-        instruments.record(name, 5, {})
-        assert name not in collect(reader)
-        instruments.token_histogram = True
-        instruments.record(name, 5, {})
-        assert name in collect(reader)
 
 
 class TestGauges:

@@ -360,7 +360,7 @@ def test_a_deny_at_a_deeper_seat_is_told_as_any_denied_call(tracer_provider, exp
         assert span.status.description == "no"
         data = reader.get_metrics_data()
         assert data is not None
-        assert semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION not in data.to_json()
+        assert semconv.METRIC_TOOL_CALLS not in data.to_json()
         assert [(r["decision"], r.get("server")) for r in audited(path)] == [
             ("allow", None),
             ("deny", "github"),

@@ -181,7 +181,7 @@ class TestDeny:
         decision_id = attributes[semconv.DECISION_ID]
         assert caught.value.decision_id == event[semconv.DECISION_ID] == decision_id
         assert governed.total(semconv.METRIC_POLICY_DENIES) == 1
-        assert governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION) == []
+        assert governed.points(semconv.METRIC_TOOL_CALLS) == []
 
     def test_the_status_of_denied_spans_can_be_left_unset(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny()], denied_span_status="unset")
@@ -265,8 +265,23 @@ class TestAllow:
         own = {k: v for k, v in governed.attributes("execute_tool t").items() if "otelhooks" in k}
         assert own == {semconv.POLICY_DECISION: "allow", semconv.POLICY_RULE_ID: "ok"}
         assert governed.event(semconv.EVENT_POLICY_DECISION) == []
+        assert governed.total(semconv.METRIC_TOOL_CALLS) == 1
+        [spent] = governed.points(semconv.METRIC_TOOL_TIME)
+        span = governed.span("execute_tool t")
+        assert spent.value == pytest.approx((span.end_time - span.start_time) / 1e9)
+        assert governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION) == []
+
+    def test_the_histogram_of_durations_is_there_if_wanted(
+        self, governed: Any, body: Tool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OTELHOOKS_TOOL_HISTOGRAM", "1")
+        governed(policies=[policy.allow("t")])
+        body.t()
         [point] = governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION)
-        assert point.count == 1
+        [spent] = governed.points(semconv.METRIC_TOOL_TIME)
+        assert (point.count, point.sum) == (1, spent.value)
+        assert point.attributes == spent.attributes
+        assert governed.total(semconv.METRIC_TOOL_CALLS) == 1
 
     def test_allows_are_events_too_if_wanted(self, governed: Any, body: Tool) -> None:
         governed(policies=[policy.allow("t", id="ok")], record_allows=True)
@@ -426,7 +441,7 @@ class TestFailures:
         assert caught.value is error
         assert log == [("error", error), ("post", "boom")]
         assert governed.span("execute_tool broken").status.status_code is StatusCode.ERROR
-        [point] = governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION)
+        [point] = governed.points(semconv.METRIC_TOOL_CALLS)
         assert semconv.ERROR_TYPE in point.attributes
 
     def test_a_recovered_failure_keeps_the_error_type_and_has_no_error_in_post_hooks(

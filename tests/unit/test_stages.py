@@ -99,7 +99,7 @@ def test_a_call_stopped_before_its_effect_is_denied_whatever_the_tool_makes_of_i
     attributes = governed.attributes("execute_tool t")
     assert attributes[semconv.POLICY_DECISION] == "deny"
     assert semconv.WITHHELD not in attributes
-    assert governed.points(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION) == []
+    assert governed.points(semconv.METRIC_TOOL_CALLS) == []
     assert memory.told("decision", "outcome") == [("allow", None), ("deny", None)]
 
 
