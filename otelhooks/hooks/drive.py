@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextvars
 import dis
 import functools
 import inspect
 import logging
 import sys
-import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 from otelhooks.hooks import own_threads
+from otelhooks.hooks.background_loop import BackgroundLoop
 from otelhooks.process import forks
 
 __all__ = [
@@ -248,7 +247,9 @@ def run(effect: Run) -> Any:
         if effect.is_question:
             value = _result(own_threads.start(effect.fn, *effect.args), _limit(effect))
         elif effect.blocking and effect.timeout is not None:
-            value = _result(_in_thread(effect), _limit(effect))
+            value = _result(
+                own_threads.spawn("otelhooks-hook", effect.fn, *effect.args), _limit(effect)
+            )
         else:
             value = effect.fn(*effect.args)
         if inspect.isawaitable(value):
@@ -396,87 +397,5 @@ def _loop_is_running_here() -> bool:
     return True
 
 
-class _BackgroundLoop:
-    """One event loop on a daemon thread, started at first use and again after a fork."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def submit(self, awaitable: Awaitable[Any]) -> concurrent.futures.Future[Any]:
-        """Run an awaitable on the loop, in a copy of the caller's context."""
-        loop = self._started()
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-        def start() -> None:
-            task = loop.create_task(_outcome(awaitable))
-            future.add_done_callback(
-                lambda f: loop.call_soon_threadsafe(task.cancel) if f.cancelled() else None
-            )
-            task.add_done_callback(functools.partial(_copy_outcome, future))
-
-        loop.call_soon_threadsafe(start, context=contextvars.copy_context())
-        return future
-
-    def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="otelhooks-hooks", daemon=True
-                )
-                self._thread.start()
-            return self._loop
-
-    def runs_here(self) -> bool:
-        """Return whether the calling thread is the loop's own."""
-        return self._thread is threading.current_thread()
-
-    def forget(self) -> None:
-        """Drop the loop of the parent process, whose thread did not survive the fork."""
-        self._lock = threading.Lock()
-        self._loop = self._thread = None
-
-
-async def _outcome(awaitable: Awaitable[Any]) -> Any:
-    """Await, giving as a value what would stop the loop for everybody."""
-    try:
-        return await awaitable
-    except (KeyboardInterrupt, SystemExit) as error:
-        return Raised(error)
-
-
-def _copy_outcome(future: concurrent.futures.Future[Any], task: asyncio.Task[Any]) -> None:
-    if future.cancelled():
-        return
-    if task.cancelled():
-        future.set_exception(RuntimeError("the hook was cancelled"))
-    elif (error := task.exception()) is not None:
-        future.set_exception(error)
-    elif type(outcome := task.result()) is Raised:
-        future.set_exception(outcome.error)
-    else:
-        future.set_result(outcome)
-
-
-_background = _BackgroundLoop()
-
-
-def _in_thread(effect: Run) -> concurrent.futures.Future[Any]:
-    """Call an effect's function in a thread that does not keep the process alive."""
-    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    future.set_running_or_notify_cancel()  # whoever waits no longer finds no thread to stop
-
-    def call() -> None:
-        try:
-            future.set_result(effect.fn(*effect.args))
-        except BaseException as error:  # belongs to who waits
-            future.set_exception(error)
-
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(call,), name="otelhooks-hook", daemon=True).start()
-    return future
-
-
+_background = BackgroundLoop()
 forks.in_child(_background.forget, forks.Step.THREADS)

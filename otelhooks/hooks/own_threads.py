@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from otelhooks.process import forks
 
-__all__ = ["MAX_WAITING", "awaited", "start"]
+__all__ = ["MAX_WAITING", "awaited", "spawn", "start"]
 
 T = TypeVar("T")
 
@@ -40,27 +40,33 @@ def start(fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
     if not slots.acquire(blocking=False):
         msg = f"{MAX_WAITING} questions wait for an answer already"
         raise RuntimeError(msg)
+
+    def call() -> T:
+        try:
+            return fn(*args)
+        finally:
+            slots.release()
+
+    try:
+        return spawn("otelhooks-question", call)
+    except BaseException:  # the system has no more threads
+        slots.release()
+        raise
+
+
+def spawn(name: str, fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
+    """Call a function on a daemon thread of this name, in a copy of the caller's context."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
     future.set_running_or_notify_cancel()  # so that a late answer finds no cancelled future
 
     def call() -> None:
         try:
-            value = fn(*args)
+            future.set_result(fn(*args))
         except BaseException as error:  # belongs to the caller that waits
-            slots.release()
             future.set_exception(error)
-        else:
-            slots.release()
-            future.set_result(value)
 
     context = contextvars.copy_context()
-    try:
-        threading.Thread(
-            target=context.run, args=(call,), name="otelhooks-question", daemon=True
-        ).start()
-    except BaseException:  # the system has no more threads
-        slots.release()
-        raise
+    threading.Thread(target=context.run, args=(call,), name=name, daemon=True).start()
     return future
 
 

@@ -19,6 +19,7 @@ import pytest
 import trio
 
 from otelhooks.hooks import drive
+from otelhooks.hooks.background_loop import BackgroundLoop
 from otelhooks.hooks.drive import Raised, Run, adrive, arun, escapes, run
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="")
@@ -485,7 +486,7 @@ class TestEdges:
         assert not escapes(Escaped())
 
     def test_a_loop_that_was_forgotten_is_started_anew(self) -> None:
-        loop = drive._BackgroundLoop()
+        loop = BackgroundLoop()
         assert loop.submit(suspending(1)).result(10) == 1
         first = loop._loop
         assert first is not None
