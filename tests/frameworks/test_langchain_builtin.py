@@ -311,7 +311,7 @@ def test_a_made_up_argument_is_not_the_path_that_a_file_tool_is_judged_by(
     others = dict.fromkeys(("path", "file_path", "source_path", "dir_path"), "a.txt")
     what = find(TABLE, made)
     assert what is not None
-    assert read(what, made, {**others, own: "policies"}).path == str(home / "policies")
+    assert read(what, made, {**others, own: "policies"}, {}).path == str(home / "policies")
 
 
 @NEEDS_COMMUNITY

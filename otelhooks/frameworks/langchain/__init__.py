@@ -30,15 +30,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from otelhooks.frameworks import kit
 from otelhooks.frameworks.langchain import models
 from otelhooks.frameworks.langchain.arguments import note
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.chains import CHAINS
 from otelhooks.frameworks.langchain.events import aevents, events
 from otelhooks.frameworks.langchain.listeners import Listeners
-from otelhooks.frameworks.langchain.middleware import editor_seats, shell_seats
+from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
 from otelhooks.frameworks.langchain.runs import GraphRun
-from otelhooks.frameworks.langchain.tools import ToolRun, refuse, refuse_async
+from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
 from otelhooks.frameworks.langchain.uncovered import NOT_COVERED
 from otelhooks.patching.patches import Adapter, Package, Seat
 from otelhooks.patching.versions import at_least
@@ -49,7 +50,6 @@ from otelhooks.pipeline.drivers import adrive, drive
 from otelhooks.pipeline.model_call import model
 from otelhooks.pipeline.model_seat import ModelRequest
 from otelhooks.pipeline.streams import astream, stream
-from otelhooks.pipeline.tool_call import tool
 
 __all__ = ["ADAPTER"]
 
@@ -60,110 +60,8 @@ _CHAT_SEAT = models.ChatSeat()
 _STREAM_SEAT = models.StreamSeat()
 
 
-# -- tools ------------------------------------------------------------------------------------
-
-
-def run_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``BaseTool.run`` and what overrides it."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    seat = _tool_run(wrapped, instance, args, kwargs)
-    return drive(
-        tool(rt, seat, seat.call, _thread(kwargs.get("config"))),
-        lambda approved: _call_with(wrapped, "tool_input", seat.write(approved), args, kwargs),
-    )
-
-
-async def arun_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``BaseTool.arun`` and what overrides it."""
-    rt = runtime.active()
-    if rt is None:
-        return await wrapped(*args, **kwargs)
-    seat = _tool_run(wrapped, instance, args, kwargs)
-    return await adrive(
-        tool(rt, seat, seat.call, _thread(kwargs.get("config"))),
-        lambda approved: _call_with(wrapped, "tool_input", seat.write(approved), args, kwargs),
-    )
-
-
-def invoke_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard an ``invoke`` that a subclass overrides; langchain's own leads to ``run``."""
-    rt = runtime.active()
-    if rt is None or _is_native(wrapped):
-        return wrapped(*args, **kwargs)
-    given = _first("input", args, kwargs)
-    seat = ToolRun(instance, given, is_override=True, takes_calls=True)
-    return drive(
-        tool(rt, seat, seat.call, _thread(_config(args, kwargs))),
-        lambda approved: _call_with(wrapped, "input", seat.write(approved), args, kwargs),
-    )
-
-
-async def ainvoke_tool(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard an ``ainvoke`` that a subclass overrides; langchain's own leads to ``run``."""
-    rt = runtime.active()
-    if rt is None or _is_native(wrapped):
-        return await wrapped(*args, **kwargs)
-    given = _first("input", args, kwargs)
-    seat = ToolRun(instance, given, is_override=True, takes_calls=True)
-    return await adrive(
-        tool(rt, seat, seat.call, _thread(_config(args, kwargs))),
-        lambda approved: _call_with(wrapped, "input", seat.write(approved), args, kwargs),
-    )
-
-
-def refuse_invoke(error: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Leave langchain's own ``invoke`` to the refusal of ``run``."""
-    if _is_native(wrapped):
-        return wrapped(*args, **kwargs)
-    return refuse(error, wrapped, instance, args, kwargs)
-
-
-async def refuse_ainvoke(error: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Leave langchain's own ``ainvoke`` to the refusal of ``run``."""
-    if _is_native(wrapped):
-        return await wrapped(*args, **kwargs)
-    return refuse(error, wrapped, instance, args, kwargs)
-
-
-def inject(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Look on while a `ToolNode` fills in arguments that no model gives."""
-    call = wrapped(*args, **kwargs)
-    if runtime.active() is not None:
-        note(_first("tool_call", args, kwargs), call)
-    return call
-
-
-def _tool_run(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> ToolRun:
-    given = _first("tool_input", args, kwargs)
-    call_id = kwargs.get("tool_call_id")
-    return ToolRun(instance, given, call_id, is_override=not _is_native(wrapped))
-
-
-def _is_native(method: Any) -> bool:
-    """Say whether a tool's method is langchain's own."""
-    return (getattr(method, "__module__", None) or "").startswith("langchain_core.")
-
-
 def _first(name: str, args: Any, kwargs: Any) -> Any:
     return args[0] if args else kwargs.get(name)
-
-
-def _call_with(wrapped: Any, name: str, value: Any, args: Any, kwargs: Any) -> Any:
-    if args:
-        return wrapped(value, *args[1:], **kwargs)
-    return wrapped(**{**kwargs, name: value})
-
-
-def _config(args: Any, kwargs: Any) -> Any:
-    return args[1] if len(args) > 1 else kwargs.get("config")
-
-
-def _thread(config: Any) -> str:
-    """Return the conversation that a configuration names, for a call outside any run."""
-    thread = ((config or {}).get("configurable") or {}).get("thread_id")
-    return "" if thread is None else str(thread)
 
 
 # -- chat models ------------------------------------------------------------------------------
@@ -336,7 +234,7 @@ async def asummarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any
 
 # -- the table --------------------------------------------------------------------------------
 
-_TOOLS = "langchain_core.tools.base"
+_TOOLS = "langchain_core.tools.base:BaseTool"
 _MODELS = "langchain_core.language_models.chat_models"
 _GRAPHS = "langgraph.pregel.main"
 _NODES = "langgraph.prebuilt.tool_node"
@@ -347,10 +245,10 @@ _SUMMARIES = "langchain.agents.middleware.summarization"
 def _core_seats(version: str) -> tuple[Seat, ...]:
     has_events = at_least(version, "1.4.0") if version else False
     return (
-        Seat(_TOOLS, "BaseTool.run", run_tool, refuse=refuse, overrides=True),
-        Seat(_TOOLS, "BaseTool.arun", arun_tool, refuse=refuse_async, overrides=True),
-        Seat(_TOOLS, "BaseTool.invoke", invoke_tool, refuse=refuse_invoke, overrides=True),
-        Seat(_TOOLS, "BaseTool.ainvoke", ainvoke_tool, refuse=refuse_ainvoke, overrides=True),
+        kit.seat(f"{_TOOLS}.run", ToolRun, overrides=True),
+        kit.seat(f"{_TOOLS}.arun", ToolRun, kind="coroutine", overrides=True),
+        kit.seat(f"{_TOOLS}.invoke", InvokeRun, overrides=True),
+        kit.seat(f"{_TOOLS}.ainvoke", InvokeRun, kind="coroutine", overrides=True),
         Seat(_MODELS, "BaseChatModel._generate_with_cache", generate),
         Seat(_MODELS, "BaseChatModel._agenerate_with_cache", agenerate),
         Seat(_MODELS, "BaseChatModel.stream", stream_model, entry=True),
@@ -363,7 +261,7 @@ def _core_seats(version: str) -> tuple[Seat, ...]:
 def _graph_seats(version: str) -> tuple[Seat, ...]:
     # Without it, what is filled in and is plain data is shown to rules.
     inject_seats = (
-        Seat(_NODES, f"ToolNode.{name}", inject, required=False)
+        kit.listen(f"{_NODES}:ToolNode.{name}", note, required=False)
         for name in ("_inject_tool_args", "inject_tool_args")
     )
     return (
@@ -379,8 +277,10 @@ def _agent_seats(version: str) -> tuple[Seat, ...]:
     return (
         Seat(_SUMMARIES, summaries, summarize, required=False),
         Seat(_SUMMARIES, asummaries, asummarize, required=False),
-        Seat(_OWN_NODES, "_ToolNode._inject_tool_args", inject, required=False, until="1.0.3"),
-        *shell_seats(version),
+        kit.listen(
+            f"{_OWN_NODES}:_ToolNode._inject_tool_args", note, required=False, until="1.0.3"
+        ),
+        *SHELLS,
     )
 
 
@@ -404,7 +304,7 @@ ADAPTER = Adapter(
         Package(("langchain-core",), SUPPORTED, "langchain_core", _core_seats),
         Package(("langgraph",), SUPPORTED, "langgraph.pregel", _graph_seats),
         Package(("langchain",), SUPPORTED, "langchain", _agent_seats),
-        Package(("langchain-anthropic",), SUPPORTED, "langchain_anthropic", editor_seats),
+        Package(("langchain-anthropic",), SUPPORTED, "langchain_anthropic", EDITORS),
         CHAINS,
         _built_on(
             "deepagents",

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.fields import field, functions
-from otelhooks.patching.builtin import BuiltIn, find
 
 __all__ = ["Facts", "facts_of", "note", "only_argument", "split"]
 
@@ -33,21 +32,20 @@ class Facts(NamedTuple):
 
     Attributes:
         injected: Arguments that no model gives: name -> whether the framework fills them in.
-        built_in: What it is, for a tool that a framework brings along.
+        built_in: Its entry of `TABLE`; None for one of the user's own.
     """
 
     injected: Mapping[str, bool]
-    built_in: BuiltIn | None
+    built_in: Any
 
 
 def facts_of(tool: Any) -> Facts:
     """Return what is known of a tool; read once for each class, schema and pair of functions."""
-    kind, schema = type(tool), field(tool, "args_schema")
-    function, coroutine = functions(tool)
+    kind, sources = type(tool), (field(tool, "args_schema"), *functions(tool))
     try:
-        return _known(kind, _weakly(schema), _weakly(function), _weakly(coroutine))
+        return _known(kind, *map(_weakly, sources))
     except TypeError:  # one of them cannot be referred to weakly, or is a bound method
-        return _read(kind, schema, function, coroutine)
+        return _read(kind, *sources)
 
 
 def _weakly(source: Any) -> Callable[[], Any]:
@@ -72,7 +70,7 @@ def _read(kind: Any, schema: Any, function: Any, coroutine: Any) -> Facts:
     for source in (schema, function, coroutine, kind._run, kind._arun):
         if source is not None and not isinstance(source, dict):
             injected.update(_read_annotations(source))
-    return Facts(injected, find(TABLE, *kind.__mro__, function, coroutine))
+    return Facts(injected, TABLE.of(kind, function, coroutine))
 
 
 def _read_annotations(source: Any) -> dict[str, bool]:
@@ -93,7 +91,7 @@ def _read_annotations(source: Any) -> dict[str, bool]:
 
 
 def _is_plain(hint: Any, injected: type) -> bool:
-    """Say whether an annotation says no more than that somebody injects the argument."""
+    """Return whether an annotation says no more than that the argument is injected."""
     kinds = [item if isinstance(item, type) else type(item) for item in get_args(hint)[1:]]
     ours = [kind for kind in kinds if issubclass(kind, injected)]
     return bool(ours) and all(kind is injected for kind in ours)
@@ -115,41 +113,39 @@ _filled: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
 """Arguments that `ToolNode` filled in last here; a call of it has a context of its own."""
 
 
-def note(before: Any, after: Any) -> None:
-    """Note what `ToolNode` filled in.
-
-    Args:
-        before: The call that the model asked for.
-        after: The call that goes to the tool.
-    """
-    if after is before:
-        return
-    given: Mapping[str, Any] = before.get("args") or {}
-    filled = {
-        name: value
-        for name, value in (after.get("args") or {}).items()
-        if name not in given or given[name] is not value
-    }
-    _filled.set({**_filled.get(), **filled})
+def note(wrapped: Any, node: Any, tool_call: Any, *rest: Any, **further: Any) -> Any:
+    """Note what a `ToolNode` fills in, besides what the model gave."""
+    filled = wrapped(tool_call, *rest, **further)
+    if filled is not tool_call:
+        given: Mapping[str, Any] = tool_call.get("args") or {}
+        new = {
+            name: value
+            for name, value in (filled.get("args") or {}).items()
+            if name not in given or given[name] is not value
+        }
+        _filled.set({**_filled.get(), **new})
+    return filled
 
 
 def split(
-    given: Mapping[str, Any], injected: Mapping[str, bool], hidden: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments that rules are shown; put the others into `hidden`.
+    given: Mapping[str, Any], injected: Mapping[str, bool]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments that rules are shown, and the others.
 
     Args:
         given: What the tool is called with.
         injected: Arguments that no model gives: name -> whether the framework fills them in.
-        hidden: What rules are not shown is added to it.
     """
+    if not injected:
+        return {**given}, {}
     shown: dict[str, Any] = {}
+    hidden: dict[str, Any] = {}
     filled = _filled.get()
     for name, value in given.items():
         is_filled = injected.get(name, False) and name in filled and filled[name] is value
         is_hidden = name in injected and (is_filled or not _is_json(value))
         (hidden if is_hidden else shown)[name] = value
-    return shown
+    return shown, hidden
 
 
 def _is_json(value: Any) -> bool:

@@ -13,11 +13,10 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from otelhooks.frameworks.langchain.fields import functions
-from otelhooks.patching.builtin import BuiltIn, look_up, of_class, parts_of
-from otelhooks.patching.copies import is_a
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.langchain.fields import closure, functions
 
-__all__ = ["EDITOR", "NOTHING", "SHELL", "TABLE", "Reading", "at", "read"]
+__all__ = ["EDITOR", "SHELL", "TABLE", "Reading", "at", "read"]
 
 
 class Reading(NamedTuple):
@@ -36,31 +35,24 @@ class Reading(NamedTuple):
     work_dir: str | None = None
 
 
-NOTHING = Reading()
-
 # -- the tools --------------------------------------------------------------------------------
 
-SHELL = BuiltIn("shell", ("run_command",), "shell")
-_LIST = BuiltIn("ls", ("list_directory",), "file_read", path="path")
-_FIND = BuiltIn("glob", ("find_file",), "file_read", path="path")
-_GREP = BuiltIn("grep", ("search_directory",), "file_read", path="path")
-_VIEW = BuiltIn("read_file", ("view_file",), "file_read", path="file_path")
-_CREATE = BuiltIn("write_file", ("create_file",), "file_write", path="file_path")
-_EDIT = BuiltIn("edit_file", ("edit_file",), "file_write", path="file_path")
-_TODOS = BuiltIn("write_todos")
-_TASK = BuiltIn("task", ("invoke_subagent",))
-_COMPACT = BuiltIn("compact_conversation")
-_FETCH = BuiltIn("requests", ("read_url_content",), "net")
-_SEARCH = BuiltIn("web_search", ("search_web",), "net")
-_TRANSFER = BuiltIn("transfer_to_agent")
-_FORWARD = BuiltIn("forward_message")
-_INVALID = BuiltIn("invalid_tool")
-EDITOR = BuiltIn(
-    "str_replace_based_edit_tool",
-    ("create_file", "edit_file", "view_file"),
-    "file_write",
-    path="path",
-)
+_SHELL = ("shell", ("run_command",), "shell")
+_LIST = ("ls", ("list_directory",), "file_read", False, "path")
+_FIND = ("glob", ("find_file",), "file_read", False, "path")
+_GREP = ("grep", ("search_directory",), "file_read", False, "path")
+_VIEW = ("read_file", ("view_file",), "file_read", False, "file_path")
+_CREATE = ("write_file", ("create_file",), "file_write", False, "file_path")
+_EDIT = ("edit_file", ("edit_file",), "file_write", False, "file_path")
+_EDITS = ("create_file", "edit_file", "view_file")
+_EDITOR = ("str_replace_based_edit_tool", _EDITS, "file_write", False, "path")
+_TODOS = ("write_todos",)
+_TASK = ("task", ("invoke_subagent",))
+_REMOTE = (("invoke_subagent",), "net")  # the agent runs on a server
+_FETCH = ("requests", ("read_url_content",), "net")
+_SEARCH = ("web_search", ("search_web",), "net")
+_TRANSFER = ("transfer_to_agent",)
+_INVALID = ("invalid_tool",)
 _COMMANDS = {
     "view": _VIEW,
     "create": _CREATE,
@@ -73,10 +65,10 @@ _ANTHROPIC = "langchain_anthropic.middleware."
 _DEEP = "deepagents.middleware."
 _COMMUNITY = "langchain_community.tools."
 _IN_INIT = "__init__.<locals>"
-_TOOL = ("langchain_core.tools.base", "BaseTool")  # callable in some releases
+_TOOL = "langchain_core.tools.base:BaseTool"  # callable in some releases
 
 
-def _deepagents() -> Iterator[tuple[str, BuiltIn]]:
+def _deepagents() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield deepagents' tools: made by functions first, by methods since 0.3.9."""
     for name, what in {
         "ls": _LIST,
@@ -86,7 +78,7 @@ def _deepagents() -> Iterator[tuple[str, BuiltIn]]:
         "delete": _EDIT,
         "glob": _FIND,
         "grep": _GREP,
-        "execute": SHELL,
+        "execute": _SHELL,
     }.items():
         for maker in (f"_{name}_tool_generator", f"FilesystemMiddleware._create_{name}_tool"):
             for form in (name, f"sync_{name}", f"async_{name}"):
@@ -94,83 +86,88 @@ def _deepagents() -> Iterator[tuple[str, BuiltIn]]:
     for maker in ("_create_task_tool", "_build_task_tool"):
         for form in ("task", "atask"):
             yield f"{_DEEP}subagents:{maker}.<locals>.{form}", _TASK
-    for name in ("start_async_task", "check_async_task", "update_async_task", "cancel_async_task"):
-        remote = BuiltIn(name, ("invoke_subagent",), "net")  # the agent runs on a server
-        for form in (name, f"a{name}"):
-            yield f"{_DEEP}async_subagents:_build_{name[:-11]}_tool.<locals>.{form}", remote
+    for verb in ("start", "check", "update", "cancel"):
+        for form in (f"{verb}_async_task", f"a{verb}_async_task"):
+            maker = f"{_DEEP}async_subagents:_build_{verb}_tool.<locals>"
+            yield f"{maker}.{form}", (f"{verb}_async_task", *_REMOTE)
     for form in ("list_async_tasks", "alist_async_tasks"):
-        remote = BuiltIn("list_async_tasks", ("invoke_subagent",), "net")
-        yield f"{_DEEP}async_subagents:_build_list_tasks_tool.<locals>.{form}", remote
+        maker = f"{_DEEP}async_subagents:_build_list_tasks_tool.<locals>"
+        yield f"{maker}.{form}", ("list_async_tasks", *_REMOTE)
     for form in ("sync_compact", "async_compact"):
         maker = "SummarizationToolMiddleware._create_compact_tool"
-        yield f"{_DEEP}summarization:{maker}.<locals>.{form}", _COMPACT
+        yield f"{_DEEP}summarization:{maker}.<locals>.{form}", ("compact_conversation",)
 
 
-def _community() -> Iterator[tuple[str, BuiltIn]]:
+def _community() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield those of langchain-community's tools that run commands, touch files or search."""
-    yield f"{_COMMUNITY}shell.tool:ShellTool", SHELL
-    for place, what in {
-        "copy:CopyFileTool": _CREATE._replace(path="source_path"),
-        "delete:DeleteFileTool": _EDIT,
-        "file_search:FileSearchTool": _FIND._replace(path="dir_path"),
-        "list_dir:ListDirectoryTool": _LIST._replace(path="dir_path"),
-        "move:MoveFileTool": _EDIT._replace(path="source_path"),
-        "read:ReadFileTool": _VIEW,
-        "write:WriteFileTool": _CREATE,
-    }.items():
-        yield f"{_COMMUNITY}file_management.{place}", what
+    yield f"{_COMMUNITY}shell.tool:ShellTool", _SHELL
+    for place, what, path in (
+        ("copy:CopyFileTool", _CREATE, "source_path"),
+        ("delete:DeleteFileTool", _EDIT, "file_path"),
+        ("file_search:FileSearchTool", _FIND, "dir_path"),
+        ("list_dir:ListDirectoryTool", _LIST, "dir_path"),
+        ("move:MoveFileTool", _EDIT, "source_path"),
+        ("read:ReadFileTool", _VIEW, "file_path"),
+        ("write:WriteFileTool", _CREATE, "file_path"),
+    ):
+        yield f"{_COMMUNITY}file_management.{place}", (*what[:-1], path)
     for verb in ("Get", "Post", "Patch", "Put", "Delete"):
         yield f"{_COMMUNITY}requests.tool:Requests{verb}Tool", _FETCH
     for place in ("graphql.tool:BaseGraphQLTool", "playwright.navigate:NavigateTool"):
         yield f"{_COMMUNITY}{place}", _FETCH
-    for place in (
-        "arxiv.tool:ArxivQueryRun",
-        "bing_search.tool:BingSearchResults",
-        "bing_search.tool:BingSearchRun",
-        "brave_search.tool:BraveSearch",
-        "ddg_search.tool:DuckDuckGoSearchResults",
-        "ddg_search.tool:DuckDuckGoSearchRun",
-        "google_serper.tool:GoogleSerperResults",
-        "google_serper.tool:GoogleSerperRun",
-        "jina_search.tool:JinaSearch",
-        "mojeek_search.tool:MojeekSearch",
-        "pubmed.tool:PubmedQueryRun",
-        "searchapi.tool:SearchAPIResults",
-        "searchapi.tool:SearchAPIRun",
-        "searx_search.tool:SearxSearchResults",
-        "searx_search.tool:SearxSearchRun",
-        "tavily_search.tool:TavilyAnswer",
-        "tavily_search.tool:TavilySearchResults",
-        "wikidata.tool:WikidataQueryRun",
-        "wikipedia.tool:WikipediaQueryRun",
-        "you.tool:YouSearchTool",
-        "youtube.search:YouTubeSearchTool",
+    for module, names in {
+        "arxiv.tool": ("ArxivQueryRun",),
+        "bing_search.tool": ("BingSearchResults", "BingSearchRun"),
+        "brave_search.tool": ("BraveSearch",),
+        "ddg_search.tool": ("DuckDuckGoSearchResults", "DuckDuckGoSearchRun"),
+        "google_serper.tool": ("GoogleSerperResults", "GoogleSerperRun"),
+        "jina_search.tool": ("JinaSearch",),
+        "mojeek_search.tool": ("MojeekSearch",),
+        "pubmed.tool": ("PubmedQueryRun",),
+        "searchapi.tool": ("SearchAPIResults", "SearchAPIRun"),
+        "searx_search.tool": ("SearxSearchResults", "SearxSearchRun"),
+        "tavily_search.tool": ("TavilyAnswer", "TavilySearchResults"),
+        "wikidata.tool": ("WikidataQueryRun",),
+        "wikipedia.tool": ("WikipediaQueryRun",),
+        "you.tool": ("YouSearchTool",),
+        "youtube.search": ("YouTubeSearchTool",),
+    }.items():
+        for name in names:
+            yield f"{_COMMUNITY}{module}:{name}", _SEARCH
+
+
+def _others() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the tools of langchain itself, and of the packages beside it."""
+    for name in (f"ShellToolMiddleware.{_IN_INIT}.shell_tool", "_PersistentShellTool"):
+        yield f"{_LANGCHAIN}shell_tool:{name}", _SHELL
+    for name in (
+        "write_todos",
+        "_write_todos",
+        "_awrite_todos",
+        f"TodoListMiddleware.{_IN_INIT}.write_todos",
     ):
-        yield f"{_COMMUNITY}{place}", _SEARCH
+        yield f"{_LANGCHAIN}todo:{name}", _TODOS
+    for name, what in {"glob_search": _FIND, "grep_search": _GREP}.items():
+        maker = f"FilesystemFileSearchMiddleware.{_IN_INIT}"
+        yield f"{_LANGCHAIN}file_search:{maker}.{name}", what
+        yield f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.{name}", what
+    for kind in ("State", "Filesystem"):
+        maker = f"_{kind}ClaudeFileToolMiddleware.{_IN_INIT}"
+        yield f"{_ANTHROPIC}anthropic_tools:{maker}.file_tool", _EDITOR
+    for team in ("supervisor", "swarm"):
+        maker = f"langgraph_{team}.handoff:create_handoff_tool.<locals>"
+        yield f"{maker}.handoff_to_agent", _TRANSFER
+    maker = "langgraph_supervisor.handoff:create_forward_message_tool.<locals>"
+    yield f"{maker}.forward_message", ("forward_message",)
+    for name in ("agent:ExceptionTool", "tools:InvalidTool"):
+        yield f"langchain_classic.agents.{name}", _INVALID
 
 
-TABLE: Mapping[str, BuiltIn] = {
-    f"{_LANGCHAIN}shell_tool:ShellToolMiddleware.{_IN_INIT}.shell_tool": SHELL,
-    f"{_LANGCHAIN}shell_tool:_PersistentShellTool": SHELL,
-    f"{_LANGCHAIN}file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
-    f"{_LANGCHAIN}file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
-    f"{_LANGCHAIN}todo:write_todos": _TODOS,
-    f"{_LANGCHAIN}todo:_write_todos": _TODOS,
-    f"{_LANGCHAIN}todo:_awrite_todos": _TODOS,
-    f"{_LANGCHAIN}todo:TodoListMiddleware.{_IN_INIT}.write_todos": _TODOS,
-    f"{_ANTHROPIC}anthropic_tools:_StateClaudeFileToolMiddleware.{_IN_INIT}.file_tool": EDITOR,
-    f"{_ANTHROPIC}anthropic_tools:_FilesystemClaudeFileToolMiddleware.{_IN_INIT}.file_tool": EDITOR,
-    f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
-    f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
-    "langgraph_supervisor.handoff:create_handoff_tool.<locals>.handoff_to_agent": _TRANSFER,
-    "langgraph_supervisor.handoff:create_forward_message_tool.<locals>.forward_message": _FORWARD,
-    "langgraph_swarm.handoff:create_handoff_tool.<locals>.handoff_to_agent": _TRANSFER,
-    "langchain_classic.agents.agent:ExceptionTool": _INVALID,
-    "langchain_classic.agents.tools:InvalidTool": _INVALID,
-    **dict(_deepagents()),
-    **dict(_community()),
-}
+TABLE = kit.BuiltIns({**dict(_others()), **dict(_deepagents()), **dict(_community())}, {})
 """What defines a tool -> what it is; more lines than one release has."""
+
+SHELL = TABLE[f"{_LANGCHAIN}shell_tool:_PersistentShellTool"]
+EDITOR = TABLE[f"{_ANTHROPIC}anthropic_tools:_StateClaudeFileToolMiddleware.{_IN_INIT}.file_tool"]
 
 
 # -- one call ---------------------------------------------------------------------------------
@@ -179,21 +176,21 @@ TABLE: Mapping[str, BuiltIn] = {
 _WITH_ROOT = ("file_read", "file_write", "shell")
 
 
-def read(found: BuiltIn, tool: Any, args: Mapping[str, Any], runtime: Any = None) -> Reading:
+def read(found: Any, tool: Any, args: Mapping[str, Any], hidden: Mapping[str, Any]) -> Reading:
     """Return what a call of a built-in tool is.
 
     Args:
         found: What is known of the tool.
         tool: The tool.
         args: The call's arguments.
-        runtime: What langgraph hands the tool, from which a factory makes its backend.
+        hidden: What langgraph fills in; a factory makes its backend of the ``runtime`` in it.
     """
     if found.kind not in _WITH_ROOT:
         return Reading(found.canonical, found.kind)
-    return at(found, _backend(_owner(tool), runtime), args)
+    return at(found, _backend(_owner(tool), hidden.get("runtime")), args)
 
 
-def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
+def at(found: Any, owner: Any, args: Mapping[str, Any]) -> Reading:
     """Return what a call is, by the object that has the tool's settings: middleware or backend.
 
     Where that is not known (None), a path may lead anywhere: to ``/``, which is outside of every
@@ -202,17 +199,15 @@ def at(found: BuiltIn, owner: Any, args: Mapping[str, Any]) -> Reading:
     """
     given = args.get(found.path) if found.path else None
     given = given if isinstance(given, str) else None
-    if found is EDITOR:
-        command = args.get("command")
-        found = _COMMANDS.get(command, found) if isinstance(command, str) else found
-    canonical, kind = found.canonical, found.kind
-    if (owner is None and kind != "shell") or (found is _FIND and _climbs(args.get("pattern"))):
+    command = args.get("command") if found == EDITOR else None
+    _, canonical, kind, *_ = _COMMANDS.get(command, found) if isinstance(command, str) else found
+    if (owner is None and kind != "shell") or (found == _FIND and _climbs(args.get("pattern"))):
         return Reading(canonical, kind, os.path.abspath(os.sep))
     if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
     searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
     backends = _all_of(owner, given or "") if searches else [_routed(owner, given or "")]
-    if found is _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
+    if found == _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
         backends = [(each, "" if path == "/" else path) for each, path in backends]
     places = list(filter(None, (_place(*each) for each in backends)))
     if not places:
@@ -278,11 +273,10 @@ def _all_of(backend: Any, path: str) -> list[tuple[Any, str]]:
 
 def _owner(tool: Any) -> Any:
     """Return what has a tool's settings: the tool, its middleware or backend; None if not known."""
-    if of_class(TABLE, type(tool)):
+    if TABLE.of(tool) is not None:
         return tool
-    parts = (part for function in functions(tool) for part in parts_of(function))
-    known = (part.holder for part in parts if look_up(TABLE, part.cls, part.key))
-    return next((owner for owner in map(_held_by, known) if owner is not None), None)
+    owners = (_held_by(holder) for _, holder in TABLE.parts(*functions(tool)))
+    return next((owner for owner in owners if owner is not None), None)
 
 
 def _held_by(holder: Any) -> Any:
@@ -291,8 +285,7 @@ def _held_by(holder: Any) -> Any:
         return holder
     if hasattr(holder, "__wrapped__"):  # only has the name of what it wraps
         return None
-    cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True)
-    closed = {name: cell.cell_contents for name, cell in cells if name in ("self", "backend")}
+    closed = closure(holder, "self", "backend")
     return closed.get("self", closed.get("backend"))
 
 
@@ -302,7 +295,7 @@ def _backend(owner: Any, runtime: Any) -> Any:
     A factory makes a backend for each call, so it is asked as the tool will ask it.
     """
     backend = getattr(owner, "backend", None) or owner
-    if not callable(backend) or is_a(backend, _TOOL):
+    if not callable(backend) or kit.is_a(backend, _TOOL):
         return backend
     try:
         return None if runtime is None else backend(runtime)

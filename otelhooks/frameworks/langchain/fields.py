@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-__all__ = ["field", "functions"]
+__all__ = ["closure", "field", "functions"]
 
 
 def field(thing: Any, name: str) -> Any:
@@ -33,9 +33,15 @@ def functions(tool: Any) -> tuple[Any, Any]:
     return field(tool, "func"), field(tool, "coroutine")
 
 
+def closure(function: Any, *names: str) -> dict[str, Any]:
+    """Return what a function closes over under some names."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if name in names}
+
+
 @functools.lru_cache(maxsize=1024)
 def _may_have(kind: type[BaseModel], name: str) -> bool:
-    """Say whether objects of a class may have an attribute that is none of their fields."""
+    """Return whether objects of a class may have an attribute that is none of their fields."""
     return (
         hasattr(kind, name)
         or kind.model_config.get("extra") == "allow"

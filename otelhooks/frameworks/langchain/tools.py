@@ -1,206 +1,202 @@
-# pyright: basic, reportMissingImports=false
+# pyright: basic
 """Tool calls of langchain: how one is read, written and refused."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Mapping
 from typing import Any
 
+from otelhooks.frameworks import kit
 from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, split
-from otelhooks.frameworks.langchain.builtin import NOTHING, read
-from otelhooks.frameworks.langchain.fields import field
-from otelhooks.hooks.calls import Call
-from otelhooks.hooks.stages import StageParams
-from otelhooks.patching.copies import is_a
-from otelhooks.pipeline.leads import next_seat, stages_of
-from otelhooks.pipeline.permits import Handoff
-from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.frameworks.langchain.builtin import Reading, read
+from otelhooks.frameworks.langchain.fields import closure, field
 
-__all__ = ["GROUP", "ToolRun", "is_control_flow", "refuse", "refuse_async"]
+__all__ = ["InvokeRun", "ToolRun", "is_control_flow"]
 
-GROUP = "langchain.tool"
-FRAMEWORK = "langchain"
-_MCP = "langchain_mcp_adapters.tools"
-_NATIVE_MCP = "langchain.mcp."
-_TOOL = ("langchain_core.tools.base", "BaseTool")
-_MESSAGE = ("langchain_core.messages.tool", "ToolMessage")
-_COMMAND = ("langgraph.types", "Command")
-_JUMP = ("langgraph.errors", "GraphBubbleUp")
+_MCP, _NATIVE_MCP = "langchain_mcp_adapters.tools", "langchain.mcp."
+_MESSAGE = "langchain_core.messages.tool:ToolMessage"
+_COMMAND = "langgraph.types:Command"
+_JUMP = "langgraph.errors:GraphBubbleUp"
 
 
-class ToolRun(ToolSeat):
-    """One call of one tool, through ``run``, ``arun``, or an ``invoke`` that a subclass overrides.
+class ToolRun(kit.ToolCall):
+    """One call of one tool, through ``run`` or ``arun``.
 
-    `ToolResult.result` holds a message's content, or what the tool gave back where nobody asked for
-    a message.
+    Hooks see a message's content, or what the tool gave back where its caller wants no message.
 
-    Args:
-        tool: The tool.
-        given: What the method was handed: a dict, or the text of a tool with one argument.
-        call_id: Id of the call; None where user code calls the tool directly.
-        is_override: Whether a subclass' own method is called, which may call ``super()``.
-        takes_calls: Whether the method may be handed a whole tool call, as ``invoke`` is. In the
-            arguments of any other method, what looks like one is the model's own words.
+    Attributes:
+        title: Name by which the model knows the tool.
+        argument: The one argument that was handed over bare; None where all go by name.
+        hidden: Arguments that the framework fills in.
+        was_told: Whether the tool told its failure as a message.
     """
 
-    framework = FRAMEWORK
-    group = GROUP
+    group, pauses = "langchain.tool", (_JUMP,)
+    title: str
+    argument: str | None = None
+    hidden: dict[str, Any]
+    was_told = False
 
-    def __init__(
-        self,
-        tool: Any,
-        given: Any,
-        call_id: str | None = None,
-        *,
-        is_override: bool = False,
-        takes_calls: bool = False,
-    ) -> None:
-        self.tool = tool
-        self._tool_call: dict[str, Any] | None = None
-        if takes_calls and isinstance(given, dict) and given.get("type") == "tool_call":
-            self._tool_call, call_id, given = given, given.get("id"), given.get("args") or {}
-        self._given = given
-        self._key = "" if isinstance(given, dict) else only_argument(tool)
-        self._is_override = is_override
-        self._was_reported = False
-        self._injected: dict[str, Any] = {}
-        self._mcp = _mcp_origin(tool)
-        self.call = self._read(call_id)
+    def read(self, tool: Any, tool_input: Any, *rest: Any, **further: Any) -> Any:
+        """Read ``BaseTool.run``."""
+        self.id = further.get("tool_call_id")
+        self.of(tool, tool_input, further.get("config"), rest, further)
 
-    def _read(self, call_id: str | None) -> Call:
-        tool, given = self.tool, self._given
-        shown: dict[str, Any] = {self._key: given}
+    def of(self, tool: Any, given: Any, config: Any, rest: Any, further: Any) -> None:
+        """Read a call of a tool.
+
+        Args:
+            tool: The tool.
+            given: A dict of arguments, or the text of a tool with one argument.
+            config: langchain's; its thread is the conversation of a call outside any run.
+            rest: What the method is handed besides.
+            further: Likewise, by name.
+        """
+        self.owner, self.rest, self.further = tool, rest, further
+        thread = ((config or {}).get("configurable") or {}).get("thread_id")
+        self.conversation = "" if thread is None else str(thread)
+        self.name = self.title = tool.name
+        self.description = tool.description or None
         facts = facts_of(tool)
         if isinstance(given, dict):
-            shown = split(given, facts.injected, self._injected) if facts.injected else {**given}
-        name, server, says = self._mcp or (tool.name, None, None)
-        what = NOTHING
+            self.args, self.hidden = split(given, facts.injected)
+        else:
+            self.argument, self.hidden = only_argument(tool), {}
+            self.args = {self.argument: given}
         if facts.built_in is not None:
-            what = read(facts.built_in, tool, shown, self._injected.get("runtime"))
-        return Call(
-            name,
-            shown,
-            id=call_id,
-            server=server,
-            claimed_server=self._mcp is not None and server is None,
-            server_says=says,
-            canonical=what.canonical,
-            kind=what.kind,
-            path=what.path,
-            work_dir=what.work_dir,
-            tool_type="extension" if self._mcp else "function",
-            description=tool.description or None,
-        )
+            self.is_built_in(read(facts.built_in, tool, self.args, self.hidden))
+        self._locate(tool)
 
-    def write(self, approved: dict[str, Any]) -> Any:
-        """Return what the method is handed instead: what was approved, and what is injected."""
-        if not isinstance(self._given, dict):
-            value = approved.get(self._key)
-            return value if list(approved) == [self._key] else approved
-        args = {**approved, **self._injected}
-        return args if self._tool_call is None else {**self._tool_call, "args": args}
+    def is_built_in(self, what: Reading) -> None:
+        """Say that it is a call of a tool that a framework brings along."""
+        self.canonical, self.kind, self.path, self.work_dir = what
 
-    # -- what the pipeline asks ---------------------------------------------------------------
+    def _locate(self, tool: Any) -> None:
+        """Read whether an MCP server runs it: its name there, and what the server is called.
 
-    def denied(self, call: Call, reason: str) -> Any:
+        The application names a server where it makes the client, and langchain-mcp-adapters keeps
+        that name in the closure of the tool's function only.
+        """
+        function = field(tool, "coroutine")
+        module = getattr(function, "__module__", None) or ""
+        if module != _MCP and not module.startswith(_NATIVE_MCP):
+            return
+        closed = closure(function, "tool", "server_name")
+        self.name = getattr(closed.get("tool"), "name", None) or tool.name
+        server = closed.get("server_name") if module == _MCP else None
+        self.is_of_server(self.name, server if isinstance(server, str) else None)
+        about = (tool.metadata or {}).get("mcp") or {}
+        if module != _MCP and isinstance(about, dict):
+            self.server_says = (about.get("server") or {}).get("name")
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it with what was approved, and what is filled in."""
+        return wrapped(self.form(args), *self.rest, **self.further)
+
+    def form(self, args: dict[str, Any]) -> Any:
+        """Return what was approved in the form that the method was handed."""
+        if self.argument is None:
+            return {**args, **self.hidden}
+        return args[self.argument] if list(args) == [self.argument] else args
+
+    def handoff(self) -> Any:
+        """Lead an override to the method below it, and a tool of another kit to its own seat."""
+        if not _is_native(self.function):
+            return self.at(self.group)
+        return super().handoff() or self.at_seat_of(self.owner)
+
+    def stages(self) -> Any:
+        """Return what the adapter of another package knows of the steps of one of its tools."""
+        return self.stages_of(self.owner)
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def denied(self, reason: str) -> Any:
         """Return an error message for the model, or the reason for a caller without a call id."""
-        return _error_message(self.tool, call.id, reason)
+        return reason if self.id is None else self._message(reason, status="error")
 
-    def result(self, call: Call, raw: Any) -> Any:
+    def refused(self, error: Exception) -> Any:
+        """Tell the model; any other caller gets the error."""
+        if self.id is None:
+            raise error
+        return super().refused(error)
+
+    def value(self, raw: Any) -> Any:
         """Return the content for the model, if there is one in it."""
-        message = _message_in(raw, call.id)
+        message = _message_in(raw, self.id)
         return raw if message is None else message.content
 
-    def with_result(self, call: Call, raw: Any, value: Any) -> Any:
+    def with_value(self, raw: Any, value: Any) -> Any:
         """Put other content in; the artifact goes, since it repeats what was replaced."""
-        message = _message_in(raw, call.id)
+        message = _message_in(raw, self.id)
         if message is None:
-            return self.recovered(call, value)
+            return self.recovered(value)
         new = message.model_copy(update={"content": _content(value), "artifact": None})
         return _replace(raw, message, new)
 
-    def error(self, call: Call, raw: Any) -> str | None:
+    def error(self, raw: Any) -> str | None:
         """Return the text of an error that the tool told as a message."""
-        message = _message_in(raw, call.id)
+        message = _message_in(raw, self.id)
         if message is None or message.status != "error":
             return None
-        self._was_reported = True
+        self.was_told = True
         return message.text if isinstance(message.text, str) else str(message.content)
 
-    def failed(self, call: Call, error: BaseException, message: str) -> Any:
+    def failed(self, error: BaseException, message: str) -> Any:
         """Return the failure with another text: told where it was told, raised where raised."""
-        if self._was_reported or (call.op is not None and call.op.failure is not None):
-            return _error_message(self.tool, call.id, message)
-        return super().failed(call, error, message)
+        if self.was_told or (self.op is not None and self.op.failure is not None):
+            return self.denied(message)
+        return super().failed(error, message)
 
-    def recovered(self, call: Call, value: Any) -> Any:
+    def recovered(self, value: Any) -> Any:
         """Return a value as the tool's result."""
-        if call.id is None or is_a(value, _MESSAGE):
+        if self.id is None or kit.is_a(value, _MESSAGE):
             return value
-        make = _message_class(self.tool)
-        return make(_content(value), name=self.tool.name, tool_call_id=call.id)
+        return self._message(_content(value))
 
-    def is_control_flow(self, error: BaseException) -> bool:
-        """Say whether langgraph pauses or jumps."""
-        return is_control_flow(error)
+    def _message(self, content: Any, **further: Any) -> Any:
+        make = kit.native(_MESSAGE, self.owner)
+        return make(content, name=self.title, tool_call_id=self.id, **further)
 
-    def handoff(self, call: Call) -> Handoff | None:
-        """Lead an override to the method below it, and a tool of another kit to its own seat."""
-        if self._is_override:
-            return Handoff(GROUP, call.name, call.server)
-        if self._mcp is not None:
-            return Handoff("mcp.client", call.name, call.server)
-        return next_seat(self.tool, call.name)
 
-    def stages(self, call: Call) -> StageParams | None:
-        """Return what the adapter of another package knows of the steps of one of its tools."""
-        return stages_of(self.tool, call.name)
+class InvokeRun(ToolRun):
+    """One call of an ``invoke`` that a subclass overrides; langchain's own leads to ``run``.
 
-    def attributes(self, call: Call) -> Mapping[str, Any] | None:
-        """Return nothing further."""
+    Only this method may be handed a whole tool call. In the arguments of any other, what looks like
+    one is the model's own words.
+    """
+
+    asked: dict[str, Any] | None = None
+
+    def read(self, tool: Any, input: Any, *rest: Any, **further: Any) -> Any:
+        """Read ``BaseTool.invoke``."""
+        self.owner, given = tool, input
+        if isinstance(given, dict) and given.get("type") == "tool_call":
+            self.asked, self.id, given = given, given.get("id"), given.get("args") or {}
+        if _is_native(self.function):
+            self.title = tool.name
+            return kit.SKIP
+        self.of(tool, given, rest[0] if rest else further.get("config"), rest, further)
         return None
+
+    def form(self, args: dict[str, Any]) -> Any:
+        """Return what was approved, as a tool call where it was handed one."""
+        form = super().form(args)
+        return form if self.asked is None else {**self.asked, "args": form}
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Say whether an exception is langgraph's way to pause a run or to jump."""
-    return is_a(error, _JUMP)
+    """Return whether an exception is langgraph's way to pause a run or to jump."""
+    return kit.is_a(error, _JUMP)
 
 
-def refuse(error: Exception, wrapped: Callable[..., Any], tool: Any, args: Any, kwargs: Any) -> Any:
-    """Answer a call of a refused package: the model is told, other callers get the error."""
-    is_invoke = "tool_input" not in kwargs and "tool_call_id" not in kwargs
-    given = args[0] if args else kwargs.get("tool_input", kwargs.get("input"))
-    run = ToolRun(tool, given, kwargs.get("tool_call_id"), takes_calls=is_invoke)
-    if run.call.id is None:
-        raise error
-    return run.denied(run.call, str(error))
-
-
-async def refuse_async(
-    error: Exception, wrapped: Callable[..., Any], tool: Any, args: Any, kwargs: Any
-) -> Any:
-    """Do what `refuse` does, for a coroutine."""
-    return refuse(error, wrapped, tool, args, kwargs)
+def _is_native(method: Any) -> bool:
+    """Return whether a tool's method is langchain's own, which calls no other with a seat."""
+    return (getattr(method, "__module__", None) or "").startswith("langchain_core.")
 
 
 # -- results ----------------------------------------------------------------------------------
-
-
-def _error_message(tool: Any, call_id: str | None, text: str) -> Any:
-    if call_id is None:
-        return text
-    return _message_class(tool)(text, name=tool.name, tool_call_id=call_id, status="error")
-
-
-def _message_class(tool: Any) -> Any:
-    """Return the class of messages in the copy of langchain that a tool belongs to."""
-    for cls in type(tool).__mro__:
-        if (cls.__module__, cls.__name__) == _TOOL:
-            return vars(cls)["run"].__globals__[_MESSAGE[1]]
-    from langchain_core.messages import ToolMessage
-
-    return ToolMessage
 
 
 def _content(value: Any) -> Any:
@@ -216,15 +212,15 @@ def _content(value: Any) -> Any:
 
 def _message_in(raw: Any, call_id: str | None) -> Any:
     """Return the tool message of a call: the result itself, or inside commands and lists."""
-    if is_a(raw, _MESSAGE):
+    if kit.is_a(raw, _MESSAGE):
         return raw
     if isinstance(raw, list):
         found = (_message_in(item, call_id) for item in raw if _carries(item))
         return next((message for message in found if message is not None), None)
-    update = getattr(raw, "update", None) if is_a(raw, _COMMAND) else None
+    update = getattr(raw, "update", None) if kit.is_a(raw, _COMMAND) else None
     messages = update.get("messages") if isinstance(update, dict) else None
     for message in messages if isinstance(messages, list) else ():
-        if is_a(message, _MESSAGE) and message.tool_call_id == call_id:
+        if kit.is_a(message, _MESSAGE) and message.tool_call_id == call_id:
             return message
     return None
 
@@ -234,47 +230,11 @@ def _replace(raw: Any, old: Any, new: Any) -> Any:
         return new
     if isinstance(raw, list):
         return [_replace(item, old, new) if _carries(item) else item for item in raw]
-    if not is_a(raw, _COMMAND) or not isinstance(raw.update, dict):
+    if not kit.is_a(raw, _COMMAND) or not isinstance(raw.update, dict):
         return raw
-    import dataclasses
-
     messages = [new if message is old else message for message in raw.update.get("messages", ())]
     return dataclasses.replace(raw, update={**raw.update, "messages": messages})
 
 
 def _carries(item: Any) -> bool:
-    return is_a(item, _MESSAGE, _COMMAND)
-
-
-# -- where a tool comes from ------------------------------------------------------------------
-
-
-def _mcp_origin(tool: Any) -> tuple[str, str | None, str | None] | None:
-    """Return an MCP tool's own name, the application's name of its server, and the server's own.
-
-    The application names a server where it makes the client, and langchain-mcp-adapters keeps that
-    name in the closure of the tool's function only.
-    """
-    function = field(tool, "coroutine")
-    module = getattr(function, "__module__", None) or ""
-    if module == _MCP:
-        closed = _closure(function)
-        original = getattr(closed.get("tool"), "name", None)
-        server = closed.get("server_name")
-        return original or tool.name, server if isinstance(server, str) else None, None
-    if module.startswith(_NATIVE_MCP):
-        closed = _closure(function)
-        original = getattr(closed.get("tool"), "name", None)
-        about = (tool.metadata or {}).get("mcp") or {}
-        says = (about.get("server") or {}).get("name") if isinstance(about, dict) else None
-        return original or tool.name, None, says
-    return None
-
-
-def _closure(function: Any) -> dict[str, Any]:
-    names = function.__code__.co_freevars
-    return {
-        name: cell.cell_contents
-        for name, cell in zip(names, function.__closure__ or (), strict=False)
-        if name in ("tool", "server_name")
-    }
+    return kit.is_a(item, _MESSAGE, _COMMAND)
