@@ -46,7 +46,7 @@ class Handled(kit.ToolCall):
 
     def read(self, server: Any, name: str) -> None:
         self.name, self.args = name, {}
-        self.context = otel_context.set_value(KEY, "theirs")
+        self.runs_in(otel_context.set_value(KEY, "theirs"))
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(self.name)

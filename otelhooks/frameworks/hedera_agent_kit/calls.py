@@ -79,7 +79,7 @@ class _Call(kit.ToolCall):
     """What both seats of a call share; the result that hooks see is a response of the kit."""
 
     group, text_name = "hedera_agent_kit", "params"
-    exception: Exception | None = None
+    caught: Exception | None = None
     was_told = False
 
     def denied(self, reason: str) -> Any:
@@ -117,7 +117,7 @@ class _Call(kit.ToolCall):
             return None
         self.was_told = True
         deeper = self.op.failure if self.op is not None else None
-        return self.exception or (deeper if isinstance(deeper, Exception) else str(raw.error))
+        return self.caught or (deeper if isinstance(deeper, Exception) else str(raw.error))
 
     def failed(self, error: BaseException, message: str) -> Any:
         """Tell another text where the failure was told, raise it where it was raised."""
@@ -205,7 +205,7 @@ def note_error(wrapped: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     run: Any = steps.StagedCall.running(tool)
     error = args[0] if args else kwargs.get("error")
     if run is not None and isinstance(error, Exception):
-        run.exception = error
+        run.caught = error
     return wrapped(*args, **kwargs)
 
 

@@ -20,7 +20,7 @@ __all__ = ["Adapter", "NotCovered", "Package", "listen", "seat"]
 def seat(
     target: str,
     passage: type[Passage],
-    *,
+    *others: type[Passage],
     kind: str = "",
     required: bool = True,
     since: str | None = None,
@@ -36,7 +36,8 @@ def seat(
     Args:
         target: ``module:function`` or ``module:Class.method``, where callers look it up.
         passage: The adapter's class.
-        kind: What the function must give, of those in `passages.KINDS`; found out by itself where
+        *others: Classes that read a call which that one skips, one after the other.
+        kind: What the function must give, of those in `functions.KINDS`; found out by itself where
             the function says it.
         required: Whether the framework counts as unknown when the function is not there.
         since: First version that has it, inclusive.
@@ -62,7 +63,7 @@ def seat(
         install=in_field(held) if field or item else None,
         overrides=overrides,
         copies=copies,
-        guard=Guarded(passage, target, kind, in_field=bool(field or item)),
+        guard=Guarded(passage, target, kind, in_field=bool(field or item), others=others),
     )
 
 

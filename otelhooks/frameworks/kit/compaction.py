@@ -17,6 +17,7 @@ class Compaction(Passage):
     """One shortening; an adapter derives a class of its own, with nothing in it in most cases."""
 
     must = ()
+    words = "summary"
 
     def read(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
         self._given = (args, kwargs)

@@ -89,6 +89,10 @@ class ModelCall(Passage, ModelRequest):
     """
 
     must = ("read", "call", "answer")
+    words = (
+        "model provider messages tools settings operation agent stream attributes table runs_here "
+        "is_typed answer answered changed denied about parts asks role offered hosted"
+    )
     table: ClassVar[PartTable]
     runs_here: Container[str] = ()
     is_typed: bool = False

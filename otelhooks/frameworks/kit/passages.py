@@ -9,18 +9,30 @@ decides at all.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import logging
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.errors import ConfigError, Denied, SeatError
 from otelhooks.frameworks.kit import delivery
+from otelhooks.frameworks.kit.functions import (
+    ASYNC_CONTEXT,
+    ASYNC_GENERATOR,
+    COROUTINE,
+    EITHER,
+    GENERATOR,
+    KINDS,
+    PLAIN,
+    checked,
+    kind_of,
+    mismatch,
+    renaming,
+)
+from otelhooks.frameworks.kit.mistakes import clash, missing, mistake, place
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.verdict import refusal
@@ -32,17 +44,14 @@ from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.streams import astream, stream
 from otelhooks.records.failures import WrongAnswer, outline
 
-__all__ = ["KINDS", "SKIP", "Guarded", "Passage", "checked", "kind_of"]
+__all__ = ["SKIP", "Guarded", "Listening", "Passage"]
 
 SKIP: Any = object()
-"""What `read` returns for what is not this class's business: ``function`` runs as it is."""
+"""What `read` returns for what is not this class's business: the seat's next one reads the call.
 
-PLAIN, COROUTINE = "plain", "coroutine"
-GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT = "generator", "async generator", "async context"
-EITHER = "either"
-"""Plain or coroutine: its caller awaits what can be awaited. Only a seat's own word tells."""
+After the last one ``function`` runs as it is.
+"""
 
-KINDS = (PLAIN, COROUTINE, EITHER, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
 _STREAMS = {GENERATOR: stream, ASYNC_GENERATOR: astream, ASYNC_CONTEXT: opened}
 _DELIVERIES = {
     PLAIN: delivery.result,
@@ -52,23 +61,19 @@ _DELIVERIES = {
     ASYNC_GENERATOR: delivery.aitems,
 }
 
-_make: Any = contextlib.asynccontextmanager
-_CONTEXT_CODE: Any = _make(None.__class__).__code__  # that of every function it makes
-
-_KIT = "otelhooks.frameworks.kit."
-
 _log = logging.getLogger("otelhooks")
 
 
 class Passage:
-    """What the three sorts of passages share; adapters subclass those.
+    """What all sorts of passages share; adapters subclass those.
 
     Attributes:
         framework: Adapter's name; that of the package under ``otelhooks.frameworks`` by itself.
         function: The framework's function, bound; `read` may set what runs instead if it skips.
         is_over: Set by `deliver` where nothing comes after an item: the call ends before the
             consumer gets that one.
-        context: Context that a coroutine function runs in, where it is not its caller's.
+        must: Methods that an adapter's class has to write.
+        words: Names that adapters may define or set; all others here are the kit's.
     """
 
     framework: ClassVar[str] = ""
@@ -76,12 +81,17 @@ class Passage:
     is_over = False
     context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
-    """Methods that an adapter's class has to write."""
+    words: ClassVar[str] = (
+        "framework function read call whole told watch late deliver delivered is_over refused"
+    )
 
     def __init_subclass__(cls) -> None:
-        if not cls.framework and not cls.__module__.startswith(_KIT):
-            _, _, rest = cls.__module__.partition("otelhooks.frameworks.")
-            cls.framework = rest.partition(".")[0]
+        _, _, rest = cls.__module__.partition("otelhooks.frameworks.")
+        package = rest.partition(".")[0]
+        if package != "kit":
+            cls.framework = cls.framework or package
+            if found := clash(cls):
+                raise mistake(cls, f" {found[0]}", found[1])
 
     # -- what an adapter writes ---------------------------------------------------------------
 
@@ -138,6 +148,10 @@ class Passage:
     def is_async(self) -> bool:
         """Whether the framework's function is a coroutine function, or an asynchronous stream."""
         return kind_of(self.function) not in (PLAIN, GENERATOR)
+
+    def runs_in(self, context: Context | None) -> None:
+        """Have a coroutine function run in a context that is not its caller's; None for that."""
+        self.context = context
 
     def exception(self, reason: str) -> Exception:
         """Return what to raise for a refusal where the framework has no form for one."""
@@ -208,34 +222,6 @@ _ON = Switch(lambda: SeatError("", "", "", "", ""))  # its mode never changes
 _ON.mode = GUARD
 
 
-def _plain(function: Any) -> Any:
-    return getattr(function, "__func__", function)  # of a classmethod, staticmethod, bound method
-
-
-def kind_of(function: Any) -> str:
-    """Return what a function gives: one of `KINDS`."""
-    function = _plain(function)
-    if inspect.iscoroutinefunction(function):
-        return COROUTINE
-    if inspect.isasyncgenfunction(function):
-        return ASYNC_GENERATOR
-    if inspect.isgeneratorfunction(function):
-        return GENERATOR
-    # `functools.wraps` makes it look like the generator below; only the code tells
-    if getattr(function, "__code__", None) is _CONTEXT_CODE:
-        return ASYNC_CONTEXT
-    return PLAIN
-
-
-def _place(cls: type) -> str:
-    """Return file, line and name of an adapter's class, for its author."""
-    try:
-        line = inspect.getsourcelines(cls)[1]
-        return f"{inspect.getsourcefile(cls)}:{line}: class `{cls.__name__}`"
-    except (OSError, TypeError):
-        return f"{cls.__module__}: class `{cls.__name__}`"
-
-
 class Guarded:
     """What a seat does with the functions that it is found at.
 
@@ -244,24 +230,35 @@ class Guarded:
         target: Module and name of the function.
         kind: That it must have; empty for any.
         in_field: Whether instances hold the function in a field.
+        others: Classes that read what this one skips, one after the other.
 
     Raises:
         ConfigError: The class cannot be right.
     """
 
     def __init__(
-        self, cls: type[Passage], target: str, kind: str = "", *, in_field: bool = False
+        self,
+        cls: type[Passage],
+        target: str,
+        kind: str = "",
+        *,
+        in_field: bool = False,
+        others: Sequence[type[Passage]] = (),
     ) -> None:
         self.cls, self.target, self.kind, self.in_field = cls, target, kind, in_field
+        self.next: Guarded | None = None
+        if others:
+            further = others[1:]
+            self.next = Guarded(others[0], target, kind, in_field=in_field, others=further)
         given: Any = cls
         if not (inspect.isclass(given) and issubclass(given, Passage)):
             problem = f"{cls!r} is not a class of `kit.ToolCall`, `kit.ModelCall` or `kit.Run`"
             raise ConfigError(f"the seat of `{target}`: {problem}", hint="give a class, no object")
         if kind and kind not in KINDS:
             raise self._error(f"`{kind}` is not a kind of function", f"use one of {KINDS}")
+        if found := missing(cls, cls.must):
+            raise self._error(f"it {found[0]}", found[1])
         for name in cls.must:
-            if getattr(cls, name) is getattr(_base(cls), name):
-                raise self._error(f"it does not define `{name}`", _REMEDIES[name])
             if inspect.iscoroutinefunction(getattr(cls, name)) and name != "call":
                 raise self._error(f"`{name}` is a coroutine function", "make it a plain one")
         if not cls.framework:
@@ -269,7 +266,7 @@ class Guarded:
             raise self._error("it does not name its framework", hint)
 
     def _error(self, problem: str, hint: str) -> ConfigError:
-        return ConfigError(f"{_place(self.cls)}, for `{self.target}`: {problem}", hint=hint)
+        return mistake(self.cls, f", for `{self.target}`: {problem}", hint)
 
     def problem(self, function: Any) -> str:
         """Return why calls of a function cannot be guarded; empty if they can."""
@@ -280,21 +277,21 @@ class Guarded:
                 self._error(f"written for a function of kind {self.kind}, it is {kind}", hint)
             )
         if (self.kind or kind) in _STREAMS:
-            for name in self.cls.needs(self.kind or kind):
-                if getattr(self.cls, name) is getattr(_base(self.cls), name):
-                    problem = f"the function is of kind {kind}, and it does not define `{name}`"
-                    return str(self._error(problem, _REMEDIES[name]))
-        wrong = _mismatch(self.cls.read, _plain(function))
-        return (
-            str(self._error(wrong, "give `read` the parameters of the function")) if wrong else ""
-        )
+            if found := missing(self.cls, self.cls.needs(self.kind or kind)):
+                return str(
+                    self._error(f"the function is of kind {kind}, and it {found[0]}", found[1])
+                )
+        if wrong := mismatch(self.cls.read, function):
+            return str(self._error(wrong, "give `read` the parameters of the function"))
+        return self.next.problem(function) if self.next is not None else ""
 
     def bind(self, function: Any, switch: Switch) -> Wrapper:
         """Return the wrapper of a function, which reads the switch first."""
         cls, kind = self.cls, self.kind or kind_of(function)
         drives = {PLAIN: _drive_plain, COROUTINE: adrive, EITHER: _drive_either}.get(kind)
         deliver = _DELIVERIES.get(kind) if cls.deliver is not Passage.deliver else None
-        read = _renaming(cls.read, function) if self.target else cls.read
+        read = renaming(cls.read, function) if self.target else cls.read
+        skipped = self.next.bind(function, switch) if self.next is not None else None
 
         def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
             if switch.mode != GUARD:
@@ -316,6 +313,8 @@ class Guarded:
                     run = functools.partial(_inside, passage.context, run)
                 return run(passage.steps(rt), functools.partial(passage.run, wrapped))
             if found is SKIP:
+                if skipped is not None:
+                    return skipped(passage.function, owner, args, kwargs)
                 return passage.function(*args, **kwargs)
             error = WrongAnswer(f"`read` returned {type(found).__name__}, not None or kit.SKIP")
             return self._unread(rt, run, passage, error, wrapped, args, kwargs)
@@ -342,7 +341,7 @@ class Guarded:
             problem = f"takes {wanted} arguments by position here, not {len(args)}"
             raise TypeError(f"a tool's function {problem}") from None
         message = "%s: `read` failed for a call of `%s`: %s"
-        _log.error(message, _place(self.cls), self.target, outline(error))
+        _log.error(message, place(self.cls), self.target, outline(error))
         scope, loaded = current_scope(), rt.loaded
         decides = loaded.hooks.all or loaded.judges or (scope is not None and scope.widens)
         if loaded.monitor or not (decides or rt.audit is not None):
@@ -360,9 +359,11 @@ class Guarded:
         if kind in _STREAMS:
             raise error
         try:
-            passage.read(owner, *args, **kwargs)
+            found = passage.read(owner, *args, **kwargs)
         except Exception:
             raise error from None
+        if found is SKIP and self.next is not None:
+            return self.next._off(kind, switch, wrapped, owner, args, kwargs)
         answer = passage.refused(error)
         return _given(answer) if kind == COROUTINE else answer
 
@@ -423,81 +424,3 @@ class Listening:
 
 def _never(approved: Any) -> Any:
     raise AssertionError("a call that could not be read was let through")
-
-
-def checked(value: Any) -> Any:
-    """Return what a plain function gave.
-
-    Raises:
-        ConfigError: It is a coroutine, of which nothing has run: the seat is of the wrong kind.
-    """
-    if type(value) is types.CoroutineType:
-        value.close()
-        problem = f"`{value.__qualname__}` is a coroutine behind a plain function"
-        raise ConfigError(problem, hint="write `kind='coroutine'` in the seat")
-    return value
-
-
-def _base(cls: type[Passage]) -> type[Passage]:
-    return next(each for each in cls.__mro__ if each.__module__.startswith(_KIT))
-
-
-_REMEDIES = {
-    "read": "define it, with the parameters of the framework's function",
-    "call": "define it: call `wrapped` with what was approved",
-    "answer": "define it: return an answer of the framework's that consists of given parts",
-    "answer_of": "define it: return the final answer in a run's result",
-    "denied": "define it: return, or raise, what tells the framework's model of a refusal",
-    "whole": "define it: return the result of a stream that was read",
-    "told": "define it: return the items, or the stream, that tell a result",
-    "spec": "define it: return a `types.AskQuestionInteractionSpec` for the question",
-    "answered": "define it: return a hook's answer in the framework's form",
-    "declined": "define it: return the framework's form of a question that is not answered",
-}
-
-
-def _renaming(read: Any, function: Any) -> Any:
-    """Return a `read` that takes the names which an override gives to its parameters."""
-    try:
-        ours, theirs = _positional(read)[2:], _positional(_plain(function))
-    except (TypeError, ValueError):
-        return read
-    pairs = zip(theirs[1:], ours, strict=False)
-    names = {new: old for new, old in pairs if new not in ours and old not in theirs}
-    if not names:
-        return read
-
-    def renamed(passage: Passage, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        kwargs = {names.get(name, name): value for name, value in kwargs.items()}
-        return read(passage, owner, *args, **kwargs)
-
-    return renamed
-
-
-def _positional(function: Any) -> list[str]:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = inspect.signature(function).parameters
-    return [name for name, each in parameters.items() if each.kind is kind]
-
-
-def _mismatch(read: Any, function: Any) -> str:
-    """Return how the parameters of `read` differ from those of a function; empty if they fit."""
-    try:
-        ours = list(inspect.signature(read).parameters.values())[2:]
-        theirs = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return ""
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if any(each.kind in variadic for each in theirs):
-        return ""
-    names = {each.name for each in theirs}
-    for each in ours:
-        if each.kind not in variadic and each.default is each.empty and each.name not in names:
-            return f"`read` names `{each.name}`, which the function does not have"
-    if any(each.kind in variadic for each in ours):
-        return ""
-    own = {each.name for each in ours}
-    for each in theirs[1:]:
-        if each.default is each.empty and each.name not in own:
-            return f"`read` does not take `{each.name}`, which the function demands"
-    return ""

@@ -18,6 +18,7 @@ class Question(Passage, InteractionSeat):
     """One question. A hook that fails, or whose answer does not fit, declines it."""
 
     must = ("read", "call", "spec", "answered", "declined")
+    words = "spec answered declined"
 
     # -- what an adapter writes ---------------------------------------------------------------
 

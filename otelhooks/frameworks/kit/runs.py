@@ -19,7 +19,8 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.frameworks.kit.classes import is_a
-from otelhooks.frameworks.kit.passages import ASYNC_CONTEXT, Passage
+from otelhooks.frameworks.kit.functions import ASYNC_CONTEXT
+from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.verdict import refusal
 from otelhooks.pipeline import runtime
@@ -45,16 +46,22 @@ class Run(Passage, RunRequest):
     """
 
     must = ("read", "call", "answer_of")
+    words = (
+        "agent prompt conversation operation is_resumed source task_id session is_typed can_go_on "
+        "pauses answer_of with_answer denied answered is_paused answered_itself again continued "
+        "is_control_flow"
+    )
     is_typed = False
     can_go_on = False
     refuses_in_body: ClassVar[bool]
     turn: Turn | None = None
     pauses: ClassVar[tuple[str, ...]] = ()
 
+    _split: Split | None = None
+    _is_left = False
+
     def __init__(self) -> None:
         super().__init__("", "")
-        self._split: Split | None = None
-        self._is_left = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -64,6 +64,7 @@ class Step(Passage):
     """
 
     must = ()
+    words = "point behind commits"
     NORMALIZED, ACTED = NORMALIZED, ACTED
     point: ClassVar[str] = ""
     behind: ClassVar[tuple[str, ...]] = ()

@@ -64,6 +64,13 @@ class ToolCall(Passage, Call):
     """
 
     must = ("read", "call", "denied")
+    words = (
+        "of name args id server claimed_server server_says canonical kind path work_dir raw owner "
+        "agent tool_type description is_known conversation is_approved validate text_name group "
+        "judges_again recovers pauses denied value with_value withheld error failed recovered "
+        "is_paused asks_framework attributes handoff stages follow_up finished starts_agent "
+        "is_control_flow error_type"
+    )
     group: ClassVar[str] = ""
     judges_again: ClassVar[bool] = False
     recovers: ClassVar[bool] = True

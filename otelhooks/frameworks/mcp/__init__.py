@@ -44,7 +44,7 @@ _URLS = (
 
 _CALLS = (
     kit.seat(f"{_CLIENT}.client:Client.call_tool", client.HostCall, since="2", entry=True),
-    kit.seat(f"{_SESSION}.call_tool", client.SessionCall, entry=True),
+    kit.seat(f"{_SESSION}.call_tool", client.RoundCall, client.SessionCall, entry=True),
     kit.seat(f"{_SESSION}.send_request", client.RequestCall, since="2"),
     kit.listen(f"{_EARLIER}.send_request", client.send_with_trace, until="2"),
     kit.listen(f"{_HANDLERS}.get_request_handler", server.request_handler, since="2", entry=True),

@@ -13,7 +13,7 @@ from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.calls import CLIENT, REQUEST, ROUND, SERVER, McpCall
 from otelhooks.frameworks.mcp.connections import Peer, peer_of, server_name
 
-__all__ = ["HostCall", "RequestCall", "SessionCall", "send_with_trace"]
+__all__ = ["HostCall", "RequestCall", "RoundCall", "SessionCall", "send_with_trace"]
 
 _REFUSED = -32603
 """JSON-RPC code "internal error", of a refused request that has no form for a tool's error."""
@@ -53,13 +53,9 @@ class SessionCall(ClientCall):
 
     group = CLIENT
 
-    def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> None:
-        """Read ``ClientSession.call_tool``; with answers it is a round of the call that is open."""
+    def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> Any:
+        """Read ``ClientSession.call_tool``."""
         self.on(session, name, arguments, rest, more)
-        answers = more.get("input_responses") is not None or more.get("request_state") is not None
-        if answers and self.is_on_its_way(ROUND):
-            # the pipeline takes a passage's class for its seat
-            self.__class__ = RoundCall  # pyright: ignore[reportAttributeAccessIssue]
 
     def handoff(self) -> Any:
         """Go on to the request."""
@@ -73,10 +69,18 @@ class SessionCall(ClientCall):
 
 
 class RoundCall(SessionCall):
-    """`ClientSession.call_tool` with the answers to what the server asked."""
+    """`ClientSession.call_tool` with answers to what the server asked, in the call that is open."""
 
     group = ROUND
     judges_again = True
+
+    def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> Any:
+        """Read ``ClientSession.call_tool``."""
+        if more.get("input_responses") is None and more.get("request_state") is None:
+            return kit.SKIP
+        if not self.is_on_its_way(ROUND):
+            return kit.SKIP
+        return super().read(session, name, arguments, *rest, **more)
 
 
 class RequestCall(ClientCall):

@@ -40,7 +40,8 @@ class HandlerCall(ServerCall):
     def read(self, server: Any, context: Any, params: Any) -> None:
         """Read what the handler is given."""
         self.request, self.params = context, params
-        self.peer, self.context = Peer(protocol=context.protocol_version), _sent(context.meta)
+        self.peer = Peer(protocol=context.protocol_version)
+        self.runs_in(_sent(context.meta))
         self.on(server.name, params.name, params.arguments)
 
     def call(self, wrapped: Any, args: Any) -> Any:
@@ -66,7 +67,8 @@ class EarlierHandlerCall(HandlerCall):
     def read(self, server: Any, request: Any) -> None:
         """Read what the handler is given."""
         self.request = request
-        self.context, self.peer = _origin()
+        context, self.peer = _origin()
+        self.runs_in(context)
         self.on(server.name, request.params.name, request.params.arguments)
 
     def call(self, wrapped: Any, args: Any) -> Any:

@@ -1,0 +1,101 @@
+"""What a framework's function gives, and how the parameters of `read` fit its own."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import types
+from typing import Any
+
+from otelhooks.errors import ConfigError
+
+__all__ = ["KINDS", "checked", "kind_of", "mismatch", "renaming"]
+
+PLAIN, COROUTINE = "plain", "coroutine"
+GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT = "generator", "async generator", "async context"
+EITHER = "either"
+"""Plain or coroutine: its caller awaits what can be awaited. Only a seat's own word tells."""
+
+KINDS = (PLAIN, COROUTINE, EITHER, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
+
+_make: Any = contextlib.asynccontextmanager
+_CONTEXT_CODE: Any = _make(None.__class__).__code__  # that of every function it makes
+
+
+def _plain(function: Any) -> Any:
+    return getattr(function, "__func__", function)  # of a classmethod, staticmethod, bound method
+
+
+def kind_of(function: Any) -> str:
+    """Return what a function gives: one of `KINDS`."""
+    function = _plain(function)
+    if inspect.iscoroutinefunction(function):
+        return COROUTINE
+    if inspect.isasyncgenfunction(function):
+        return ASYNC_GENERATOR
+    if inspect.isgeneratorfunction(function):
+        return GENERATOR
+    # `functools.wraps` makes it look like the generator below; only the code tells
+    if getattr(function, "__code__", None) is _CONTEXT_CODE:
+        return ASYNC_CONTEXT
+    return PLAIN
+
+
+def checked(value: Any) -> Any:
+    """Return what a plain function gave.
+
+    Raises:
+        ConfigError: It is a coroutine, of which nothing has run: the seat is of the wrong kind.
+    """
+    if type(value) is types.CoroutineType:
+        value.close()
+        problem = f"`{value.__qualname__}` is a coroutine behind a plain function"
+        raise ConfigError(problem, hint="write `kind='coroutine'` in the seat")
+    return value
+
+
+def renaming(read: Any, function: Any) -> Any:
+    """Return a `read` that takes the names which an override gives to its parameters."""
+    try:
+        ours, theirs = _positional(read)[2:], _positional(_plain(function))
+    except (TypeError, ValueError):
+        return read
+    pairs = zip(theirs[1:], ours, strict=False)
+    names = {new: old for new, old in pairs if new not in ours and old not in theirs}
+    if not names:
+        return read
+
+    def renamed(passage: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {names.get(name, name): value for name, value in kwargs.items()}
+        return read(passage, owner, *args, **kwargs)
+
+    return renamed
+
+
+def _positional(function: Any) -> list[str]:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = inspect.signature(function).parameters
+    return [name for name, each in parameters.items() if each.kind is kind]
+
+
+def mismatch(read: Any, function: Any) -> str:
+    """Return how the parameters of `read` differ from those of a function; empty if they fit."""
+    try:
+        ours = list(inspect.signature(read).parameters.values())[2:]
+        theirs = list(inspect.signature(_plain(function)).parameters.values())
+    except (TypeError, ValueError):
+        return ""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(each.kind in variadic for each in theirs):
+        return ""
+    names = {each.name for each in theirs}
+    for each in ours:
+        if each.kind not in variadic and each.default is each.empty and each.name not in names:
+            return f"`read` names `{each.name}`, which the function does not have"
+    if any(each.kind in variadic for each in ours):
+        return ""
+    own = {each.name for each in ours}
+    for each in theirs[1:]:
+        if each.default is each.empty and each.name not in own:
+            return f"`read` does not take `{each.name}`, which the function demands"
+    return ""
