@@ -171,16 +171,21 @@ def older_openai_agents(first: Any) -> Run:
 
 
 def older_langchain(first: Any) -> Run:
-    agents = [(trial := first._Trial(), trial.agent) for _ in range(2)]
-    tools = [first._Trial() for _ in range(2)]
+    trials = [first.trials.Trial() for _ in range(4)]
+    tools = [first._tools(trial) for trial in trials[:2]]
+    agents = [first._agent(trial) for trial in trials[2:]]
+
+    async def acall(danger: Any, safe: Any) -> Any:
+        return await danger.arun({"path": "/"}) + await safe.arun({"x": 1})
 
     def run() -> tuple[bool, str]:
-        with otelhooks.scope(policies=[policy.deny("danger", reason=first.REASON)]):
-            first._run(tools[0])
-            first._arun(tools[1])
-            agents[0][1].invoke(first._INPUT)
-            asyncio.run(agents[1][1].ainvoke(first._INPUT))
-        outcomes = [trial.outcome() for trial in (*tools, agents[0][0], agents[1][0])]
+        with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
+            danger, safe = tools[0]
+            trials[0].shown = danger.run({"path": "/"}) + safe.run({"x": 1})
+            trials[1].shown = asyncio.run(acall(*tools[1]))
+            said = agents[0].invoke(first._INPUT), asyncio.run(agents[1].ainvoke(first._INPUT))
+        went_on = all(state["messages"][-1].content == "done" for state in said)
+        outcomes = [trial.outcome(went_on=went_on) for trial in trials]
         return all(held for held, _ in outcomes), str(outcomes)
 
     return run

@@ -2,8 +2,8 @@
 """Tools that run at the model's provider, as langchain's chat models define them.
 
 A definition of OpenAI or Anthropic has a ``type``, with a date at its end or none; one of Google
-has a key of the tool's name. Of a type that is not in the table nobody can tell where it runs: it
-counts as one that reaches the network from there.
+has a key of the tool's name. A type that is not in the table counts as one that reaches the network
+from there.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from otelhooks.patching.builtin import BuiltIn
-from otelhooks.pipeline.hosted_tools import Hosted, hosted_as
+from otelhooks.frameworks import kit
 
 __all__ = ["hosted"]
 
@@ -24,30 +23,34 @@ _HERE = frozenset(
 )
 """Calls of these come back, and pass a tool seat; a search of tools runs none."""
 
-_SEARCH = BuiltIn("web_search", ("search_web",), "net")
-_FETCH = BuiltIn("web_fetch", ("read_url_content",), "net")
-_CODE = BuiltIn("code_execution", ("code_execution",), "shell")
-_TABLE = {
-    "code_execution": _CODE,
-    "code_interpreter": _CODE,
-    "enterprise_web_search": _SEARCH,
-    "google_search": _SEARCH,
-    "google_search_retrieval": _SEARCH,
-    "shell": BuiltIn("shell", ("run_command",), "shell"),
-    "image_generation": BuiltIn("image_generation", ("generate_image",), "net"),
-    "url_context": _FETCH,
-    "web_fetch": _FETCH,
-    "web_search": _SEARCH,
-}
+_SEARCH = ("web_search", ("search_web",), "net")
+_FETCH = ("web_fetch", ("read_url_content",), "net")
+_CODE = ("code_execution", ("code_execution",), "shell")
+_OTHER = "other"
+_TABLE = kit.BuiltIns(
+    here={},
+    hosted={
+        "code_execution": _CODE,
+        "code_interpreter": _CODE,
+        "enterprise_web_search": _SEARCH,
+        "google_search": _SEARCH,
+        "google_search_retrieval": _SEARCH,
+        "shell": ("shell", ("run_command",), "shell"),
+        "image_generation": ("image_generation", ("generate_image",), "net"),
+        "url_context": _FETCH,
+        "web_fetch": _FETCH,
+        "web_search": _SEARCH,
+        _OTHER: ("", (), "net"),
+    },
+)
 _OF_GOOGLE = {
     spelling: name
     for name in (*_TABLE, "file_search", "google_maps")
     for spelling in (name, re.sub("_(.)", lambda found: found[1].upper(), name))
 }
-_OTHER = BuiltIn("", (), "net")
 
 
-def hosted(definition: Any) -> Hosted | None:
+def hosted(definition: Any) -> Any:
     """Return what a defined tool is to rules that runs at the provider; None of any other.
 
     Args:
@@ -64,12 +67,12 @@ def hosted(definition: Any) -> Hosted | None:
         if name in _HERE and not _is_away(definition.get("environment")):
             return None
         server = definition.get("server_label") or definition.get("mcp_server_name")
-        return hosted_as(str(definition.get("name") or name), _read(name), server, definition)
+        return _as(name, str(definition.get("name") or name), server, definition)
     names = [_OF_GOOGLE.get(key, "") for key in definition]
     if "" in names:
         return None
-    several = (hosted_as(name, _read(name), None, definition) for name in names)
-    return Hosted(tuple(call for one in several for call in one.calls))
+    several = [_as(name, name, None, definition) for name in names]
+    return several[0]._replace(calls=tuple(call for one in several for call in one.calls))
 
 
 def _is_away(environment: Any) -> bool:
@@ -77,5 +80,5 @@ def _is_away(environment: Any) -> bool:
     return isinstance(environment, Mapping) and environment.get("type") != "local"
 
 
-def _read(name: str) -> BuiltIn:
-    return _TABLE.get(name, _OTHER)
+def _as(kind: str, name: str, server: Any, definition: Mapping[str, Any]) -> Any:
+    return _TABLE.hosted_as(name, _TABLE.get(kind, _TABLE[_OTHER]), server, definition)

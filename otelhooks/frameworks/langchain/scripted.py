@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.metadata
 import importlib.util
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-import otelhooks
-from otelhooks import policy
-from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, Trial
+from otelhooks.frameworks.kit import trials
 
 __all__ = ["ScriptedModel", "prove"]
 
@@ -68,55 +64,24 @@ class ScriptedModel(BaseChatModel):
         return "", calls
 
 
-class _Trial(Trial):
-    """A trial with tools and a model, and an agent of both.
-
-    Attributes:
-        tools: The two tools.
-        model: The script as a model.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tools = [StructuredTool.from_function(body) for body in (self.danger, self.safe)]
-        self.model = ScriptedModel(next_step=self.next_step)
-
-    @property
-    def agent(self) -> Any:
-        """An agent with the two tools."""
-        from langchain.agents import create_agent
-
-        return create_agent(self.model, self.tools)
-
-    def outcome(self, *, went_on: bool = True) -> tuple[bool, str]:
-        """Return whether the deny held, and what was seen; a run that broke off has raised."""
-        held, _ = super().outcome(went_on=went_on)
-        if held:
-            return True, "the denied body did not run, the reason was read, the run went on"
-        return False, f"ran {self.ran}, reason {'read' if self.is_told else 'not read'}"
-
-
 _INPUT: Any = {"messages": [("user", "begin")]}
 
 
-def _run(trial: _Trial) -> None:
-    for tool, args in zip(trial.tools, ({"path": "/"}, {"x": 1}), strict=True):
-        trial.shown += str(tool.run(args))
+def _tools(trial: trials.Trial) -> list[Any]:
+    return [StructuredTool.from_function(body) for body in (trial.danger, trial.safe)]
 
 
-def _arun(trial: _Trial) -> None:
-    async def both() -> None:
-        for tool, args in zip(trial.tools, ({"path": "/"}, {"x": 1}), strict=True):
-            trial.shown += str(await tool.arun(args))
+def _agent(trial: trials.Trial) -> Any:
+    from langchain.agents import create_agent
 
-    asyncio.run(both())
+    return create_agent(ScriptedModel(next_step=trial.next_step), _tools(trial))
 
 
-def _graph(trial: _Trial) -> None:
+def _graph(trial: trials.Trial) -> Any:
     from langgraph.graph import END, START, MessagesState, StateGraph
 
-    tools = {tool.name: tool for tool in trial.tools}
-    model = trial.model.bind_tools(trial.tools)
+    tools = {tool.name: tool for tool in _tools(trial)}
+    model = ScriptedModel(next_step=trial.next_step).bind_tools(tools.values())
 
     def act(state: Any) -> Any:
         return {"messages": [tools[c["name"]].invoke(c) for c in state["messages"][-1].tool_calls]}
@@ -129,45 +94,60 @@ def _graph(trial: _Trial) -> None:
         "model", lambda state: "act" if state["messages"][-1].tool_calls else END, ["act", END]
     )
     graph.add_edge("act", "model")
-    graph.compile().invoke(_INPUT)
+    return graph.compile()
 
 
-def _stream(trial: _Trial) -> None:
-    list(trial.agent.stream(_INPUT, stream_mode="messages"))
+def _run(trial: trials.Trial) -> str:
+    danger, safe = _tools(trial)
+    trial.shown = danger.run({"path": "/"}) + safe.run({"x": 1})
+    return "done"
 
 
-def _astream(trial: _Trial) -> None:
-    async def consume() -> None:
-        async for _ in trial.agent.astream(_INPUT, stream_mode=["messages", "values"]):
-            pass
-
-    asyncio.run(consume())
+async def _arun(trial: trials.Trial) -> str:
+    danger, safe = _tools(trial)
+    trial.shown = await danger.arun({"path": "/"}) + await safe.arun({"x": 1})
+    return "done"
 
 
-_PATHS: tuple[tuple[str, str, Callable[[_Trial], Any]], ...] = (
-    ("tool.run", "langchain_core", _run),
-    ("tool.arun", "langchain_core", _arun),
-    ("graph", "langgraph", _graph),
-    ("agent.invoke", "langchain", lambda trial: trial.agent.invoke(_INPUT)),
-    ("agent.ainvoke", "langchain", lambda trial: asyncio.run(trial.agent.ainvoke(_INPUT))),
-    ("agent.stream", "langchain", _stream),
-    ("agent.astream", "langchain", _astream),
-)
-"""Name of a path, the module that it needs, and what takes it."""
+async def _ainvoke(trial: trials.Trial) -> str:
+    return _said(await _agent(trial).ainvoke(_INPUT))
 
 
-def prove() -> Proof:
-    """Run every path of what is installed, with a deny for one of two tools."""
-    paths: list[tuple[str, bool, str]] = []
-    for name, module, take in _PATHS:
-        if importlib.util.find_spec(module) is None:
-            continue
-        trial = _Trial()
-        with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
-            try:
-                take(trial)
-            except Exception as error:
-                paths.append((name, False, repr(error)))
-                continue
-        paths.append((name, *trial.outcome()))
-    return Proof.of("langchain", importlib.metadata.version("langchain-core"), paths)
+def _stream(trial: trials.Trial) -> str:
+    told = _agent(trial).stream(_INPUT, stream_mode="messages")
+    return [message.content for message, _ in told if message.content][-1]
+
+
+async def _astream(trial: trials.Trial) -> str:
+    modes = ["messages", "values"]
+    *_, (_, state) = [item async for item in _agent(trial).astream(_INPUT, stream_mode=modes)]
+    return _said(state)
+
+
+def _said(state: Any) -> str:
+    return state["messages"][-1].content
+
+
+def _in_thread(call: Callable[[trials.Trial], str]) -> Callable[[trials.Trial], Any]:
+    """Have a plain function called where no event loop runs, as programs call it."""
+    return lambda trial: anyio.to_thread.run_sync(call, trial)
+
+
+_PATHS: dict[str, dict[str, Callable[[trials.Trial], Any]]] = {
+    "langchain_core": {"tool.run": _in_thread(_run), "tool.arun": _arun},
+    "langgraph": {"graph": _in_thread(lambda trial: _said(_graph(trial).invoke(_INPUT)))},
+    "langchain": {
+        "agent.invoke": _in_thread(lambda trial: _said(_agent(trial).invoke(_INPUT))),
+        "agent.ainvoke": _ainvoke,
+        "agent.stream": _in_thread(_stream),
+        "agent.astream": _astream,
+    },
+}
+"""The module that paths need -> name of a path, and what takes it."""
+
+
+def prove() -> Any:
+    """Run scripted tools, graphs and agents of what is installed against a deny."""
+    installed = [paths for module, paths in _PATHS.items() if importlib.util.find_spec(module)]
+    paths = {name: run for each in installed for name, run in each.items()}
+    return trials.prove("langchain", "langchain-core", "langchain_core", paths)
