@@ -29,8 +29,8 @@ from typing_extensions import TypedDict
 
 import otelhooks
 from otelhooks import hooks, policy, types
+from otelhooks.frameworks.kit import models
 from otelhooks.frameworks.langchain.fields import field
-from otelhooks.pipeline import model_seat
 
 OURS = str(Path(otelhooks.__file__).parent)
 ADAPTER = "frameworks/langchain/"
@@ -128,7 +128,7 @@ def test_nothing_is_converted_where_nobody_looks(
     def note(name: str) -> Any:
         return lambda *args, **kwargs: looked.append(name)
 
-    monkeypatch.setattr(model_seat, "as_messages", note("messages"))
+    monkeypatch.setattr(models, "as_messages", note("messages"))
     for record in ("ModelCall", "ModelResponse", "ToolCall", "ToolResult"):
         monkeypatch.setattr(types, record, note(record))
     run(5)

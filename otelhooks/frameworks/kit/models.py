@@ -91,7 +91,8 @@ class ModelCall(Passage, ModelRequest):
     must = ("read", "call", "answer")
     words = (
         "model provider messages tools settings operation agent stream attributes table runs_here "
-        "is_typed answer answered changed denied about parts asks role offered hosted"
+        "is_typed answer answered changed denied about parts asks role offered hosted "
+        "note_first_chunk"
     )
     table: ClassVar[PartTable]
     runs_here: Container[str] = ()

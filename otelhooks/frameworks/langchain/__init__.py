@@ -35,150 +35,23 @@ from otelhooks.frameworks.langchain import models
 from otelhooks.frameworks.langchain.arguments import note
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.chains import CHAINS
-from otelhooks.frameworks.langchain.events import aevents, events
+from otelhooks.frameworks.langchain.events import EventsCall
 from otelhooks.frameworks.langchain.listeners import Listeners
 from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
 from otelhooks.frameworks.langchain.runs import GraphRun
 from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
 from otelhooks.frameworks.langchain.uncovered import NOT_COVERED
 from otelhooks.patching.patches import Adapter, Package, Seat
-from otelhooks.patching.versions import at_least
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import agent_run
 from otelhooks.pipeline.compaction import compaction
 from otelhooks.pipeline.drivers import adrive, drive
-from otelhooks.pipeline.model_call import model
-from otelhooks.pipeline.model_seat import ModelRequest
 from otelhooks.pipeline.streams import astream, stream
 
 __all__ = ["ADAPTER"]
 
 FRAMEWORK = "langchain"
 SUPPORTED = ">=1.0,<2"
-
-_CHAT_SEAT = models.ChatSeat()
-_STREAM_SEAT = models.StreamSeat()
-
-
-def _first(name: str, args: Any, kwargs: Any) -> Any:
-    return args[0] if args else kwargs.get(name)
-
-
-# -- chat models ------------------------------------------------------------------------------
-
-
-def generate(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``BaseChatModel._generate_with_cache``."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    request = _request(instance, args, kwargs)
-    return drive(
-        model(rt, _CHAT_SEAT, request),
-        lambda approved: models.call(wrapped, approved, args, kwargs),
-    )
-
-
-async def agenerate(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``BaseChatModel._agenerate_with_cache``."""
-    rt = runtime.active()
-    if rt is None:
-        return await wrapped(*args, **kwargs)
-    request = _request(instance, args, kwargs)
-    return await adrive(
-        model(rt, _CHAT_SEAT, request),
-        lambda approved: models.call(wrapped, approved, args, kwargs),
-    )
-
-
-def _request(instance: Any, args: Any, kwargs: Any) -> ModelRequest:
-    manager = args[2] if len(args) > 2 else kwargs.get("run_manager")
-    listened = models.is_listened_to(instance, manager, kwargs)
-    metadata = getattr(manager, "metadata", None)
-    messages = _first("messages", args, kwargs)
-    return models.read(instance, messages, kwargs, metadata, stream=listened)
-
-
-def stream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``BaseChatModel.stream``, unless it leads to ``invoke`` anyway."""
-    rt = runtime.active()
-    if rt is None or not _can_stream(instance, kwargs, async_api=False):
-        return wrapped(*args, **kwargs)
-    if models.has_transform(rt):
-        return _in_one_piece(instance, args, kwargs)
-    request = _stream_request(instance, args, kwargs)
-    return stream(
-        model(rt, _STREAM_SEAT, request),
-        lambda approved: models.call(wrapped, approved, *_streamed(approved, args, kwargs)),
-        final=list,
-        chunks=models.StreamSeat.chunks,
-        on_first=request.note_first_chunk,
-    )
-
-
-def astream_model(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``BaseChatModel.astream``, unless it leads to ``ainvoke`` anyway."""
-    rt = runtime.active()
-    if rt is None or not _can_stream(instance, kwargs, async_api=True):
-        return wrapped(*args, **kwargs)
-    if models.has_transform(rt):
-        return _ain_one_piece(instance, args, kwargs)
-    request = _stream_request(instance, args, kwargs)
-    return astream(
-        model(rt, _STREAM_SEAT, request),
-        lambda approved: models.call(wrapped, approved, *_streamed(approved, args, kwargs)),
-        final=list,
-        chunks=models.StreamSeat.chunks,
-        on_first=request.note_first_chunk,
-    )
-
-
-def _can_stream(instance: Any, kwargs: Any, *, async_api: bool) -> bool:
-    further = {**_without(kwargs, "input", "config"), "stream": True}
-    return instance._should_stream(async_api=async_api, **further)
-
-
-def _in_one_piece(instance: Any, args: Any, kwargs: Any) -> Any:
-    """Do what langchain does for a model that cannot stream: the other seat guards the call."""
-    yield instance.invoke(*args, **kwargs)
-
-
-async def _ain_one_piece(instance: Any, args: Any, kwargs: Any) -> Any:
-    yield await instance.ainvoke(*args, **kwargs)
-
-
-def _stream_request(instance: Any, args: Any, kwargs: Any) -> ModelRequest:
-    messages = instance._convert_input(_first("input", args, kwargs)).to_messages()
-    further = _without(kwargs, "input", "config", "stop")
-    told = instance._get_ls_params(stop=kwargs.get("stop"), **further)
-    return models.read(instance, messages, kwargs, told, stream=True)
-
-
-def _streamed(request: ModelRequest, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Return the arguments of ``stream`` with its first one by position."""
-    if args:
-        return args, kwargs
-    return (kwargs["input"],), _without(kwargs, "input")
-
-
-def _without(kwargs: Any, *names: str) -> dict[str, Any]:
-    return {key: value for key, value in kwargs.items() if key not in names}
-
-
-def model_events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard the events of a model that user code pulls; an agent's lie below another seat."""
-    rt = runtime.active()
-    if rt is None or models.is_inside_model_call():
-        return wrapped(*args, **kwargs)
-    return events(rt, instance, wrapped, args, kwargs)
-
-
-def amodel_events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Do what `model_events` does, for an asynchronous generator."""
-    rt = runtime.active()
-    if rt is None or models.is_inside_model_call():
-        return wrapped(*args, **kwargs)
-    return aevents(rt, instance, wrapped, args, kwargs)
 
 
 # -- graphs -----------------------------------------------------------------------------------
@@ -235,26 +108,33 @@ async def asummarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any
 # -- the table --------------------------------------------------------------------------------
 
 _TOOLS = "langchain_core.tools.base:BaseTool"
-_MODELS = "langchain_core.language_models.chat_models"
+_MODELS = "langchain_core.language_models.chat_models:BaseChatModel"
 _GRAPHS = "langgraph.pregel.main"
 _NODES = "langgraph.prebuilt.tool_node"
 _OWN_NODES = "langchain.tools.tool_node"
 _SUMMARIES = "langchain.agents.middleware.summarization"
 
 
+_MODEL_SEATS = (
+    kit.seat(f"{_MODELS}._generate_with_cache", models.ChatCall),
+    kit.seat(f"{_MODELS}._agenerate_with_cache", models.ChatCall),
+    kit.seat(f"{_MODELS}.stream", models.StreamedCall, entry=True),
+    kit.seat(f"{_MODELS}.astream", models.StreamedCall, entry=True),
+    *(
+        kit.seat(f"{_MODELS}.{name}", EventsCall, required=must, since=since, until=until)
+        for name in ("_iter_v2_events", "_aiter_v2_events")
+        for must, since, until in ((True, "1.4.0", None), (False, None, "1.4.0"))
+    ),
+)
+
+
 def _core_seats(version: str) -> tuple[Seat, ...]:
-    has_events = at_least(version, "1.4.0") if version else False
     return (
         kit.seat(f"{_TOOLS}.run", ToolRun, overrides=True),
         kit.seat(f"{_TOOLS}.arun", ToolRun, kind="coroutine", overrides=True),
         kit.seat(f"{_TOOLS}.invoke", InvokeRun, overrides=True),
         kit.seat(f"{_TOOLS}.ainvoke", InvokeRun, kind="coroutine", overrides=True),
-        Seat(_MODELS, "BaseChatModel._generate_with_cache", generate),
-        Seat(_MODELS, "BaseChatModel._agenerate_with_cache", agenerate),
-        Seat(_MODELS, "BaseChatModel.stream", stream_model, entry=True),
-        Seat(_MODELS, "BaseChatModel.astream", astream_model, entry=True),
-        Seat(_MODELS, "BaseChatModel._iter_v2_events", model_events, required=has_events),
-        Seat(_MODELS, "BaseChatModel._aiter_v2_events", amodel_events, required=has_events),
+        *_MODEL_SEATS,
     )
 
 

@@ -7,124 +7,60 @@ generator's items; what is held back, and what a hook says instead, is dispatche
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from otelhooks.frameworks.langchain import models
-from otelhooks.pipeline.model_call import model
-from otelhooks.pipeline.model_seat import ModelRequest
-from otelhooks.pipeline.runtime import Runtime
-from otelhooks.pipeline.streams import astream, stream
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.langchain.models import StreamedCall, quiet
 
-__all__ = ["aevents", "events"]
+__all__ = ["EventsCall"]
 
 
-class _EventSeat(models.StreamSeat):
-    """A model call whose raw answer is the message that its events made up."""
-
-    def _message(self, raw: Any) -> Any:
-        return raw
-
-
-_SEAT = _EventSeat()
-
-
-class _Own:
+class _Own(NamedTuple):
     """An event of ours, which nobody has dispatched yet."""
 
-    __slots__ = ("event",)
-
-    def __init__(self, event: Any) -> None:
-        self.event = event
+    event: Any
 
 
-class _Call:
-    """One call: what is handed to the framework's generator, and what came out of it."""
+class EventsCall(StreamedCall):
+    """A call whose events user code pulls; those of an agent lie below another seat."""
 
-    def __init__(
-        self, chat_model: Any, wrapped: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
-    ) -> None:
-        self._wrapped = wrapped
-        self._args = args
-        self._kwargs = kwargs
-        self._target = self._filled = kwargs["stream"]
-        self.manager = kwargs["run_manager"]
-        metadata = getattr(self.manager, "metadata", None)
-        self.request: ModelRequest = models.read(chat_model, args[0], kwargs, metadata, stream=True)
+    def read(  # type: ignore[override]
+        self, model: Any, messages: Any, *, run_manager: Any, stream: Any, **further: Any
+    ) -> Any:
+        """Read ``BaseChatModel._iter_v2_events``."""
+        if self.is_inner():
+            return kit.SKIP
+        self.manager, self.stream = run_manager, True
+        self.target = self.filled = stream
+        about = getattr(run_manager, "metadata", None)
+        return self.takes(model, messages, about, further)
 
-    def inner(self, approved: ModelRequest) -> Any:
-        further = dict(self._kwargs)
-        if approved.holds_back:
-            kind: Any = type(self._target)
-            self._filled = further["stream"] = kind(message_id=self._target.message_id)
-        return models.call(self._wrapped, approved, self._args, further)
+    def call(self, wrapped: Any) -> Any:
+        """Pull the events, into a stream that nobody reads where they are held back."""
+        manager = self.manager
+        if self.holds_back:
+            manager = quiet(manager)
+            self.filled = type(self.target)(message_id=self.target.message_id)
+        return wrapped(self.converted(), run_manager=manager, stream=self.filled, **self.written())
 
-    def final(self, _seen: list[Any]) -> Any:
-        return self._filled.output_message
+    def note_first_chunk(self) -> None:
+        """Note nothing: the first event is no chunk, but says that a message starts."""
 
-    def chunks(self, message: Any) -> list[Any]:
+    def whole(self, seen: Any) -> Any:
+        """Return the message that the events made up."""
+        return self.filled.output_message
+
+    def told(self, result: Any) -> Any:
+        """Return the events that tell a message."""
         from langchain_core.language_models._compat_bridge import message_to_events
 
-        found = message_to_events(message, message_id=self._target.message_id)
-        return [_Own(event) for event in found]
+        return map(_Own, message_to_events(result, message_id=self.target.message_id))
 
-    def settle(self, item: Any) -> tuple[Any, bool]:
-        """Return the event in an item, and whether it was dispatched here."""
-        if not self.request.holds_back and type(item) is not _Own:
-            return item, False
+    def deliver(self, item: Any) -> Any:
+        """Dispatch what was held back, or is ours; end the call before a message's last event."""
         event = item.event if type(item) is _Own else item
-        self._target.dispatch(event)
-        return event, True
-
-
-def _is_last(event: Any) -> bool:
-    """Say whether a message ends: its consumer may ask for nothing more, so the call ends here."""
-    return event.get("event") == "message-finish"
-
-
-def events(
-    rt: Runtime, chat_model: Any, wrapped: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
-) -> Generator[Any, None, None]:
-    """Run a model call whose events are pulled."""
-    call = _Call(chat_model, wrapped, args, kwargs)
-    items = stream(
-        model(rt, _SEAT, call.request),
-        call.inner,
-        final=call.final,
-        chunks=call.chunks,
-        holds_back=lambda: call.request.holds_back,
-    )
-    try:
-        for item in items:
-            event, is_told = call.settle(item)
-            if is_told:
-                call.manager.on_stream_event(event)
-            if _is_last(event):
-                list(items)
-            yield event
-    finally:
-        items.close()
-
-
-async def aevents(
-    rt: Runtime, chat_model: Any, wrapped: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
-) -> AsyncGenerator[Any, None]:
-    """Do what `events` does, for an asynchronous generator."""
-    call = _Call(chat_model, wrapped, args, kwargs)
-    items = astream(
-        model(rt, _SEAT, call.request),
-        call.inner,
-        final=call.final,
-        chunks=call.chunks,
-        holds_back=lambda: call.request.holds_back,
-    )
-    try:
-        async for item in items:
-            event, is_told = call.settle(item)
-            if is_told:
-                await call.manager.on_stream_event(event)
-            if _is_last(event):
-                [_ async for _ in items]
-            yield event
-    finally:
-        await items.aclose()
+        if self.holds_back or type(item) is _Own:
+            self.target.dispatch(event)
+            yield self.manager.on_stream_event(event)
+        self.is_over = event.get("event") == "message-finish"
+        return [event]

@@ -12,26 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from otelhooks import types
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.langchain.fields import field
 from otelhooks.frameworks.langchain.hosted import hosted
-from otelhooks.hooks.context import current_branch
-from otelhooks.pipeline.frames import Op, current_frame, current_scope
-from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
-from otelhooks.pipeline.runtime import Runtime
-from otelhooks.telemetry import semconv
 
-__all__ = [
-    "ChatSeat",
-    "StreamSeat",
-    "call",
-    "has_transform",
-    "is_inside_model_call",
-    "is_listened_to",
-    "is_streaming",
-    "know_tools",
-    "quiet",
-    "read",
-]
+__all__ = ["ChatCall", "StreamedCall", "is_streaming", "know_tools"]
 
 _PROVIDERS = {
     "amazon_bedrock": semconv.PROVIDER_AWS_BEDROCK,
@@ -49,6 +35,14 @@ _PROVIDERS = {
 }
 """``ls_provider`` of langchain -> ``gen_ai.provider.name``; any other goes as it is."""
 
+_ATTRIBUTES = (
+    ("temperature", semconv.GEN_AI_REQUEST_TEMPERATURE),
+    ("max_tokens", semconv.GEN_AI_REQUEST_MAX_TOKENS),
+)
+
+_MESSAGE = "langchain_core.messages.base:BaseMessage"
+_FREE_CHOICES = (None, "auto", "none", "any", "required", True, False)
+
 _MAX_TOOLS = 10_000
 _local_tools: dict[str, None] = {}
 
@@ -63,96 +57,199 @@ def know_tools(names: Iterable[str]) -> None:
         _local_tools.update(dict.fromkeys(names))
 
 
-def has_transform(rt: Runtime) -> bool:
-    """Say whether answers of models have to wait for a hook."""
-    hooks, _ = rt.in_force(current_scope(), current_branch())
-    return rt.stream == "buffer" and bool(hooks.at("post_model_call").transformers)
+class ChatCall(kit.ModelCall):
+    """A call of a chat model that answers in one piece, a ``ChatResult``.
 
-
-def is_inside_model_call() -> bool:
-    """Say whether the code runs below another seat of the very same model call."""
-    frame = current_frame()
-    return isinstance(frame, Op) and frame.call is None
-
-
-# -- reading and writing ----------------------------------------------------------------------
-
-
-def read(
-    chat_model: Any, messages: Any, kwargs: Mapping[str, Any], metadata: Any, *, stream: bool
-) -> ModelRequest:
-    """Read a model call.
-
-    Args:
-        chat_model: The model.
-        messages: Of one prompt.
-        kwargs: Keyword arguments, among them ``tools`` in the provider's form.
-        metadata: What langchain tells tracers of the model.
-        stream: Whether somebody listens to the tokens.
+    Attributes:
+        manager: Callback manager of the call.
+        further: Keyword arguments, among them ``tools`` in the provider's form.
     """
-    told: Mapping[str, Any] = metadata or {}
-    name = told.get("ls_model_name")
-    name = name or field(chat_model, "model_name") or field(chat_model, "model")
-    provider = str(told.get("ls_provider") or "").lower()
-    temperature, max_tokens = told.get("ls_temperature"), told.get("ls_max_tokens")
-    attributes: dict[str, Any] = {}
-    if isinstance(temperature, (int, float)):
-        attributes[semconv.GEN_AI_REQUEST_TEMPERATURE] = temperature
-    if isinstance(max_tokens, (int, float)):
-        attributes[semconv.GEN_AI_REQUEST_MAX_TOKENS] = max_tokens
-    return ModelRequest(
-        name if isinstance(name, str) else "",
-        messages,
-        provider=_PROVIDERS.get(provider, provider),
-        tools=kwargs.get("tools") or (),
-        settings=_given(
-            temperature=temperature,
-            max_tokens=max_tokens,
-            stop=kwargs.get("stop") or told.get("ls_stop"),
-            tool_choice=kwargs.get("tool_choice"),
-            response_format=kwargs.get("response_format"),
-        ),
-        stream=stream,
-        attributes=attributes,
-    )
 
+    table = kit.PartTable(made={})
+    runs_here = _local_tools
+    hosted = staticmethod(hosted)
 
-def _given(**settings: Any) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
+    def read(
+        self, model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **further: Any
+    ) -> Any:
+        """Read ``BaseChatModel._generate_with_cache``."""
+        self.manager, self.stream = run_manager, is_listened_to(model, run_manager, further)
+        about = getattr(run_manager, "metadata", None)
+        self.takes(model, messages, about, {**further, "stop": stop})
 
+    def takes(self, model: Any, messages: Any, about: Any, further: dict[str, Any]) -> None:
+        """Take what all seats of models give.
 
-def call(wrapped: Any, request: ModelRequest, args: Any, kwargs: Mapping[str, Any]) -> Any:
-    """Make the call that was approved: its messages, its tools, and a manager that is quiet."""
-    if not request.is_rewritten and not request.holds_back:
-        return wrapped(*args, **kwargs)
-    further = dict(kwargs)
-    if request.is_rewritten:
-        messages = _as_messages(request.messages)
-        if args:
-            args = (messages, *args[1:])
-        else:
-            further["messages"] = messages
-        if request.tools:
-            further["tools"] = request.tools
-        elif further.pop("tools", None):  # a choice among nothing is an error of the provider
+        Args:
+            model: The model.
+            messages: Of one prompt.
+            about: What langchain tells tracers of the model.
+            further: All else that the function is called with, by name.
+        """
+        told: Mapping[str, Any] = about or {}
+        name = told.get("ls_model_name")
+        name = name or field(model, "model_name") or field(model, "model")
+        provider = str(told.get("ls_provider") or "").lower()
+        settings = {
+            "temperature": told.get("ls_temperature"),
+            "max_tokens": told.get("ls_max_tokens"),
+            "stop": further.get("stop") or told.get("ls_stop"),
+            "tool_choice": further.get("tool_choice"),
+            "response_format": further.get("response_format"),
+        }
+        self.model = name if isinstance(name, str) else ""
+        self.provider = _PROVIDERS.get(provider, provider)
+        self.messages, self.tools = messages, further.get("tools") or []
+        self.settings = given = {key: one for key, one in settings.items() if one is not None}
+        self.attributes = {
+            attribute: given[key]
+            for key, attribute in _ATTRIBUTES
+            if key in given and isinstance(given[key], (int, float))
+        }
+        self.further = further
+
+    def call(self, wrapped: Any) -> Any:
+        """Call the model with what hooks wrote, and a manager that is quiet where it has to be."""
+        manager = quiet(self.manager) if self.holds_back else self.manager
+        return wrapped(self.converted(), run_manager=manager, **self.written())
+
+    def converted(self) -> Any:
+        """Return messages as models take them: a hook may give roles and texts, as users may."""
+        if not self.is_rewritten:
+            return self.messages
+        return kit.native("langchain_core.messages:convert_to_messages")(self.messages)
+
+    def written(self) -> dict[str, Any]:
+        """Return the other arguments, with the tools that hooks left."""
+        if not self.is_rewritten:
+            return self.further
+        further = {name: value for name, value in self.further.items() if name != "tools"}
+        if self.tools:
+            further["tools"] = self.tools
+        elif self.further.get("tools"):  # a choice among nothing is an error of the provider
             further.pop("tool_choice", None)
-    if request.holds_back:
-        if len(args) > 2:
-            args = (*args[:2], quiet(args[2]), *args[3:])
-        elif further.get("run_manager") is not None:
-            further["run_manager"] = quiet(further["run_manager"])
-    return wrapped(*args, **further)
+        return further
+
+    @property
+    def is_typed(self) -> bool:  # type: ignore[override]
+        """Whether an answer of a given form is asked for: a schema, or the call of one tool."""
+        settings = self.settings or {}
+        choice = settings.get("tool_choice")
+        return settings.get("response_format") is not None or choice not in _FREE_CHOICES
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def message(self, raw: Any) -> Any:
+        """Return the message in an answer, None where it has none."""
+        generations = getattr(raw, "generations", None)
+        return generations[0].message if generations else None
+
+    def about(self, raw: Any) -> Mapping[str, Any]:
+        """Read what an answer says of itself."""
+        message = self.message(raw)
+        if message is None:
+            return {}
+        about: Mapping[str, Any] = getattr(message, "response_metadata", None) or {}
+        reason = about.get("finish_reason") or about.get("stop_reason")
+        name = about.get("model_name") or about.get("model")
+        return {
+            "usage": _usage(getattr(message, "usage_metadata", None)),
+            "finish_reasons": [reason] if isinstance(reason, str) else [],
+            "response_id": _response_id(about.get("id") or message.id),
+            "model": name if isinstance(name, str) else "",
+        }
+
+    def parts(self, message: Any) -> Iterable[kit.Part]:
+        """Read the first answer; ids stand only at calls that a graph here will run."""
+        found = self.message(message)
+        if found is not None:
+            text = found.content
+            yield kit.Part("text", text=text if isinstance(text, str) else str(found.text))
+        for call in getattr(found, "tool_calls", None) or ():
+            id = call["id"] or "" if call["name"] in _local_tools else ""
+            yield kit.Part("call", name=call["name"], id=id, args=call["args"])
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        """Return an answer of one message; further candidates go."""
+        outputs = "langchain_core.outputs"
+        generation = kit.native(f"{outputs}:ChatGeneration")(message=parts[0])
+        told = getattr(of, "llm_output", None)
+        return kit.native(f"{outputs}:ChatResult")(generations=[generation], llm_output=told)
+
+    def answered(self, response: Any) -> Any:
+        """Return an answer with a text, a `ModelResponse`, or langchain's own message."""
+        if kit.is_a(response, _MESSAGE):
+            return self.answer([response])
+        whole = isinstance(response, types.ModelResponse)
+        calls = [_tool_call(call, {}) for call in response.tool_calls] if whole else []
+        text = response.text if whole else str(response)
+        make = kit.native("langchain_core.messages:AIMessage")
+        return self.answer([make(text, tool_calls=calls)])
+
+    def changed(self, raw: Any, response: Any) -> Any:
+        """Return the answer with other text and calls."""
+        message = self.message(raw)
+        if message is None:
+            return self.answered(response)
+        return self.answer([_changed(message, response)], raw)
 
 
-def _as_messages(messages: Any) -> Any:
-    """Return messages as models take them: a hook may give roles and texts, as users may."""
-    from langchain_core.messages import convert_to_messages
+class StreamedCall(ChatCall):
+    """A call of a chat model that user code streams; its chunks add up to one message."""
 
-    return convert_to_messages(messages)
+    def read(  # type: ignore[override]
+        self, model: Any, input: Any, config: Any = None, *, stop: Any = None, **further: Any
+    ) -> Any:
+        """Read ``BaseChatModel.stream``, unless it leads to ``invoke`` anyway."""
+        if not model._should_stream(async_api=self.is_async, **{**further, "stream": True}):
+            return kit.SKIP
+        if self.must_wait():  # as langchain does it for a model that cannot stream
+            one_piece = _ain_one_piece if self.is_async else _in_one_piece
+            self.function = functools.partial(one_piece, model)
+            return kit.SKIP
+        try:
+            messages = model._convert_input(input).to_messages()
+        except Exception:
+            messages = [input]  # langchain raises the same when it is called
+        self.given, self.config, self.stream = input, config, True
+        about = model._get_ls_params(stop=stop, **further)
+        return self.takes(model, messages, about, {**further, "stop": stop})
+
+    def call(self, wrapped: Any) -> Any:
+        """Call the model with what hooks wrote."""
+        given = self.converted() if self.is_rewritten else self.given
+        return wrapped(given, self.config, **self.written())
+
+    def whole(self, seen: Any) -> Any:
+        """Return the message that the chunks add up to."""
+        return functools.reduce(operator.add, seen) if seen else None
+
+    def told(self, result: Any) -> Any:
+        """Return the chunks that tell an answer, as langchain does where a model cannot stream."""
+        return [result]
+
+    def message(self, raw: Any) -> Any:
+        """Return the answer itself."""
+        return raw
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        """Return the message itself."""
+        return parts[0]
+
+
+def _in_one_piece(model: Any, *args: Any, **kwargs: Any) -> Any:
+    yield model.invoke(*args, **kwargs)  # which the other seat guards
+
+
+async def _ain_one_piece(model: Any, *args: Any, **kwargs: Any) -> Any:
+    yield await model.ainvoke(*args, **kwargs)
+
+
+# -- who listens ------------------------------------------------------------------------------
 
 
 def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Say whether tokens go to somebody while the model speaks."""
+    """Return whether tokens go to somebody while the model speaks."""
     if kwargs.get("stream") or field(chat_model, "streaming") is True:
         return True
     handlers = getattr(run_manager, "handlers", None)
@@ -160,14 +257,11 @@ def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any])
 
 
 def is_streaming(handler: Any) -> bool:
-    """Say whether a callback handler passes on what it hears while it is said."""
+    """Return whether a callback handler passes on what it hears while it is said."""
     kinds = sys.modules.get("langchain_core.tracers._streaming")
-    if kinds is None:
-        return False
-    newer = getattr(kinds, "_V2StreamingCallbackHandler", None)
-    return isinstance(handler, kinds._StreamingCallbackHandler) or (
-        newer is not None and isinstance(handler, newer)
-    )
+    names = ("_StreamingCallbackHandler", "_V2StreamingCallbackHandler")
+    # protocols: a handler need not derive from them
+    return any(isinstance(handler, getattr(kinds, name, ())) for name in names)
 
 
 def quiet(run_manager: Any) -> Any:
@@ -179,114 +273,27 @@ def quiet(run_manager: Any) -> Any:
         return None
     silent = copy.copy(run_manager)
     silent.handlers = [h for h in run_manager.handlers if not is_streaming(h)]
-    is_async = type(run_manager).__name__.startswith("Async")
-    for name in ("on_llm_new_token", "on_stream_event"):
-        setattr(silent, name, _no_answer if is_async else _nothing)
+    silent.on_llm_new_token = silent.on_stream_event = _nothing
     return silent
 
 
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    """Do nothing."""
+class _Done:
+    """What may be awaited, or not, and does nothing."""
+
+    def __await__(self) -> Any:
+        return iter(())
 
 
-async def _no_answer(*_args: Any, **_kwargs: Any) -> None:
-    """Do nothing."""
+def _nothing(*_args: Any, **_kwargs: Any) -> Any:
+    return _Done()
 
 
-# -- answers ----------------------------------------------------------------------------------
-
-
-class ChatSeat(ModelSeat):
-    """A call of a chat model that answers in one piece, a ``ChatResult``."""
-
-    framework = "langchain"
-    hosted = staticmethod(hosted)
-
-    def reply(self, request: ModelRequest, raw: Any) -> ModelReply:
-        """Read the first answer; ids stand only at calls that a graph here will run."""
-        message = self._message(raw)
-        if message is None:
-            return ModelReply()
-        about: Mapping[str, Any] = getattr(message, "response_metadata", None) or {}
-        reason = about.get("finish_reason") or about.get("stop_reason")
-        name = about.get("model_name") or about.get("model")
-        return ModelReply(
-            _text(message),
-            [
-                (c["id"] or "" if c["name"] in _local_tools else "", c["name"], c["args"])
-                for c in getattr(message, "tool_calls", None) or ()
-            ],
-            _usage(getattr(message, "usage_metadata", None)),
-            [reason] if isinstance(reason, str) else [],
-            _response_id(about.get("id") or message.id),
-            name if isinstance(name, str) else "",
-        )
-
-    def refused(self, request: ModelRequest, reason: str) -> Any:
-        """Return an answer that says the reason.
-
-        Raises:
-            Denied: An answer of a given form was asked for, which a reason has not.
-        """
-        if _is_typed(request.settings or {}):
-            return super().refused(request, reason)
-        return self.answered(request, reason)
-
-    def answered(self, request: ModelRequest, response: Any) -> Any:
-        """Return an answer with a text, a `ModelResponse`, or langchain's own message."""
-        return self._wrap(_as_message(response))
-
-    def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
-        """Return the answer with other text and calls; further candidates go."""
-        message = self._message(raw)
-        if message is None:
-            return self.answered(request, response)
-        return self._wrap(_changed(message, response), raw)
-
-    def _message(self, raw: Any) -> Any:
-        generations = getattr(raw, "generations", None)
-        return generations[0].message if generations else None
-
-    def _wrap(self, message: Any, like: Any = None) -> Any:
-        from langchain_core.outputs import ChatGeneration, ChatResult
-
-        told = getattr(like, "llm_output", None)
-        return ChatResult(generations=[ChatGeneration(message=message)], llm_output=told)
-
-
-class StreamSeat(ChatSeat):
-    """A call of a chat model that user code streams; the raw answer is the list of its chunks."""
-
-    def _message(self, raw: Any) -> Any:
-        if isinstance(raw, list):
-            return functools.reduce(operator.add, raw) if raw else None
-        return raw
-
-    def _wrap(self, message: Any, like: Any = None) -> Any:
-        return message
-
-    @staticmethod
-    def chunks(result: Any) -> list[Any]:
-        """Return the chunks that tell an answer, as langchain does where a model cannot stream."""
-        return result if isinstance(result, list) else [result]
-
-
-def _as_message(response: Any) -> Any:
-    from langchain_core.messages import AIMessage, BaseMessage
-
-    if isinstance(response, BaseMessage):
-        return response
-    if isinstance(response, types.ModelResponse):
-        calls = [_tool_call(call, {}) for call in response.tool_calls]
-        return AIMessage(response.text, tool_calls=calls)
-    return AIMessage(str(response))
+# -- messages ---------------------------------------------------------------------------------
 
 
 def _changed(message: Any, response: Any) -> Any:
     """Return a copy of a message that says something else; whose it is and what it cost stay."""
-    from langchain_core.messages import BaseMessage
-
-    if isinstance(response, BaseMessage):
+    if kit.is_a(response, _MESSAGE):
         return response
     if not isinstance(response, types.ModelResponse):
         response = types.ModelResponse(text=str(response))
@@ -319,14 +326,6 @@ def _tool_call(call: types.ToolCall, ids: Mapping[str, list[Any]]) -> dict[str, 
     return {"name": name, "args": call.args, "id": id, "type": "tool_call"}
 
 
-def _is_typed(settings: Mapping[str, Any]) -> bool:
-    """Say whether an answer of a given form is asked for: a schema, or the call of one tool."""
-    if settings.get("response_format") is not None:
-        return True
-    choice = settings.get("tool_choice")
-    return choice is not None and choice not in ("auto", "none", "any", "required", True, False)
-
-
 def _response_id(value: Any) -> str:
     """Return the provider's id; langchain makes one of its run where there is none."""
     if not isinstance(value, str) or value.startswith(("run-", "lc_run-")):
@@ -334,21 +333,15 @@ def _response_id(value: Any) -> str:
     return value
 
 
-def _text(message: Any) -> str:
-    content = message.content
-    return content if isinstance(content, str) else str(message.text)
-
-
 def _usage(told: Any) -> dict[str, int]:
     if not told:
         return {}
+    inputs, outputs = (told.get(f"{side}_token_details") or {} for side in ("input", "output"))
     found = {
         "input_tokens": told.get("input_tokens"),
         "output_tokens": told.get("output_tokens"),
+        "cache_read_input_tokens": inputs.get("cache_read"),
+        "cache_write_input_tokens": inputs.get("cache_creation"),
+        "reasoning_output_tokens": outputs.get("reasoning"),
     }
-    if inputs := told.get("input_token_details"):
-        found["cache_read_input_tokens"] = inputs.get("cache_read")
-        found["cache_write_input_tokens"] = inputs.get("cache_creation")
-    if outputs := told.get("output_token_details"):
-        found["reasoning_output_tokens"] = outputs.get("reasoning")
     return {name: value for name, value in found.items() if isinstance(value, int)}
