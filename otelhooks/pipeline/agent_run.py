@@ -1,8 +1,8 @@
 """An agent run as an operation: a turn of a conversation, or a sub-agent's work inside one.
 
 Order of a turn: session_start, run_start, pre_turn, pre_agent, the body, stop, post_agent,
-post_turn, run_end. A run entered inside an open run or call is an agent of that one: only pre_agent
-and post_agent, and if a tool started it, subagent_start and subagent_stop around them.
+post_turn, run_end. A run entered inside an open run or call is a sub-agent: it only has pre_agent
+and post_agent, with subagent_start and subagent_stop around them if a tool started it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _AgentRun:
         if turn.task_id:
             turn.context.know(task_id=turn.task_id)
         self.turn = turn
-        self.info: types.RunInfo | None = None  # where nobody looks
+        self.info: types.RunInfo | None = None  # None unless hooks or listeners look at runs
         self.tracing = RunTracing(rt, request, turn, self._is_turn)
         self.status = "ok"
 
@@ -119,7 +119,7 @@ class _AgentRun:
             self.rt.session_event(session, semconv.EVENT_SESSION_START, "session_start", turn.otel)
         try:
             result = yield from self._turn()
-        except GeneratorExit:  # abandoned: no generator may ask for hooks any more
+        except GeneratorExit:  # abandoned: a closing generator may not yield, so hooks cannot run
             self.tracing.close(self.status)
             if self.owns_session:
                 self.rt.end_session(session)
@@ -146,7 +146,7 @@ class _AgentRun:
         return result
 
     def _inner(self) -> Operation:
-        """Run an agent of a run that is open, or of a tool call."""
+        """Run an agent inside an open run or a tool call."""
         outer = self.outer
         self.tracing.open([])
         try:
@@ -160,7 +160,7 @@ class _AgentRun:
             self.tracing.close(self.status)
 
     def _place(self) -> dict[str, Any]:
-        """Return what records say about where the run runs."""
+        """Return what records say about where the agent runs."""
         return self.rt.place(self.tracing.as_op(), self.turn.context)
 
     def _subagent(self, outer: Op) -> Operation:
@@ -210,10 +210,10 @@ class _AgentRun:
         return (yield from self._record(verdict, bool(pre), input=prompt))
 
     def _judge_subagent(self, op: Op) -> Generator[Run, Any, str | None]:
-        """Put the start of an agent by a tool to the rules for ``invoke_subagent``.
+        """Check an agent that a tool starts against the rules for ``invoke_subagent``.
 
-        The tool call is the start: one call, one span. Where its seat knew that the tool is an
-        agent, the rules have spoken already.
+        The tool call is the start: one call, one span. If its seat already knew that the tool is an
+        agent, these rules have been evaluated.
         """
         if op.subagent or op.call is None:
             return None
@@ -228,7 +228,7 @@ class _AgentRun:
             branch=op.branch,
         )
         call.op = op
-        call.is_counted = True  # the tool call was
+        call.is_counted = True  # the tool call was counted
         deciders = self.hooks.at("pre_tool_call")
         if not deciders.deciders and not deciders.gates and not self.judges:
             return None
@@ -318,7 +318,7 @@ class _AgentRun:
         return (yield Body(self.turn.otel, self.request))
 
     def _ready(self, answer: Any) -> Operation:
-        """Give a ready answer, in the framework's own form."""
+        """Return a ready answer in the framework's own form."""
         if not self.seat.refuses_in_body:
             return self.seat.answered(self.request, answer)
         self.request.answer = answer
@@ -328,7 +328,7 @@ class _AgentRun:
     # -- body ---------------------------------------------------------------------------------
 
     def _body(self) -> Operation:
-        """Run the framework's own run, as often as stop hooks send it on."""
+        """Run the framework's own run again for each time that a stop hook continues it."""
         request, turn, seat = self.request, self.turn, self.seat
         while True:
             assert turn.otel is not None
@@ -347,7 +347,7 @@ class _AgentRun:
             request = further
 
     def _stop(self, raw: Any) -> Generator[Run, Any, RunRequest | None]:
-        """Ask whether the run may end; return the request that sends it on."""
+        """Ask whether the run may end; return the request that continues it if it may not."""
         found, turn, rt = self.hooks.at("stop"), self.turn, self.rt
         result = types.StopHookResult()
         if found:

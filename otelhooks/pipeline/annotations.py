@@ -1,13 +1,13 @@
-"""Verdicts on spans that others open: ``spans="annotate"``, which opens none.
+"""Verdicts on spans that other libraries open: ``spans="annotate"`` opens none of ours.
 
-The span of a call may be current when it is decided about, may be opened by others once its body
-runs, or may never be opened, as that of a denied call which others are not told of. So a verdict
-goes on the current span if that names the call; else on the first one that starts inside the call
-and names it; else on the current one, whatever that stands for. There it is an event too, so that
-the verdicts of further calls on the same span do not replace it. So it is on a span that names the
-call and carries the verdict of another one already.
+The span of a call may already be current when the call is decided, may be opened when its body
+runs, or may never be opened (the other library does not hear of a denied call). So a verdict goes
+on the current span if that span names the call; else on the first span that starts inside the call
+and names it; else on the current span, whatever it describes. In that last case it is also added as
+an event, so that verdicts of further calls on the same span do not replace it. The same holds for a
+span that names the call but already carries the verdict of another.
 
-Telemetry: fails open. Without a span that records, counts, events and audit carry the verdict.
+Telemetry: fails open. If no span records, counts, events and audit still carry the verdict.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["Annotation", "current_span", "keep_failed", "share", "watch_spans"]
 _AWAITED = otel_context.create_key("otelhooks-awaited-span")
 
 _KEPT_ELSEWHERE = {"langchain": "openinference.instrumentation.langchain"}
-"""Modules, by framework, that keep the current span out of the context; each tells it."""
+"""Modules, by framework, that keep the current span outside the context; each can return it."""
 
 
 _TITLES = ("{name}", "{operation} {name}", "{name}.tool", "tools/call {name}")
-"""How others call the span of a call."""
+"""Operation names that other libraries give to the span of a call."""
 
 _ALSO_NAMED_BY = {
     semconv.GEN_AI_TOOL_NAME: ("tool.name", "traceloop.entity.name"),
@@ -45,14 +45,14 @@ _ALSO_NAMED_BY = {
 """What OpenInference and Traceloop write where the conventions have an attribute of their own."""
 
 _NAMED_IN = {"Function: {name}": ("name",)}
-"""Further attributes, by the span's name: Logfire fills the name in where it shows the span."""
+"""Further attributes, by the span's name: Logfire fills in the name where it shows the span."""
 
 
 class Annotation:
-    """What one call puts on a span of others.
+    """What one call puts on another library's span.
 
     Args:
-        op: The call's frame; gets the span, as one that is not ours.
+        op: The call's frame; gets the span, marked as not ours.
         named_by: Operation, attribute that names what runs, and that name.
         attributes: All that a span of ours would start with.
         failure: ``error.type`` and reason of a call that does not run and counts as failed.
@@ -79,7 +79,7 @@ class Annotation:
         """Look at the current span; return the context for the body.
 
         Args:
-            context: That the call was made in.
+            context: Context that the call was made in.
             framework: Adapter that the call came through.
         """
         op = self._op
@@ -99,13 +99,13 @@ class Annotation:
 
     @fails_open
     def end(self) -> None:
-        """Put on the span around the call what no other has taken."""
+        """Put the attributes on the surrounding span if no other span has taken them."""
         if not self.is_placed and self._outer is not None:
             self.is_placed = True
             share(self._outer, self._attributes)
 
     def amend(self, attributes: Mapping[str, Any]) -> None:
-        """Add what came out after the decision; the span of the call may have ended."""
+        """Add what became known after the decision; the span of the call may have ended."""
         if not self.is_placed:
             self._attributes = {**self._attributes, **attributes}
         elif self._op.span is not None and self._op.span.is_recording():
@@ -115,7 +115,7 @@ class Annotation:
 
     @fails_open
     def fail(self, error_type: str, reason: str) -> None:
-        """Mark the span as failed that names the call; any other one went on."""
+        """Mark the span as failed if it names the call; a surrounding span has not failed."""
         if self.is_placed:
             fail(self._op.span, error_type, reason)
             keep_failed(self._op.span)
@@ -146,7 +146,7 @@ class Annotation:
 
 @fails_open
 def current_span(context: Context, framework: str) -> Span | None:
-    """Return the current span of others, if it records."""
+    """Return another library's current span, if it records."""
     span: Any = context.get(SPAN)
     if span is None or not span.is_recording():
         keeper: Any = sys.modules.get(_KEPT_ELSEWHERE.get(framework, ""))
@@ -156,9 +156,9 @@ def current_span(context: Context, framework: str) -> Span | None:
 
 @fails_open
 def share(span: Span, attributes: Mapping[str, Any]) -> None:
-    """Put a verdict on a span that stands for more than its call: as an event, none replaced.
+    """Put a verdict on a span that covers more than its call: as an event, which replaces none.
 
-    Among the span's own attributes the strictest of them stands.
+    The span's own attributes show the strictest verdict.
     """
     if semconv.POLICY_DECISION not in attributes:
         return
@@ -167,7 +167,7 @@ def share(span: Span, attributes: Mapping[str, Any]) -> None:
     before = has.get(semconv.POLICY_DECISION)
     events: Any = getattr(span, "events", ())
     if before is not None and semconv.EVENT_POLICY_DECISION not in {one.name for one in events}:
-        span.add_event(semconv.EVENT_POLICY_DECISION, _about_call(has))  # one call's own until now
+        span.add_event(semconv.EVENT_POLICY_DECISION, _about_call(has))  # of one call until now
     span.add_event(semconv.EVENT_POLICY_DECISION, told)
     now = Verdict("", attributes[semconv.POLICY_DECISION])
     if before is None or now.is_stricter_than(Verdict("", before)):
@@ -189,7 +189,7 @@ _ABOUT = frozenset(
 
 @fails_open
 def keep_failed(span: Any) -> None:
-    """Have a span of others stay failed: some mark every span a success as they end it."""
+    """Keep another library's span failed: some mark every span a success when they end it."""
     inner = span.set_status
 
     def set_status(status: Status | StatusCode, description: str | None = None) -> None:
@@ -227,7 +227,7 @@ _watches: ByIdentity[_Watch] = ByIdentity()
 
 @fails_open
 def watch_spans(provider: TracerProvider) -> None:
-    """See the spans that others open through a provider, from now on; once for each."""
+    """Watch the spans that others open through a provider from now on; each provider once."""
     add: Any = getattr(provider, "add_span_processor", None)
     if add is None:
         return

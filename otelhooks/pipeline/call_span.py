@@ -1,4 +1,4 @@
-"""What tool calls and model calls share: their span, from its start to its end, and its verdict.
+"""What tool calls and model calls share: their span from start to end, and its verdict.
 
 Telemetry: fails open. The callers catch what goes wrong here; see `otelhooks.telemetry.quiet`.
 """
@@ -35,16 +35,16 @@ UNRECORDED = "The call was refused because it could not be recorded."
 def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | None]:
     """Count a verdict, put it into telemetry, and write it down before the operation goes on.
 
-    Decision: fails closed, where the audit file or a recorder is required.
+    Decision: fails closed where the audit file or a recorder is required.
 
     Returns:
-        The message of a refusal: of the verdict, or because it could not be recorded. None if the
-        operation may go on.
+        The message of a refusal: the verdict's, or that it could not be recorded. None if the
+            operation may go on.
     """
     before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
     if before is not None and verdict.goes_on(before):
         verdict.decision_id = before.decision_id
-        return None  # the same call goes on after a pause: counted and written before
+        return None  # the same call goes on after a pause: it was counted and written before
     rt.tell_verdict(op, verdict)
     recorded = True
     if rt.audit is not None:
@@ -61,9 +61,9 @@ def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | N
 
 
 def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
-    """Tell that what a verdict allows does not go on, for want of its record: a deny as any other.
+    """Report that an allowed call was refused because its record failed: a deny like any other.
 
-    The trail gets it behind the record that it keeps and tries again: it ends with the truth.
+    The trail gets this record after the one that it keeps and retries, so it ends with the truth.
     """
     refused = Verdict(
         verdict.point,
@@ -83,7 +83,7 @@ def _tell_refusal(rt: Runtime, op: Op, verdict: Verdict) -> None:
 
 @fails_open
 def put(op: Op, attributes: Mapping[str, Any]) -> None:
-    """Put on a call's span what came out after its first verdict."""
+    """Put on a call's span what became known after its first verdict."""
     if op.annotation is not None:
         op.annotation.amend(attributes)
     else:
@@ -91,7 +91,7 @@ def put(op: Op, attributes: Mapping[str, Any]) -> None:
 
 
 def put_failure(rt: Runtime, op: Op, verdict: Verdict) -> None:
-    """Mark the span of a call that a verdict stops after all; the first one had let it pass."""
+    """Mark the span of a call as failed that a later verdict stops after the first allowed it."""
     if verdict.allowed or rt.denied_status != "error":
         return
     failure = error_type_of(verdict) or "", verdict.reason
@@ -102,19 +102,19 @@ def put_failure(rt: Runtime, op: Op, verdict: Verdict) -> None:
 
 
 class Traced:
-    """One tool or model call, once its frame is there.
+    """One tool or model call, once it has a frame.
 
     Args:
         rt: The active runtime.
         op: Its frame.
-        hooks: In force for it.
-        verdict: What was decided; None if nobody decides, or nobody has yet.
-        context: That it was entered in.
+        hooks: The hooks in force for it.
+        verdict: What was decided; None if there is no decider, or no decision yet.
+        context: Context that it was entered in.
 
     Attributes:
-        started_ns: When the span, or else the body, started; nanoseconds since the epoch.
+        started_ns: When the span, or without one the body, started; nanoseconds since the epoch.
         ended_ns: When the body ended; 0 if it did not run.
-        status: ``ok``, another of the outcomes that are no failure, or an ``error.type``.
+        status: ``ok``, another outcome that is not a failure, or an ``error.type``.
         exemplar: Span context that metrics may point to; None if the span is not sampled.
     """
 
@@ -153,7 +153,7 @@ class Traced:
         return self.rt.framework_spans.get(framework, self.rt.span_mode)
 
     def complete(self, attributes: dict[str, Any]) -> None:
-        """Add start attributes that few calls have: of a verdict with more to tell, of hooks."""
+        """Add start attributes that few calls have: details of a verdict, attributes from hooks."""
         rt, op, verdict = self.rt, self.op, self.verdict
         if verdict is not None:
             attributes.update(rt.verdicts.attributes(verdict))
@@ -180,10 +180,10 @@ class Traced:
 
         Args:
             mode: ``auto`` or ``own``.
-            name: Of the span.
-            attributes: All that it starts with; not copied.
-            named_by: What tells that a span is the framework's own for this very call: operation,
-                the attribute that names what runs, and that name.
+            name: Name of the span.
+            attributes: Everything that it starts with; not copied.
+            named_by: How to recognise the framework's own span for this very call: operation, the
+                attribute that names what runs, and that name.
             kind: INTERNAL for work in this process.
         """
         rt, op, verdict = self.rt, self.op, self.verdict
@@ -218,7 +218,7 @@ class Traced:
     def annotate(
         self, framework: str, attributes: Mapping[str, Any], named_by: tuple[str, str, str]
     ) -> None:
-        """Open no span; find one of others for the verdict.
+        """Open no span; find one of another library for the verdict.
 
         Args:
             framework: Adapter that the call came through.
@@ -236,10 +236,10 @@ class Traced:
             _hand_over_notes(op.known, op.span)
 
     def end_span(self, name: str) -> None:
-        """End the span, unless it is somebody else's, and note the step in the turn.
+        """End the span unless it belongs to another library, and note the step in the turn.
 
         Args:
-            name: Of the tool or model.
+            name: Name of the tool or model.
         """
         op = self.op
         turn, span = op.turn, op.span
@@ -256,7 +256,7 @@ class Traced:
             span.end(self.ended_ns or time_ns())
 
     def _put(self, attributes: Mapping[str, Any]) -> None:
-        """Put on the call's span what came out after the decision."""
+        """Put on the call's span what became known after the decision."""
         put(self.op, attributes)
 
     @fails_open
@@ -265,7 +265,7 @@ class Traced:
 
         Args:
             kind: ``error.type``.
-            description: For the span's status, in fixed words.
+            description: The span's status description, in fixed words.
         """
         self.status = kind
         if self.op.span is not None and not self.op.adopted:
@@ -273,7 +273,7 @@ class Traced:
 
     @fails_open
     def mark_error(self, kind: str, error: BaseException | str) -> None:
-        """Note that the call failed; what the failure says stands where content is captured.
+        """Note that the call failed; the failure's own text is added where content is captured.
 
         Args:
             kind: ``error.type``.
@@ -293,7 +293,7 @@ class Traced:
 
     @fails_open
     def recovered(self, kind: str) -> None:
-        """Note that a hook put something in the place of a failure.
+        """Note that a hook replaced a failure.
 
         Args:
             kind: The failure's ``error.type``.
@@ -302,7 +302,7 @@ class Traced:
         self.event(semconv.EVENT_RECOVERED)
 
     def post_verdict(self, verdict: Verdict) -> Generator[Run, Any, None]:
-        """Tell what post hooks did; on the span, a stricter verdict replaces the first."""
+        """Report what post hooks did; on the span, a stricter verdict replaces the first."""
         if self.verdict is None or verdict.is_stricter_than(self.verdict):
             self._put(self.rt.verdicts.attributes(verdict))
         if verdict.withheld:
@@ -314,14 +314,14 @@ class Traced:
 
 
 def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:
-    """Say whether the current span lies in the frame's trace, below it as far as we can know."""
+    """Return whether the current span is in the frame's trace, below it as far as we know."""
     if span is None:
         return False
     return span.get_span_context().trace_id == outer.get_span_context().trace_id
 
 
 def _hand_over_notes(context: OperationContext, span: trace.Span) -> None:
-    """Have hooks write on a span, and put on it what they wrote before it was there."""
+    """Let hooks write on a span, and add what they wrote before it existed."""
     notes, context.span = context.span, span
     if isinstance(notes, SpanNotes):
         put_notes(span, notes)

@@ -1,4 +1,4 @@
-"""The shortening of a conversation's history, as an operation that hooks only look at."""
+"""The shortening of a conversation's history, as an operation that hooks can only observe."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["compaction"]
 
 
 def compaction(rt: Runtime, summary_of: Callable[[Any], str]) -> Operation:
-    """Run a compaction; then tell its event and show the step to the hooks of on_compaction.
+    """Run a compaction; then emit its event and show the step to the hooks of on_compaction.
 
     Args:
         rt: The active runtime.
-        summary_of: Function of what the framework's own call returned, giving the text that takes
-            the place of the history.
+        summary_of: Takes what the framework's own call returned and returns the text that replaces
+            the history.
     """
     raw = yield Body(otel_context.get_current(), None)
     if type(raw) is Raised:

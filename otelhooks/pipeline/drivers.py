@@ -2,8 +2,8 @@
 
 An operation is a generator. It yields `Run` for hooks and `Body` for the framework's own call, and
 returns what the seat is to return, or a `Raised`. A body that raises comes back to the generator as
-a `Raised`, never as an exception thrown into it: nothing of ours stands in the user's traceback,
-and an exception class that escapes ``except Exception`` takes the same way.
+a `Raised`, never as an exception thrown into it: this adds no frame of ours to the user's traceback
+and also works for exception classes that escape ``except Exception``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["Body", "Closed", "Operation", "Split", "Unrun", "adrive", "drive"]
 
 
 class Body:
-    """The framework's own call is to run now.
+    """The framework's own call runs now.
 
     Attributes:
         context: Context that is current while it runs.
-        value: What it is given: the arguments that were approved.
+        value: The approved arguments, which the call gets.
     """
 
     __slots__ = ("context", "value")
@@ -37,7 +37,7 @@ class Closed:
     """A stream that its consumer closed before its end.
 
     Attributes:
-        value: The result, as far as it came.
+        value: The result as far as it came.
     """
 
     __slots__ = ("value",)
@@ -47,11 +47,12 @@ class Closed:
 
 
 class Unrun:
-    """What the framework did not run after all, though it was approved.
+    """An approved call that the framework did not run after all.
 
     Args:
-        reason: What is known of why, one sentence.
-        is_refused: Whether otelhooks refused it in the end; else somebody else, or nobody knows.
+        reason: The known cause, as one sentence.
+        is_refused: Whether otelhooks refused it in the end; otherwise someone else did, or the
+            cause is unknown.
     """
 
     __slots__ = ("is_refused", "reason")
@@ -69,7 +70,7 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
 
     Args:
         operation: Not started.
-        body: The framework's own call, a function of what was approved.
+        body: The framework's own call; takes what was approved.
 
     Raises:
         BaseException: What the body raised, if no hook recovered from it.
@@ -116,7 +117,7 @@ async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) ->
         token = attach(effect.context)
         try:
             value = await body(effect.value)
-        except GeneratorExit:  # the coroutine is being closed: nothing can be awaited any more
+        except GeneratorExit:  # the coroutine is being closed: it cannot await anything any more
             operation.close()
             raise
         except BaseException as error:  # handed to the operation
@@ -129,12 +130,12 @@ async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) ->
 
 
 class Split:
-    """An operation whose start and end are seen in different places.
+    """An operation whose start and end happen in different places.
 
-    After `begin` or `abegin`: `proceeds` says whether the framework's own call is to run, with
-    `value`, in `context`; if it is not, `result` is what the seat returns. Exactly one of `finish`,
-    `fail` and `abandon` (or their asynchronous forms) ends an operation that proceeds; what comes
-    later is ignored.
+    After `begin` or `abegin`, `proceeds` says whether the framework's own call runs, with `value`,
+    in `context`; if it does not run, `result` is what the seat returns. Exactly one of `finish`,
+    `fail` and `abandon` (or their asynchronous forms) ends an operation that proceeds; later calls
+    are ignored.
 
     Args:
         operation: Not started.
@@ -171,7 +172,7 @@ class Split:
         """Hand in the call's failure; return a value if a hook recovered from it.
 
         Raises:
-            BaseException: The failure, if none did.
+            BaseException: The failure, if no hook recovered from it.
         """
         return self._end(Raised(error), self._drive)
 
@@ -186,7 +187,7 @@ class Split:
         return self._outcome()
 
     def abandon(self) -> None:
-        """The call's end will not be seen: close what is open."""
+        """Close what is open, because the call's end will not be seen."""
         self.proceeds = False
         self._operation.close()
 

@@ -40,7 +40,7 @@ __all__ = ["Execution", "decide"]
 def decide(
     rt: Runtime, op: Op, call: Call, hooks: HookSet, judges: tuple[Judge, ...]
 ) -> Generator[Run, Any, Verdict | None]:
-    """Decide about a tool call; None where there is nobody to decide."""
+    """Decide about a tool call; return None if there is nothing to decide it."""
     candidate = rt.candidate
     if candidate is None:
         return (yield from _decide(rt, op, call, hooks, judges))
@@ -78,12 +78,12 @@ class Execution(Traced):
 
     Args:
         rt: The active runtime.
-        seat: How to read and write.
+        seat: How to read and write the call.
         op: The call's frame.
         call: What was decided about.
-        hooks: In force for it.
-        verdict: What was decided; None where nobody decides.
-        context: That the call was made in.
+        hooks: The hooks in force for it.
+        verdict: What was decided; None if nothing decides.
+        context: Context that the call was made in.
     """
 
     POINT_AFTER = semconv.POINT_POST_TOOL_CALL
@@ -116,7 +116,7 @@ class Execution(Traced):
         )
 
     def steps(self) -> Operation:
-        """Run what is left of the operation."""
+        """Run the rest of the operation."""
         verdict = self.verdict
         self.open()
         try:
@@ -142,7 +142,7 @@ class Execution(Traced):
             self.close()
 
     def _count_plain(self) -> bool:
-        """Count a verdict of which nothing else is told; say whether it is such a one."""
+        """Count a verdict that is only counted; return whether this one is."""
         allows = self.shape.allows
         if allows is None or self.rt.tells_allows or self.op.recorders:
             return False
@@ -192,7 +192,7 @@ class Execution(Traced):
         return attributes
 
     def close(self) -> None:
-        """End the span, and record what is left to record."""
+        """End the span, and record the rest."""
         rt, op, call = self.rt, self.op, self.call
         if op.permits:
             op.permits.clear()
@@ -214,7 +214,7 @@ class Execution(Traced):
             self.end_span(call.name)
         except Exception as error:
             report("Execution.close", error)
-        # Else the two keep each other alive until the garbage collector comes.
+        # Call and op refer to each other, which would keep both alive until a garbage collection.
         call.op = call.place = None
 
     # -- body ---------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class Execution(Traced):
             op.permits.leave(handoff, call.args)
         if op.span is None:
             self.started_ns = time_ns()
-        span = None if op.adopted else op.span  # what others opened is current where they want it
+        span = None if op.adopted else op.span  # an adopted span is current where its owner wants
         raw = yield Body(with_frame(op, span, self.context), call.args)
         if type(raw) is Unrun:
             op.permits.clear()
@@ -268,7 +268,7 @@ class Execution(Traced):
         return (yield from self._post(raw, None, None, partial))
 
     def _stopped(self, verdict: Verdict | None, raw: Any) -> Operation:
-        """End a call that a hook stopped between two steps of its tool; the verdict is told."""
+        """End a call that a hook stopped between two steps of its tool; its verdict is recorded."""
         seat, call = self.seat, self.call
         self.verdict = self.op.verdict
         if verdict is None or not verdict.withheld:
@@ -279,9 +279,9 @@ class Execution(Traced):
         return seat.withheld(call, raw, verdict.message)
 
     def _refused(self, verdict: Verdict | None, message: str) -> Any:
-        """End a call that was refused on its way through its tool, whatever came of that there."""
+        """End a call that a deeper seat refused, whatever its tool made of the refusal."""
         self.verdict = self.op.verdict
-        self.ended_ns, self.status = 0, "denied"  # as for any denied call, there is no duration
+        self.ended_ns, self.status = 0, "denied"  # like any denied call, it has no duration
         if verdict is not None and verdict.allowed:
             record_unrun(self.rt, self.op, verdict)
         return self.seat.denied(self.call, message)
@@ -298,7 +298,7 @@ class Execution(Traced):
         return (yield from self._failed(error, self.seat.error_type(error), raw))
 
     def _failed(self, error: BaseException, kind: str, raw: Any) -> Operation:
-        """Ask the error hooks; then show the post hooks a failure that nobody recovered from."""
+        """Ask the error hooks; show the post hooks a failure that no hook recovered from."""
         hooks, op, call, seat = self.hooks, self.op, self.call, self.seat
         found = hooks.at("on_tool_error")
         result = types.HookResult(allow=False)
@@ -379,7 +379,7 @@ class Execution(Traced):
     def _inspect(
         self, data: Any, verdict: Verdict | None, is_error: bool, text: str | None
     ) -> Generator[Run, Any, None]:
-        """Show the hooks that only look what goes on, and tell listeners."""
+        """Show the outcome to the hooks that only observe, and to listeners."""
         hooks, op, rt = self.hooks, self.op, self.rt
         yield from results.inspect_point(hooks.at("post_tool_call"), op.context, data, rt.watch)
         if hooks.has_events:
@@ -408,7 +408,7 @@ class Execution(Traced):
 
     @fails_open
     def _show(self, raw: Any) -> None:
-        """Put the result that goes on where content is captured."""
+        """Record the result that goes on where content is captured."""
         span, content = self.op.span, self.rt.content
         if content.on_span and span is not None and type(raw) is not Raised:
             value = content.span_value(self.seat.result(self.call, raw))
@@ -430,7 +430,7 @@ class Execution(Traced):
 
 
 def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult, str]:
-    """Return the result of a failed tool, and the failure's text, as post hooks left them."""
+    """Return the result of a failed tool and the failure's text, as post hooks left them."""
     if verdict.withheld:
         data = data.model_copy(update={"result": None, "error": verdict.message})
     return data, data.error or ""

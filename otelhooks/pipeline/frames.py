@@ -1,7 +1,8 @@
 """What the current code runs in: session, turn, operation; carried by the OpenTelemetry context.
 
-One `Context` an operation holds its span and its frame, so that one attach makes both current.
-The frame also keeps the span itself: frameworks move work between tasks, and the trace must hold.
+Each operation has one `Context` with its span and its frame, so that one attach makes both current.
+The frame also keeps the span itself, because frameworks move work between tasks and the trace must
+stay whole.
 """
 
 from __future__ import annotations
@@ -41,16 +42,17 @@ MAX_ASKED = 10_000
 
 
 class Scope:
-    """Hooks and rules that a block adds; scopes nest, and an inner one lifts nothing.
+    """Hooks and rules that a block adds; scopes nest, and an inner one never lifts an outer one.
 
     Attributes:
-        outer: Scope that the block lies in.
-        hooks: Of this block.
+        outer: Scope around the block.
+        hooks: Hooks of this block.
         judges: Sets of rules of this block; each must allow.
         session: Conversation that the block runs, if it opened one.
-        agent: Agent that hooks and rules are for, with those below it; empty for all.
-        origin: The scope that it stands for since a block outside was left first; else itself.
-        widens: Whether it, or one outside, has any hook or rule.
+        agent: Agent that hooks and rules apply to, with its sub-agents; empty for all.
+        origin: The scope that this one replaces since an outer block was left first; otherwise
+            itself.
+        widens: Whether it, or an outer one, has any hook or rule.
     """
 
     __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "widens")
@@ -72,13 +74,13 @@ class Scope:
         self.widens: bool = bool(hooks or judges) or (outer is not None and outer.widens)
 
     def contains(self, scope: Scope) -> bool:
-        """Say whether a block lies outside this one, or is this one."""
+        """Return whether a scope is this one or contains it."""
         if self.origin is scope.origin:
             return True
         return self.outer is not None and self.outer.contains(scope)
 
     def without(self, scope: Scope) -> Scope | None:
-        """Return the scopes that stay in force once a block is over; None if none does."""
+        """Return the scopes that stay in force once a block is over; None if none do."""
         outer = self.outer
         if self.origin is scope.origin:
             return outer
@@ -92,7 +94,7 @@ class Scope:
     def add_to(
         self, hooks: HookSet, judges: tuple[Judge, ...], branch: str
     ) -> tuple[HookSet, tuple[Judge, ...]]:
-        """Return what is in force on a branch of agents, what lies outside going first."""
+        """Return what is in force on a branch of agents, the outermost first."""
         if self.outer is not None:
             hooks, judges = self.outer.add_to(hooks, judges, branch)
         if self.agent and self.agent not in branch.split("/"):
@@ -104,14 +106,14 @@ class Session:
     """One conversation.
 
     Attributes:
-        id: As the framework or user gave it; empty for a run that belongs to none.
+        id: As the framework or user gave it; empty for a run without a conversation.
         context: State of its hooks.
         turns: How many turns have started.
         user: Pseudonym of the user.
         last_turn: Span context of the turn before, which the next one links to.
         span: One span over all its turns, with ``trace="single"``.
-        started_in: Process in which session_start ran, which is to tell the end; 0 before.
-        scope: What holds for it beside what is loaded.
+        started_in: Process in which session_start ran, the only one to run session_end; 0 before.
+        scope: Hooks and rules that apply to it besides the loaded ones.
         entered: How many blocks run it now.
     """
 
@@ -154,11 +156,11 @@ class Session:
 
 
 class Sessions:
-    """The conversations that this process remembers, the least recently used going first.
+    """The conversations that this process remembers, least recently used first.
 
     Args:
-        on_evicted: Told of each that goes.
-        on_new: Told of each that comes.
+        on_evicted: Called with each one that is evicted.
+        on_new: Called with each new one.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class Sessions:
         self._on_new = on_new
 
     def get(self, id: str) -> Session:
-        """Return the conversation of that id, a new one if it is not known."""
+        """Return the conversation with that id, a new one if it is not known."""
         evicted = None
         with self._lock:
             session = self._by_id.get(id)
@@ -206,7 +208,7 @@ class Turn:
 
     Attributes:
         session: Conversation that it belongs to.
-        number: Which turn of it, from 1; a sub-agent has its turn's number.
+        number: Its number in the conversation, from 1; a sub-agent has its turn's number.
         agent: Agent that is at work; a hand-off changes it.
         branch: Path of agents.
         framework: Adapter that opened it.
@@ -214,9 +216,9 @@ class Turn:
         context: State of its hooks.
         span: Its span, None if spans are off.
         otel: Context that its body runs in.
-        asked: Tool calls that a model asked for and no seat has judged: id to name.
+        asked: Tool calls that a model asked for and that no seat has judged: id to name.
         usage: Tokens of its model calls.
-        task_id: The framework's id of the task that it works on, where there is one.
+        task_id: The framework's id of the task that it works on, if there is one.
         resumed: Whether it goes on after a pause; then no user message started it.
         source: ``user`` or ``trigger``.
     """
@@ -267,7 +269,7 @@ class Turn:
 
     @property
     def turn(self) -> Turn:
-        """The frame's turn: itself."""
+        """The frame's turn, which is itself."""
         return self
 
     def judged(self, call_id: str | None) -> None:
@@ -289,26 +291,26 @@ class Op:
     """One tool or model call.
 
     Attributes:
-        turn: Run that it belongs to; None for a call outside any.
+        turn: Run that it belongs to; None for a call outside any run.
         session: Conversation that it belongs to.
         outer: Frame that it was entered in.
         call: The tool call; None for a model call.
         verdict: What was decided before it.
         span: Its span, None if spans are off.
-        adopted: Whether the span is somebody else's.
-        annotation: What goes on a span of others, which then record ``gen_ai.*`` metrics too; None
-            where otelhooks opens the spans, or none is to be had.
+        adopted: Whether the span belongs to another library.
+        annotation: What goes on another library's span; that library also records ``gen_ai.*``
+            metrics then. None if otelhooks opens the spans, or there is none to annotate.
         permits: What it leaves for deeper seats.
         subagent: Whether its tool is known to start an agent.
-        resumed: The verdict before a pause, where exactly this call goes on after one.
-        trace_id: The id that its trace will have, where its span is to be the first one; else 0.
-        failure: What a deeper seat saw of its failure; its framework may make a result of it.
-        refused: What a deeper seat said as it refused the call; None if none did.
-        server: The server's name, where only a deeper seat knows it.
-        flip: Attributes that say what a candidate set would have done, where it differs.
-        known: Its context, once somebody has looked at it.
-        recorders: Who keeps records of its verdicts.
-        stages: The steps that its tool takes, where hooks may look at them.
+        resumed: The verdict before a pause, if exactly this call goes on after one.
+        trace_id: The id that its trace will have, if its span will be the first one; otherwise 0.
+        failure: The failure that a deeper seat saw; the framework may turn it into a result.
+        refused: The message with which a deeper seat refused the call; None if none did.
+        server: The server's name, if only a deeper seat knows it.
+        flip: Attributes that say what a candidate set would have done, if it differs.
+        known: Its context, created on first use.
+        recorders: Recorders of its verdicts.
+        stages: The steps that its tool takes, if hooks may look at them.
     """
 
     __slots__ = (
@@ -372,7 +374,7 @@ class Op:
 
     @property
     def context(self) -> OperationContext:
-        """State of its hooks, made when somebody looks."""
+        """State of its hooks, created on first use."""
         if self.known is None:
             outer = self.outer
             parent = outer.context if outer is not None else self.session.context
@@ -407,6 +409,7 @@ def _located() -> str:
     return frame.branch if frame is not None else ""
 
 
+# `hooks` must not import the pipeline or OpenTelemetry, so this hands it the look-up instead.
 hook_context.locate = _located
 
 
@@ -426,5 +429,5 @@ def with_frame(frame: Turn | Op, span: Span | None, base: Context | None = None)
 
 
 def with_scope(scope: Scope | None) -> Context:
-    """Return a context in which a scope is current, or none."""
+    """Return a context in which a scope is current, or no scope for None."""
     return otel_context.set_value(_SCOPE, scope)

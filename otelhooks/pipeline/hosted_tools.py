@@ -1,8 +1,8 @@
-"""Tools that run at the model's provider: no call of them passes here, so none can be judged.
+"""Tools that run at the model's provider: their calls do not pass here, so none can be judged.
 
-What a rule denies is not offered to the model instead. An ask counts as a deny, since no question
-could be put; so does a condition of a rule that names the very tool, or its server. Conditions of
-broader rules say nothing about calls that no seat sees.
+A tool that a rule denies is not offered to the model. An ask counts as a deny, because the question
+could never be put; so does a condition of a rule that names exactly this tool, or its server.
+Conditions of broader rules do not apply to calls that no seat sees.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Hosted(NamedTuple):
     """A tool that runs at the provider, as rules see it.
 
     Args:
-        calls: A call for each way in which rules may know it; what denies one denies the tool.
-        server: Name of the server whose tools it stands for, where they cannot be listed.
+        calls: One call for each way in which rules may name it; denying one denies the tool.
+        server: Name of the server whose tools it represents, if they cannot be listed.
     """
 
     calls: tuple[Call, ...]
@@ -37,15 +37,16 @@ class Hosted(NamedTuple):
 
 
 def hosted_as(name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any]) -> Hosted:
-    """Return what a tool is to rules that runs at the provider.
+    """Return what rules see of a tool that runs at the provider.
 
-    It is reached over the network, whatever else it is.
+    It counts as reached over the network, whatever else it is.
 
     Args:
-        name: Of the tool.
+        name: Name of the tool.
         what: Its canonical names and its kind.
-        server: Label of the MCP server whose tools it stands for; anything but a text if for none.
-        settings: The definition; ``allowed_tools`` in it lists tools of the server.
+        server: Label of the MCP server whose tools it represents; anything but text if there is
+            none.
+        settings: Its definition; ``allowed_tools`` in it lists tools of the server.
     """
     kinds = {what.kind, what.kind and "net"}
     calls = tuple(Call(name, {}, canonical=what.canonical, kind=kind) for kind in kinds)
@@ -64,9 +65,9 @@ def is_withheld(rt: Runtime, judges: Iterable[Judge], tool: Hosted, branch: str)
 
     Args:
         rt: The active runtime.
-        judges: In force.
+        judges: The sets of rules in force.
         tool: What would be offered.
-        branch: Of the agent that it would be offered to.
+        branch: Branch of the agent that it would be offered to.
     """
     name = tool.server or tool.calls[0].server or tool.calls[0].name
     for judge in judges:
@@ -84,12 +85,12 @@ def is_withheld(rt: Runtime, judges: Iterable[Judge], tool: Hosted, branch: str)
 
 
 def rule_against(rules: PolicySet, tool: Hosted, branch: str) -> Rule | None:
-    """Return the rule for which a hosted tool is not offered, None if it may be.
+    """Return the rule that keeps a hosted tool from being offered, None if it may be.
 
     Args:
-        rules: Those in force.
+        rules: The rules in force.
         tool: What would be offered.
-        branch: Of the agent that it would be offered to.
+        branch: Branch of the agent that it would be offered to.
     """
     for call in (*tool.calls, *_unlisted(rules, tool.server)):
         call.branch = branch
@@ -100,7 +101,7 @@ def rule_against(rules: PolicySet, tool: Hosted, branch: str) -> Rule | None:
 
 
 def _unlisted(rules: PolicySet, server: str) -> Iterator[Call]:
-    """Yield calls of whatever tools of a server the rules speak of, and of any other."""
+    """Yield calls of the tools of a server that the rules mention, and of one that they do not."""
     if server:
         names = {rule.selector.tool for rule in rules.rules if rule.selector.fits_server(server)}
         names |= {name for one in rules.mcp_servers for name in one.disabled_tools or ()}

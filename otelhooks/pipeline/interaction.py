@@ -1,6 +1,6 @@
-"""A question to the user as an operation: event, hooks, and else the application's own way to ask.
+"""A question to the user as an operation: event, hooks, then the application's own way to ask.
 
-An interaction opens no span: its event lies on the trace of whoever asks.
+An interaction opens no span: its event is in the caller's trace.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class InteractionSeat:
         """Return a hook's answer in the framework's own form.
 
         Raises:
-            ValueError: It does not fit the question.
+            ValueError: The answer does not fit the question.
         """
         raise NotImplementedError
 
     def declined(self) -> Any:
-        """Return the framework's form of a question that nobody answers."""
+        """Return the framework's form of an unanswered question."""
         raise NotImplementedError
 
 
 def interaction(rt: Runtime, seat: InteractionSeat) -> Operation:
-    """Put a question to the hooks; the body asks where none of them answers.
+    """Put a question to the hooks; the body asks the user if no hook answers.
 
     Decision: fails closed. A hook that raises, or whose answer does not fit, declines.
     """

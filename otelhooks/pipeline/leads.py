@@ -1,8 +1,8 @@
-"""Tools that only hand their call on to another package's: what that package's adapter knows.
+"""Tools that only pass their call on to another package: what that package's adapter knows.
 
-A tool object of an agent framework may be a shell around a tool with seats of its own. The adapter
-of those seats registers what such shells look like; the adapters of agent frameworks ask here, and
-know nothing of each other. Where nothing is registered, an answer costs one look at an empty dict.
+A tool object of an agent framework may be a shell around a tool that has seats of its own. The
+adapter of those seats registers what such shells look like; the adapters of agent frameworks ask
+here and do not know each other. If nothing is registered, the answer costs one look-up.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Lead(NamedTuple):
 
     Args:
         seat: Group name of the deeper seat.
-        stages: Function of such an object and the name it is called by: what hooks are shown of
-            the steps that the tool takes; None where it has none.
+        stages: Takes such an object and the name it is called by; returns what hooks are shown of
+            the tool's steps. None if it has no steps.
     """
 
     seat: str
@@ -37,8 +37,8 @@ def register(module: str, name: str, lead: Lead) -> None:
     """Register where tool objects lead.
 
     Args:
-        module: Where their class is defined, or they themselves if they are functions.
-        name: Of the class, whose subclasses lead there too; empty for functions.
+        module: Module that defines their class, or the functions themselves.
+        name: Name of the class, including its subclasses; empty for functions.
         lead: Where they lead.
     """
     _leads[module, name] = lead
@@ -48,7 +48,7 @@ def next_seat(tool: Any, name: str, server: str | None = None) -> Handoff | None
     """Return the deeper seat that a call of a tool object leads to, if one is registered.
 
     Args:
-        tool: An object of a framework's, or a function.
+        tool: A framework's tool object, or a function.
         name: The tool's name at that seat.
         server: The name of its MCP server, if it has one.
     """

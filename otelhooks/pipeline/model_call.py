@@ -30,7 +30,7 @@ from otelhooks.telemetry.spans import error_type, put_on
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
 
 PROVIDER_OTHER = semconv.ERROR_OTHER
-"""Provider of a model call that does not say it; the conventions demand one."""
+"""Provider of a model call that does not name one; the conventions require it."""
 
 
 _TOKENS = {
@@ -55,7 +55,7 @@ _TOKENS = {
         semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
     ),
 }
-"""The span attribute and the counter of each sort of token that a reply tells."""
+"""The span attribute and the counter of each kind of token that a reply reports."""
 
 
 _TOKEN_TYPES = {
@@ -81,7 +81,7 @@ class _ModelCall(Traced):
         context = otel_context.get_current()
         outer, scope = around(context)
         if outer is None:
-            rt.refresh()  # no turn has looked whether the providers still hold
+            rt.refresh()  # no turn has checked whether the providers are still current
         turn = outer.turn if outer is not None else None
         session = rt.outside
         if turn is not None:
@@ -140,18 +140,18 @@ class _ModelCall(Traced):
             self._close()
 
     def _meet(self) -> None:
-        """Look whether the conversation comes with a history, at its first model call here."""
+        """Check whether the conversation arrives with a history, at its first model call here."""
         looks = any(judge.needs_context for judge in self.judges)
         self.op.session.context.meet(self._has_history, looks=looks)
 
     def _has_history(self) -> bool:
         try:
             return any(map(_is_past, self.seat.messages(self.request)))
-        except Exception:  # messages that cannot be read may be anything
+        except Exception:  # unreadable messages may contain anything
             return True
 
     def _hide_tools(self) -> None:
-        """Take definitions out that a rule hides, or denies while no call of them passes here."""
+        """Remove tools that a rule hides, and denied ones whose calls do not pass a seat."""
         request, op = self.request, self.op
         hiding: list[Any] = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
         hosted = self.seat.hosted if self.judges else None
@@ -323,7 +323,7 @@ class _ModelCall(Traced):
         return raw
 
     def _charge(self, raw: Any) -> Generator[Run, Any, None]:
-        """Tell the gates what the call has used, whatever hooks make of its answer."""
+        """Report the call's usage to the gates, whatever hooks make of its answer."""
         gates = self.hooks.at("pre_model_call").gates
         if not gates:
             return
@@ -388,7 +388,7 @@ class _ModelCall(Traced):
             report("_ModelCall._read", error)
 
     def _tell_reply(self, reply: ModelReply) -> None:
-        """Put what the answer tells of itself on the span, and count its tokens."""
+        """Put what the answer says about itself on the span, and count its tokens."""
         op = self.op
         attributes: dict[str, Any] = {}
         if self.request.first_chunk_ns:
@@ -413,7 +413,7 @@ class _ModelCall(Traced):
         operation, provider, model = request.operation, self.provider, request.model
         for name, tokens in usage.items():
             if name not in _TOKENS or not (tokens or (tokens == 0 and name in _TOKEN_TYPES)):
-                continue  # of a cache, or of reasoning, there were none
+                continue  # none from a cache, or for reasoning
             attribute, metric = _TOKENS[name]
             attributes[attribute] = tokens
             if self.op.annotation is None:
@@ -438,7 +438,7 @@ class _ModelCall(Traced):
 
     @fails_open
     def _show(self, reply: ModelReply) -> None:
-        """Put the answer that goes on where content is captured: on the span, in the event."""
+        """Record the answer that goes on where content is captured: on the span, in the event."""
         op, content = self.op, self.rt.content
         message = _output_message(reply)
         if content.on_span and op.span is not None and not op.adopted:
@@ -450,7 +450,7 @@ class _ModelCall(Traced):
             )
 
     def _details(self) -> None:
-        """Emit the event that tells of the whole call, which is asked for."""
+        """Emit the optional event that describes the whole call."""
         rt, span = self.rt, self.op.span
         context = trace.set_span_in_context(span) if span is not None else None
         name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
@@ -465,7 +465,7 @@ _GIVEN_PARTS = frozenset(("text", "blob", "file", "uri"))
 
 
 def _is_past(message: Mapping[str, Any]) -> bool:
-    """Say whether a message is no user's: somebody has answered already, or called a tool."""
+    """Return whether a message shows a past: an answer or a tool call, not a user's message."""
     parts: Any = message.get("parts") or ()
     return message.get("role") not in _GIVEN_ROLES or any(
         part.get("type") not in _GIVEN_PARTS for part in parts

@@ -24,16 +24,16 @@ class ModelRequest:
         model: Name as the framework sends it.
         provider: ``gen_ai.provider.name``.
         messages: The framework's own objects; the list may be replaced by hooks.
-        tools: Tool definitions, likewise.
+        tools: Tool definitions, as the framework's own objects; hooks may replace the list.
         settings: Temperature and the like.
         operation: ``chat``, ``generate_content`` or ``text_completion``.
-        agent: Agent that calls; empty for the turn's.
-        stream: Whether chunks are asked for.
+        agent: Agent that calls; empty for the turn's agent.
+        stream: Whether chunks are requested.
         attributes: Further start attributes.
         is_rewritten: Whether hooks replaced messages or tools.
         holds_back: Whether a stream must wait for the verdict on the whole answer.
-        first_chunk_ns: When the first chunk of a stream came, in nanoseconds since the epoch; 0
-            without one.
+        first_chunk_ns: When the first chunk of a stream came, in nanoseconds since the epoch; 0 if
+            none came.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class ModelRequest:
         self.op: Op | None = None
 
     def note_first_chunk(self) -> None:
-        """Keep when the first chunk came."""
+        """Note when the first chunk came."""
         self.first_chunk_ns = time_ns()
 
 
@@ -89,10 +89,10 @@ class ModelReply:
 
     Attributes:
         text: Text of the answer.
-        tool_calls: Calls that it asks for: id, name, arguments.
+        tool_calls: Tool calls that it asks for: id, name, arguments.
         usage: Tokens: ``input_tokens``, ``output_tokens``, and where known
             ``cache_read_input_tokens``, ``cache_write_input_tokens``, ``reasoning_output_tokens``.
-        finish_reasons: One a choice.
+        finish_reasons: One for each choice.
         response_id: The provider's id of the answer.
         model: Model that answered.
     """
@@ -117,7 +117,7 @@ class ModelReply:
 
     @property
     def asked(self) -> dict[str, str]:
-        """Names of the tools that it asks for by the ids of the calls, of those that have one."""
+        """Map ids to names of the tool calls that it asks for, if they have an id."""
         return {id: name for id, name, _ in self.tool_calls if id}
 
 
@@ -126,8 +126,8 @@ class ModelSeat:
 
     Attributes:
         framework: Adapter's name.
-        hosted: Returns what a defined tool is to rules, if it runs at the provider, and None if
-            not; a static method. None: no tool does, or none can be told.
+        hosted: Static method that returns what rules see of a tool definition, or None if the tool
+            does not run at the provider. None if no tool does, or it cannot be known.
     """
 
     framework = ""
@@ -141,24 +141,24 @@ class ModelSeat:
         """Return an answer of the framework's own form that says the reason.
 
         Raises:
-            Denied: Where there is no such form; the default.
+            Denied: The framework has no such form; the default.
         """
         raise refusal(reason, request.op.verdict if request.op is not None else None)
 
     def answered(self, request: ModelRequest, response: Any) -> Any:
-        """Return an answer of the framework's own form with a ready response: text or ours."""
+        """Return a ready response (text or ours) as an answer in the framework's own form."""
         text = response.text if isinstance(response, types.ModelResponse) else response
         return self.refused(request, str(text))
 
     def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
-        """Return a model's answer with another response in it; a text, or a `ModelResponse`."""
+        """Return a model's answer with another response, a text or a `ModelResponse`."""
         return self.answered(request, response)
 
     def tool(self, definition: Any) -> Call | None:
-        """Return what a call of a defined tool would be to rules, None where it has no name.
+        """Return a call of a defined tool as rules would see it, None if it has no name.
 
-        It is read as the tool's seat will read it, so that a rule hides what it denies: the server
-        and the canonical names are the call's.
+        It is read as the tool's seat will read it, with the same server and canonical names, so
+        that a rule hides exactly what it denies.
         """
         if isinstance(definition, Mapping):
             outer = cast("Mapping[str, Any]", definition)

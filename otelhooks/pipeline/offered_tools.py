@@ -1,7 +1,7 @@
-"""Tools that models are offered, and tools that are called, held against the names in rules.
+"""Compare the tools that models are offered, and that are called, with the names in rules.
 
-It costs a comparison of identities for each model call, until every rule has met a tool or is told
-of; a list that was seen is not looked at again. Telemetry: fails open.
+The cost is one comparison of identities for each model call, until every rule has matched a tool or
+has been reported; a list that was seen is not read again. Telemetry: fails open.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ _MOST_LISTS = 64
 
 
 class Offers:
-    """What is known of the tools, under one set of rules.
+    """What is known of the tools under one set of rules.
 
     Args:
-        rt: Where misspelt rules are told, and where this stands while there is anything to compare.
+        rt: Reports misspelt rules, and refers to this object as long as there is anything to
+            compare.
         rules: The set.
-        said: Policy and id of rules that were told of before; added to.
+        said: Policy and id of rules that were already reported; added to.
     """
 
     def __init__(self, rt: Runtime, rules: PolicySet, said: set[tuple[str, str]]) -> None:
         self._rt = rt
         self._rules = rules
-        self._known: Spelling | None = None  # made, and its module loaded, with the first tool
+        self._known: Spelling | None = None  # created, and its module loaded, with the first tool
         self._said = said
-        # Held, so that no other list can have the ids of one that was seen.
+        # Keeps the lists alive: the id of a freed list could be given to another one.
         self._seen: dict[tuple[int, ...], Sequence[Any]] = {}
         rt.see_tools = self.see if rules.names_tools else None
         rules.on_tool = self.called
@@ -62,7 +63,7 @@ class Offers:
         """Look at the tools that a model call offers.
 
         Args:
-            read: Reads a definition; None of what is not a tool.
+            read: Reads a definition; returns None if it is not a tool.
             definitions: The framework's own objects; not changed.
         """
         key = tuple(map(id, definitions))

@@ -1,10 +1,10 @@
-"""One call, several seats: judged once.
+"""One call that passes several seats is judged once.
 
 A call often passes an agent framework, an MCP client and an MCP server. A seat that allowed a call,
 and knows that the framework will hand it to a deeper seat, leaves one permit in the call's own
-operation. The deeper seat takes it if seat, name, server and arguments are all as approved; it
-then opens no operation of its own. Anything else is judged anew. A permit is gone once taken, so
-before the tool's own body there is none left: what the body calls is judged, whatever its name.
+operation. The deeper seat takes it if seat, name, server and arguments are all as approved; it then
+opens no operation of its own. Any other call is judged again. A permit can be taken once, so none
+is left when the tool's own body runs: what the body calls is judged, whatever its name.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Handoff(NamedTuple):
         seat: Group name of the deeper seat, such as ``mcp.client``.
         name: The tool's name there.
         server: The server's name there, None if this seat cannot know it.
-        owner: The object whose method the deeper seat is at; None for any.
-        judges_again: Whether rules are asked again there.
+        owner: The object whose method the deeper seat wraps; None for any.
+        judges_again: Whether rules are evaluated again there.
     """
 
     seat: str
@@ -45,7 +45,7 @@ class Permit(NamedTuple):
 class Permits(list[Permit]):
     """The permits of one operation; taking is atomic, since `list.remove` and `append` are.
 
-    Empty at first, for most operations for good; `clear` takes back what nobody took.
+    Most operations never have one; `clear` takes back what was not taken.
     """
 
     __slots__ = ()
@@ -59,7 +59,7 @@ class Permits(list[Permit]):
 
         Returns:
             The permit. Its server may differ from the call's only where one of the two is unknown.
-            Where it is the permit's, rules are to be asked again.
+            If the permit has the server's name, rules are to be evaluated again.
         """
         for permit in tuple(self):
             to = permit.to
@@ -77,11 +77,11 @@ class Permits(list[Permit]):
     def claim(
         self, seat: str, name: str, fits: Callable[[dict[str, Any]], bool] | None = None
     ) -> Permit | None:
-        """Take a permit for a deeper seat that knows itself whether it is for its call.
+        """Take a permit for a deeper seat that can check itself whether the permit fits its call.
 
         Args:
             seat: Group of the deeper seat.
-            name: The tool's.
+            name: Name of the tool.
             fits: Whether the arguments are the call's, in whatever form; None for any.
         """
         for permit in tuple(self):
@@ -98,5 +98,5 @@ class Permits(list[Permit]):
         return True
 
     def holds(self, seat: str) -> bool:
-        """Say whether any call is on its way to a seat."""
+        """Return whether any call is on its way to a seat."""
         return any(permit.to.seat == seat for permit in tuple(self))

@@ -1,4 +1,4 @@
-"""Verdicts of tool calls, and how the calls ended, as recorders get them."""
+"""Hand verdicts of tool calls, and how the calls ended, to recorders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["record_end", "record_unawaited", "record_unrun", "record_verdict"]
 def record_verdict(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, bool]:
     """Hand a verdict to the recorders of an operation, and wait until they have it.
 
-    Decision: fails closed, where a recorder is required.
+    Decision: fails closed if a recorder is required.
 
     Returns:
-        Whether the call may go on as far as they are concerned.
+        Whether the recorders let the call go on.
     """
     may_go_on = True
     for recorder in op.recorders:
@@ -35,14 +35,14 @@ def record_verdict(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any,
 
 
 def record_unawaited(rt: Runtime, op: Op, verdict: Verdict) -> None:
-    """Hand a verdict to the recorders for which no call waits; telemetry: fails open."""
+    """Hand a verdict to the recorders that no call waits for; telemetry: fails open."""
     for recorder in op.recorders:
         if recorder.wants_verdicts():
             _write(rt, recorder, op, verdict, {})
 
 
 def record_unrun(rt: Runtime, op: Op, verdict: Verdict) -> None:
-    """Tell recorders of an allowed call that it did not run, for want of a record; fails open."""
+    """Tell recorders that an allowed call did not run, because its record failed; fails open."""
     for recorder in op.recorders:
         if recorder.wants_verdicts():
             _write(rt, recorder, op, verdict, {"outcome": "not_run"})
@@ -51,14 +51,14 @@ def record_unrun(rt: Runtime, op: Op, verdict: Verdict) -> None:
 def record_end(
     rt: Runtime, op: Op, failure: str | None, seconds: float, *, may_wait: bool
 ) -> Generator[Run, Any, None]:
-    """Hand to the recorders of an operation how its call ended. Telemetry: fails open.
+    """Tell the recorders of an operation how its call ended. Telemetry: fails open.
 
     Args:
         rt: The active runtime.
         op: A call whose body ran.
         failure: ``error.type``; None if it ended well.
         seconds: How long the body took.
-        may_wait: Whether there is time to wait for the record; not in a task that is cancelled.
+        may_wait: Whether there is time to wait for the record; False in a cancelled task.
     """
     if op.verdict is None:
         return

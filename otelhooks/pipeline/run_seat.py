@@ -23,14 +23,14 @@ class RunRequest:
         operation: ``invoke_agent``, or ``invoke_workflow`` for an orchestration of several agents.
         is_resumed: Whether it goes on after a pause: no user message started it.
         source: ``user`` or ``trigger``.
-        task_id: The application's or framework's id of the task, where there is one.
+        task_id: The application's or framework's id of the task, if there is one.
         is_rewritten: Whether hooks replaced the prompt.
         holds_back: Whether a stream must wait for the verdict on the final answer.
-        refusal: What a body that must refuse in its own way is to answer; None to run.
-        verdict: What refused it; None while nothing has.
-        answer: Ready answer that such a body is to give in the place of a run; None to run.
-        session: Conversation that it belongs to. The seat gives it where the framework has no id
-            but the run goes on from one that paused; else it is filled in before the body runs.
+        refusal: The message for a body that must refuse in its own way; None to run.
+        verdict: The verdict that refused it, if any.
+        answer: Ready answer that such a body gives instead of running; None to run.
+        session: Conversation that it belongs to. The seat sets it where the framework has no id but
+            the run goes on from a paused one; otherwise it is filled in before the body runs.
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class RunSeat:
         """Return the run's result with the reason as its answer.
 
         Raises:
-            Denied: Where there is no such form; the default.
+            Denied: The framework has no such form; the default.
         """
         raise refusal(reason, request.verdict)
 
@@ -109,13 +109,13 @@ class RunSeat:
         return response
 
     def is_control_flow(self, error: BaseException) -> bool:
-        """Say whether an exception is the framework's way to pause."""
+        """Return whether an exception is the framework's way to pause."""
         return False
 
     def is_paused(self, request: RunRequest, raw: Any) -> bool:
-        """Say whether the run has stopped to go on later: it has no answer yet."""
+        """Return whether the run has stopped to go on later: it has no answer yet."""
         return False
 
     def continued(self, request: RunRequest, raw: Any, reason: str) -> RunRequest | None:
-        """Return the request that sends the run on with a reason, None where none can."""
+        """Return the request that continues the run with a reason, None if it cannot continue."""
         return None

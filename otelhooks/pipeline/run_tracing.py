@@ -1,4 +1,4 @@
-"""What a run leaves behind in telemetry: its span, its duration, its events, and coverage gaps.
+"""What a run leaves in telemetry: its span, its duration, its events, and coverage gaps.
 
 Telemetry: fails open.
 """
@@ -33,7 +33,7 @@ class RunTracing:
         rt: The active runtime.
         request: The run.
         turn: Its frame; gets the span.
-        is_turn: Whether it is a turn of its own, not an agent inside one.
+        is_turn: Whether it is a turn of its own, not a sub-agent.
 
     Attributes:
         started_ns: Nanoseconds since the epoch, 0 before `open`.
@@ -102,7 +102,7 @@ class RunTracing:
 
     @fails_open
     def verdict(self, verdict: Verdict) -> None:
-        """Put a verdict on the span, unless a stricter one is there."""
+        """Put a verdict on the span, unless a stricter one is already there."""
         span, before = self._turn.span, self._verdict
         if span is None or (before is not None and not verdict.is_stricter_than(before)):
             return
@@ -124,7 +124,7 @@ class RunTracing:
             fail(self._turn.span, kind, said)
 
     def as_op(self) -> Op:
-        """Return the run in the shape of an operation, to be told of like one."""
+        """Return the run in the shape of an operation, for code that reports operations."""
         turn = self._turn
         op = Op(turn.session, turn, turn.outer, None, turn.agent, turn.branch)
         op.span = turn.span
@@ -142,7 +142,7 @@ class RunTracing:
 
     @fails_open
     def close(self, status: str) -> None:
-        """End the span, and record what is left to record."""
+        """End the span, and record the rest."""
         rt, turn, request = self._rt, self._turn, self._request
         ended = now_ns()
         if status != "paused":
@@ -169,7 +169,7 @@ class RunTracing:
         turn.span.end(ended)
 
     def _report_gaps(self, status: str) -> None:
-        """Say which tool calls a model asked for and no seat has judged."""
+        """Report the tool calls that a model asked for and that no seat has judged."""
         turn, rt = self._turn, self._rt
         if not turn.asked or not rt.loaded.can_deny or status not in _ANSWERED:
             return

@@ -54,7 +54,7 @@ SUPPRESSED = "suppress_instrumentation"
 """The key of a context in which telemetry is switched off."""
 
 SLOW_S = 0.0001
-"""Decisions that took so long are timed one by one."""
+"""Decisions that took at least this long are timed one by one."""
 
 _MAX_PAUSED = 10_000
 
@@ -66,8 +66,8 @@ class Loaded:
 
     Attributes:
         hooks: In the order of registration.
-        judges: Sets of rules, each of which must allow.
-        monitor: Whether denies and asks are recorded only.
+        judges: Sets of rules; each must allow.
+        monitor: Whether denies and asks are only recorded.
         can_deny: Whether any hook or rule can stop anything.
     """
 
@@ -83,7 +83,7 @@ class Loaded:
 
 
 class _Held:
-    """Stands before all rules of a process that is about to end: decides nothing any more."""
+    """Blocks the calls of a process that is about to end: goes before all rules, never decides."""
 
     needs_context = False
 
@@ -106,21 +106,21 @@ class Runtime:
         spans: Opens spans.
         instruments: Counts and durations.
         events: Log records.
-        verdicts: Tells verdicts to all of them.
+        verdicts: Reports each verdict to spans, counts and events.
         content: Whether and how content is captured.
-        watch: Makes what hears of hooks, questions and listeners.
+        watch: Creates the watch that is notified of hooks, questions and listeners.
         audit: Where every verdict is written before its call goes on; None for nowhere.
-        channel: Who is asked for rules without a handler.
+        channel: Asks people for rules that have no handler.
         span_mode: ``auto`` (adopt native spans), ``own``, ``annotate`` or ``off``.
         denied_status: ``error`` or ``unset``.
         raise_on_deny: Whether refused turns and model calls raise.
         stream: ``buffer`` or ``pass``.
-        max_continuations: How often a turn may be sent on by stop hooks.
+        max_continuations: How often stop hooks may continue a turn.
         emit_details: Whether each model call is also an event of its own.
         approval_timeout_s: Seconds after which a question counts as refused.
         servers: Configurations of MCP servers that rules may name.
         labels: Where labels of conversations are kept; None for nowhere.
-        candidate: A second set of rules, evaluated and never enforced.
+        candidate: A second set of rules, evaluated but never enforced.
 
     Attributes:
         tells_allows: Whether a plain allow leaves a record of its own.
@@ -174,13 +174,13 @@ class Runtime:
         self.candidate = candidate
         self.sessions: Sessions = Sessions(self.end_session, self._keep_labels)
         self.outside: Session = Session()
-        self.pending: int | None = None  # until somebody is asked; 0 afterwards, lest 1 goes on
+        self.pending: int | None = None  # None until a question; then back to 0, or 1 would persist
         self.watch: Watch = watch(self)
         self.refresh: Callable[[], object] = _nothing
         self.tighten: Callable[[], None] = _nothing
         self.meet: Callable[[str], None] = _meet_nothing
         self.met: set[str] = set()
-        # Looks at the tools that models are offered, while rules are compared with them.
+        # Compares the tools that models are offered with rules, until nothing is left to compare.
         self.see_tools: SeeTools | None = None
         self.has_run: bool = False  # whether there was a turn or a model call
         self._lock = threading.Lock()
@@ -197,11 +197,11 @@ class Runtime:
     # -- telemetry ----------------------------------------------------------------------------
 
     def is_suppressed(self) -> bool:
-        """Say whether the code runs where telemetry is switched off; rules and audit go on."""
+        """Return whether telemetry is switched off here; rules and audit go on."""
         return bool(otel_context.get_current().get(SUPPRESSED))
 
     def spans_of(self, framework: str) -> str:
-        """Return how spans of a framework are made here, as `Config.spans` has it."""
+        """Return how spans of a framework are made here, as in `Config.spans`."""
         if self.is_suppressed():
             return "off"
         return self.framework_spans.get(framework, self.span_mode)
@@ -212,11 +212,11 @@ class Runtime:
 
     @property
     def annotates(self) -> bool:
-        """Whether any framework's spans are left to others."""
+        """Whether any framework's spans are left to other libraries."""
         return "annotate" in {self.span_mode, *self.framework_spans.values()}
 
     def option(self, framework: str, name: str) -> str:
-        """Return the word of an option of a framework; empty where the application gave none."""
+        """Return the value of a framework's option; empty if the application gave none."""
         return self._framework_options.get(framework, {}).get(name, "")
 
     @property
@@ -226,7 +226,7 @@ class Runtime:
 
     def count_evaluations(self, number: int, seconds: float, point: str) -> None:
         """Count the rules and hooks that ran for one decision."""
-        with self._evaluations.lock:  # the two are only ever counted together
+        with self._evaluations.lock:  # the two are always counted together
             self._evaluations.value += number
             self._evaluation_time.value += seconds
         if seconds >= SLOW_S:
@@ -240,7 +240,7 @@ class Runtime:
     # -- paused calls -------------------------------------------------------------------------
 
     def pause(self, op: Op) -> None:
-        """Remember the verdict of a call that its framework paused, to go on with the very same."""
+        """Remember the verdict of a call that its framework paused, to apply it afterwards."""
         key = _pause_key(op)
         if key is None or op.verdict is None:
             return
@@ -254,16 +254,17 @@ class Runtime:
         return self._paused.pop(key, None) if key is not None else None
 
     def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
-        """Return the hooks and rules that hold for an operation on a branch of agents."""
+        """Return the hooks and rules that apply to an operation on a branch of agents."""
         loaded = self.loaded
         if scope is None or not scope.widens:
             return loaded.hooks, loaded.judges
         return scope.add_to(loaded.hooks, loaded.judges, branch)
 
     def hold_calls(self) -> None:
-        """Let no tool call begin that is not decided yet: a signal is about to end the process.
+        """Start no undecided tool call any more: a signal is about to end the process.
 
-        A call that began while everything is closed would run, or be denied, without a record.
+        A call that began while everything is being closed would run, or be denied, without a
+        record.
         """
         loaded = self.loaded
         self.loaded = Loaded(loaded.hooks, (_HELD, *loaded.judges), loaded.monitor)
@@ -277,7 +278,7 @@ class Runtime:
             log.warning(message, *args)
 
     def pin_trace(self, op: Op) -> int:
-        """Return the id of the trace that an operation's span starts; 0 where it starts none."""
+        """Return the id of the trace that an operation's span starts; 0 if it starts none."""
         outer = op.outer.span if op.outer is not None else trace.get_current_span()
         if outer is not None and outer.get_span_context().is_valid:
             return 0
@@ -305,7 +306,7 @@ class Runtime:
 
         Args:
             op: The operation.
-            context: Whose trace counts, where that is not the operation's own.
+            context: Context whose trace counts, if it is not the operation's own.
         """
         turn, span = op.turn, op.span
         return {
@@ -320,7 +321,7 @@ class Runtime:
         }
 
     def about(self, op: Op) -> dict[str, Any]:
-        """Return what events and audit records of an operation say beside its verdict."""
+        """Return what events and audit records say about an operation besides its verdict."""
         about: dict[str, Any] = {}
         call = op.call
         if call is not None:
@@ -338,7 +339,7 @@ class Runtime:
         return about
 
     def audit_record(self, op: Op, verdict: Verdict) -> dict[str, Any]:
-        """Return the audit record of an operation's verdict; arguments masked, and their hash."""
+        """Return the audit record of an operation's verdict, with masked arguments and a hash."""
         record = self.verdicts.record(verdict, self.about(op))
         if op.call is not None:
             record["arguments"] = self.content.redactor.mask(op.call.args)
@@ -352,7 +353,7 @@ class Runtime:
 
     @fails_open
     def write_verdict(self, op: Op, verdict: Verdict) -> Ticket | None:
-        """Give a verdict to the audit file; None where no record could be made of it."""
+        """Give a verdict to the audit file; return None if no record could be made of it."""
         return self.audit.write(self.audit_record(op, verdict)) if self.audit is not None else None
 
     @fails_open
@@ -368,13 +369,13 @@ class Runtime:
             self.verdicts.event(verdict, self.about(op), context)
 
     def record_unawaited(self, op: Op, verdict: Verdict) -> None:
-        """Tell and write down a verdict for which no call waits: of a question that is over."""
+        """Record a verdict that no call waits for, such as that of a question that is over."""
         self.tell_verdict(op, verdict)
         if self.audit is not None:
             self.audit.write(self.audit_record(op, verdict))
 
     def spooled_records(self) -> list[tuple[float, dict[str, str]]]:
-        """Return how many audit records are not where they belong yet, as a gauge has it."""
+        """Return how many audit records have not reached their destination, as gauge values."""
         waiting = self.audit.spooled if self.audit is not None else 0
         waiting += sum(recorder.spooled for recorder in recorders_of(self.loaded.hooks))
         return [(waiting, {})] if waiting else []
@@ -384,7 +385,7 @@ class Runtime:
     def tell(
         self, hooks: HookSet, point: str, context: HookContext, **fields: Any
     ) -> Generator[Run, Any, None]:
-        """Tell the listeners of every point what happened at one."""
+        """Tell every point's listeners what happened at one."""
         event = self.watch.event(EVENT_TYPES.get(point, point), context, **fields)
         yield from results.inspect_point(hooks.at("event"), context, event, self.watch)
 
@@ -399,7 +400,7 @@ class Runtime:
 
         Args:
             session: The conversation.
-            scope: What holds for it beside what is loaded; also at its end.
+            scope: Hooks and rules that apply besides the loaded ones; also at its end.
 
         Returns:
             Whether it ran.
@@ -471,7 +472,7 @@ class Runtime:
     def close(self, timeout_s: float = background.FLUSH_S) -> None:
         """End what is open: sessions, background inspectors. Providers are closed elsewhere.
 
-        Conversations are not forgotten: calls that are still to come count among what they had.
+        Conversations are not forgotten: later calls still count towards their limits.
 
         Args:
             timeout_s: Longest wait for background inspectors, in seconds.
@@ -481,38 +482,38 @@ class Runtime:
         background.flush(timeout_s)
 
     def after_fork(self) -> None:
-        """Start anew in a child process: its parent's threads and people are not its own."""
+        """Start afresh in a child process: the parent's threads and questions are not its own."""
         self._lock = threading.Lock()
         self.sessions.after_fork()
         self.pending = None
 
 
 def _pause_key(op: Op) -> tuple[str, ...] | None:
-    """Return what tells a call that goes on after a pause from any other; None if nothing does."""
+    """Return the key that identifies a call after a pause; None if nothing identifies it."""
     call = op.call
     if call is None or call.id is None:
         return None
     try:
         json.dumps(call.args)
     except (TypeError, ValueError, RecursionError):
-        return None  # values of which nobody can say that they are the same
+        return None  # values that cannot be compared reliably
     server = "" if call.server is None else f"/{call.server}"
     return op.session.id, server, call.name, call.id, arguments_hash(call.args)
 
 
 def _nothing() -> None:
-    """Do nothing; what `refresh` and `tighten` are until there is something to do."""
+    """Do nothing; `refresh` and `tighten` are this until there is something to do."""
 
 
 def _meet_nothing(framework: str) -> None:
-    """Do nothing; what `meet` is where nothing is to be said of a framework at its first turn."""
+    """Do nothing; `meet` is this unless there is something to log at a framework's first turn."""
 
 
 _active: Runtime | None = None
 
 
 def active() -> Runtime | None:
-    """Return the runtime that seats use; None when nothing is instrumented."""
+    """Return the runtime that seats use; None if nothing is instrumented."""
     return _active
 
 

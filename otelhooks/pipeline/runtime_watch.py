@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otelhooks.pipeline.runtime import Runtime
 
 _SAID = 1_000
-"""Columns of a log line that a failure may fill."""
+"""Columns of a log line that a failure's text may fill."""
 
 __all__ = ["RuntimeWatch", "hook_attributes"]
 
@@ -51,7 +51,7 @@ class RuntimeWatch(Watch):
         self._runtime.instruments.hook_errors.cell(hook_attributes(registration)).add(1)
 
     def _quote(self, who: str, error: BaseException) -> None:
-        """Log what a failure says, if content is captured."""
+        """Log the failure's own text, if content is captured."""
         said = self._runtime.content.error_text(error)
         if said:
             log.error("%s says: %s", who, one_line(said, _SAID))
@@ -62,7 +62,7 @@ class RuntimeWatch(Watch):
         self._runtime.instruments.hook_queue_dropped.cell(hook_attributes(registration)).add(1)
 
     def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
-        """Make the record for listeners; content as far as it is captured, and masked."""
+        """Create the record for listeners; content only as far as it is captured, and masked."""
         shown = self._shown(fields) or {}
         event = super().event(kind, context, **fields)
         span = context.span
@@ -101,7 +101,7 @@ class RuntimeWatch(Watch):
         )
         verdict.decision_id = decision_id
         decision_id = runtime.verdicts.decision_id(verdict)
-        passage: Any = call  # an adapter's, which may know how its framework asks
+        passage: Any = call  # from an adapter, which may know how its framework asks
         asks = getattr(call, "asks_framework", None)
         if asks is not None and isinstance(op, Op) and not any(rule.handler for rule in rules):
             before = op.resumed is not None and op.resumed.approval
@@ -146,7 +146,7 @@ class RuntimeWatch(Watch):
 
     @fails_open
     def answered(self, verdict: Verdict, call: Call) -> None:
-        """Tell and write down an answer that another question follows; the last is the verdict."""
+        """Record an answer that another question follows; the last answer is the verdict."""
         runtime, op = self._runtime, call.op
         if not isinstance(op, Op):
             return
@@ -174,7 +174,7 @@ def hook_attributes(registration: Registration) -> dict[str, str]:
 
 @fails_open
 def _ask_spans(runtime: Runtime, op: Any, call: Call, verdict: Verdict) -> trace.Span | None:
-    """Open the span of the wait, after one that says at once that somebody is asked."""
+    """Open the span of the wait, after a span that reports the question at once."""
     about = runtime.about(op) if isinstance(op, Op) else {semconv.GEN_AI_TOOL_NAME: call.name}
     turn = op.turn if isinstance(op, Op) else None
     if not runtime.opens_spans(turn.framework if turn is not None else ""):

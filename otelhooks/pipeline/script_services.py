@@ -1,4 +1,4 @@
-"""What scripts of hook files reach outside of themselves: metrics, logs, audit trail, tools."""
+"""What scripts of hook files can reach: metrics, logs, the audit trail, tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from otelhooks.telemetry.quiet import fails_open
 __all__ = ["TOOLS", "ScriptHost"]
 
 TOOLS: dict[str, Callable[..., Any]] = {}
-"""Functions decorated with `otelhooks.tool`, by the name that rules see; the last one counts."""
+"""Functions decorated with `otelhooks.tool`, by the name that rules see; the last one wins."""
 
 
 class ScriptHost(Host):
@@ -67,7 +67,7 @@ class ScriptHost(Host):
         rt.audit.write({**entry, **{key: value for key, value in optional if value}})
 
     def is_reserved(self, name: str) -> bool:
-        """Say whether a name on spans is not for scripts to write."""
+        """Return whether scripts may not write an attribute of that name on spans."""
         return name.startswith((semconv.OWN_PREFIX, semconv.GEN_AI_PREFIX, semconv.MCP_PREFIX))
 
     def call(self, tool: str, args: dict[str, Any]) -> Any:

@@ -22,14 +22,14 @@ __all__ = ["try_out"]
 def try_out(
     rt: Runtime, candidate: Candidate, op: Op, call: Call, verdict: Verdict | None
 ) -> Generator[Run, Any, None]:
-    """Put a call that has been decided to the candidate set; note where the two differ.
+    """Evaluate the candidate set for a call that has been decided; note where the two differ.
 
     Args:
         rt: The active runtime.
         candidate: The set that is tried out.
         op: The call's operation; its span is not open yet.
-        call: With its final arguments.
-        verdict: What was decided; None where there was nobody to decide.
+        call: The call with its final arguments.
+        verdict: What was decided; None if nothing decides.
     """
     if rt.is_suppressed():
         return

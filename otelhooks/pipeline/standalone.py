@@ -1,9 +1,9 @@
 """Telemetry of a `HookRunner` used alone: the same spans, events and counts as a framework's run.
 
 The span of an operation runs from its pre dispatch to its post or error dispatch, or ends at once
-with a deny. What the spans need is the active runtime, or, where nothing is instrumented but the
-application has set a tracer provider, a runtime over that one. Telemetry: fails open; but what a
-required audit trail cannot record is refused.
+with a deny. Spans go through the active runtime or, if nothing is instrumented but the application
+has set a tracer provider, through a runtime over that provider. Telemetry: fails open, except that
+what a required audit trail cannot record is refused.
 """
 
 from __future__ import annotations
@@ -104,16 +104,16 @@ class RunnerObserver:
         self._quiet = Watch()
 
     def watch(self) -> Watch:
-        """Return the watch of the runtime, a quiet one without any."""
+        """Return the watch of the runtime, or one that reports nothing if there is none."""
         rt = _runtime_now()
         return rt.watch if rt is not None else self._quiet
 
     def opened(
         self, context: HookContext, data: Any, verdict: Verdict
     ) -> Generator[Run, Any, str | None]:
-        """Open the span of an operation and record what was decided; a refused one ends at once.
+        """Open the span of an operation and record the decision; a refused operation ends at once.
 
-        Decision: fails closed, where the audit trail is required.
+        Decision: fails closed if the audit trail is required.
 
         Returns:
             The message of a refusal, None if the operation may go on.
@@ -183,7 +183,7 @@ class RunnerObserver:
 
     @fails_open
     def closed(self, context: HookContext, data: Any, verdict: Verdict | None) -> None:
-        """End the span of an operation that came to its end."""
+        """End the span of an operation that finished."""
         running = self._running.pop(context, None)
         if running is None:
             return
@@ -224,7 +224,7 @@ _own: tuple[Any, Runtime] | None = None
 
 
 def _runtime_now() -> Runtime | None:
-    """Return the active runtime, or one over the application's providers, if it has set any."""
+    """Return the active runtime, or one over the application's providers if it has set any."""
     global _own
     rt = runtime.active()
     if rt is not None:
@@ -266,7 +266,7 @@ def _over(tracer_provider: Any) -> Runtime:
 
 def _after_fork() -> None:
     global _own
-    _own = None  # its queues and threads are the parent's
+    _own = None  # its queues and threads belong to the parent
 
 
 forks.in_child(_after_fork, forks.Step.RUNTIME)

@@ -1,8 +1,8 @@
 """Streams as operations: the decision before the first item, the end exactly once.
 
-The frame's context is attached around each step of the inner stream and never across a yield: the
-consumer's code runs in its own context, wherever it stops. A stream that is closed early ends its
-operation as partial.
+The frame's context is attached around each step of the inner stream and never across a yield, so
+the consumer's code runs in its own context, wherever it stops. A stream that is closed early ends
+its operation as partial.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def stream(
 
     Args:
         operation: Not started.
-        inner: Function of what was approved, giving the framework's own generator.
-        final: Function of all items, giving the result that the operation is handed.
-        chunks: Function of a result that hooks made (a refusal, an answer, a rewrite), giving the
-            items that tell it.
-        holds_back: Asked once the operation has been decided: whether all items must wait for the
+        inner: Takes what was approved; returns the framework's own generator.
+        final: Takes all items; returns the result that the operation gets.
+        chunks: Takes a result that hooks made (a refusal, an answer, a rewrite); returns the items
+            that express it.
+        holds_back: Called once the operation has been decided: whether all items must wait for the
             verdict on the whole.
         on_first: Called when the first item has come.
     """
@@ -46,7 +46,7 @@ def stream(
         yield from chunks(_outcome(split))
         return
     held = holds_back()
-    while split.proceeds:  # more than once where a stop hook sends a run on
+    while split.proceeds:  # more than once if a stop hook continues a run
         yield from _pass(split, inner, final, chunks, held, on_first)
 
 
@@ -107,7 +107,7 @@ async def astream(
     holds_back: Callable[[], bool] = lambda: False,
     on_first: Callable[[], None] = lambda: None,
 ) -> AsyncGenerator[Any, None]:
-    """Do what `stream` does, for an asynchronous generator."""
+    """Like `stream`, for an asynchronous generator."""
     split = await Split(operation).abegin()
     if not split.proceeds:
         for item in chunks(_outcome(split)):

@@ -40,7 +40,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
 
     Args:
         rt: The active runtime.
-        seat: How to read and write.
+        seat: How to read and write the call.
         call: What is to be called.
         conversation: Id of the conversation, for a call outside any turn.
     """
@@ -49,7 +49,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     turn = None
     located = ""
     if outer is None:
-        rt.refresh()  # no turn has looked whether the providers still hold
+        rt.refresh()  # no turn has checked whether the providers are still current
     else:
         turn, located = outer.turn, outer.branch
     agent, branch = call.agent, call.branch = _agent(call, turn, located)
@@ -70,7 +70,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
     call.op = op
     if turn is not None:
-        turn.judged(call.id)  # at once: a question may outlive the framework's patience
+        turn.judged(call.id)  # at once: a question may outlast the framework's patience
     op.subagent = seat.starts_agent(call)
     if hooks.all and (params := seat.stages(call)) is not None:
         hooks = in_stages(rt, op, hooks, params)
@@ -109,7 +109,7 @@ def _session(rt: Runtime, turn: Turn | None, scope: Any, conversation: str) -> S
 
 
 def _agent(call: Call, turn: Turn | None, located: str) -> tuple[str, str]:
-    """Return agent and branch; what the framework says of the call goes before the turn's."""
+    """Return agent and branch; what the framework says of the call comes before the turn's."""
     here = current_branch(located)
     if not here:
         return call.agent, call.branch or call.agent
@@ -123,13 +123,13 @@ def _agent(call: Call, turn: Turn | None, located: str) -> tuple[str, str]:
 
 
 def _is_news(op: Op, permit: Permit, call: Call) -> bool:
-    """Say whether a deeper seat knows more of the server than the one that approved the call.
+    """Return whether a deeper seat knows more of the server than the one that approved the call.
 
-    Where only the outer seat knows the server's name, it is the call's from here on.
+    If only the outer seat knows the server's name, the call has it from here on.
     """
     judged = op.call
     news = permit.to.server is None and call.server is not None
-    if judged is not None:  # by its name only this seat may know the tool for a shell, say
+    if judged is not None:  # only this seat may recognise the tool by name, as a shell for example
         known = {judged.name, *judged.canonical}
         news = news or not known.issuperset(call.canonical) or call.kind not in (None, judged.kind)
     if call.server is None and permit.to.server is not None:
@@ -150,7 +150,7 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     if handoff is not None:
         op.permits.leave(handoff, call.args)
     started_ns = time_ns()
-    # A copy: what the outer seat approved must not change under way to the body.
+    # A copy: what the outer seat approved must not change on its way to the body.
     call.args = copy_json(call.args)
     failure, op.failure = None, None
     raw = yield Body(otel_context.get_current(), call.args)
@@ -174,12 +174,12 @@ def _judge_again(
     judges: tuple[Judge, ...],
     news: bool,
 ) -> Generator[Run, Any, _Refusal | None]:
-    """Ask rules again, and hooks now that more of the call is known; on the same span.
+    """Evaluate rules and hooks again now that more of the call is known; on the same span.
 
-    What people approved before is approved, for the rules on whose behalf they were asked.
+    People's earlier approvals stay valid for the rules that asked for them.
     """
     call.op = op
-    call.place = lambda: {**rt.place(op), "span_id": ""}  # as when it was approved: none was open
+    call.place = lambda: {**rt.place(op), "span_id": ""}  # as when it was approved
     if op.call is not None:
         _tell(call, op.call)
     context = op.context
@@ -196,7 +196,7 @@ def _judge_again(
         return None
     op.verdict = verdict
     if op.call is not None and call.version:
-        op.call.args = call.args  # an approver's: those that are recorded are those that run
+        op.call.args = call.args  # an approver changed them: what is recorded must be what runs
     put(op, rt.verdicts.attributes(verdict))
     _show_arguments(rt, op, call, verdict)
     put_failure(rt, op, verdict)
@@ -209,7 +209,7 @@ def _judge_again(
 
 @fails_open
 def _show_arguments(rt: Runtime, op: Op, call: Call, verdict: Verdict) -> None:
-    """Put on the span which arguments somebody approved at a deeper seat."""
+    """Put on the span which arguments a person approved at a deeper seat."""
     if verdict.approval is not None:
         put(op, {semconv.ARGUMENTS_HASH: arguments_hash(call.args)})
     if call.version and rt.content.on_span:
@@ -217,7 +217,7 @@ def _show_arguments(rt: Runtime, op: Op, call: Call, verdict: Verdict) -> None:
 
 
 def _tell(call: Call, judged: Call) -> None:
-    """Give the call of a deeper seat what only the one that approved it knows."""
+    """Give the call of a deeper seat what only the approving seat knows."""
     call.id = call.id or judged.id
     call.kind = call.kind or judged.kind
     call.path = call.path or judged.path

@@ -24,9 +24,9 @@ class ToolSeat:
 
     Attributes:
         framework: Adapter's name.
-        group: Name that a `Handoff` knows the seat by; empty if none leads here.
-        judges_again: Whether rules are asked again although a permit led here.
-        recovers: Whether what a hook recovers takes the place of a failure; else it is only the
+        group: Name that a `NextSeat` knows the seat by; empty if none leads here.
+        judges_again: Whether rules are evaluated again although a permit led here.
+        recovers: Whether a hook's recovery replaces a failure; otherwise it only replaces the
             failure's text, and the call has failed.
     """
 
@@ -36,23 +36,23 @@ class ToolSeat:
     recovers = True
 
     def denied(self, call: Call, reason: str) -> Any:
-        """Return what the framework takes for a tool's error, with the reason.
+        """Return a tool's error in the framework's form, with the reason.
 
         Raises:
-            Denied: Where it has no such form; the default.
+            Denied: The framework has no such form; the default.
         """
         raise refusal(reason, call.op.verdict if call.op is not None else None)
 
     def result(self, call: Call, raw: Any) -> Any:
-        """Return what `ToolResult.result` holds for what the tool returned."""
+        """Return what `ToolResult.result` holds for a tool's return value."""
         return raw
 
     def with_result(self, call: Call, raw: Any, value: Any) -> Any:
-        """Return what the tool returned with another result in it."""
+        """Return a tool's return value with another result in it."""
         return value
 
     def withheld(self, call: Call, raw: Any, reason: str) -> Any:
-        """Return what the tool returned with a reason in the place of its result."""
+        """Return a tool's return value with a reason instead of its result."""
         return self.with_result(call, raw, reason)
 
     def error(self, call: Call, raw: Any) -> Exception | str | None:
@@ -60,11 +60,11 @@ class ToolSeat:
         return None
 
     def stages(self, call: Call) -> StageParams | None:
-        """Return what hooks are shown of the steps that the tool takes; None where nobody knows."""
+        """Return what hooks are shown of the steps that the tool takes; None if not known."""
         return None
 
     def is_paused(self, call: Call, raw: Any) -> bool:
-        """Say whether the call has stopped to go on later: what it returned is no result yet."""
+        """Return whether the call has stopped to go on later, without a result yet."""
         return False
 
     def failed(self, call: Call, error: BaseException, message: str) -> Any:
@@ -74,34 +74,34 @@ class ToolSeat:
         return Raised(replaced)
 
     def recovered(self, call: Call, value: Any) -> Any:
-        """Return what takes the place of a failure."""
+        """Return what replaces a failure."""
         return value
 
     def is_control_flow(self, error: BaseException) -> bool:
-        """Say whether an exception is no failure but the framework's way to pause or jump."""
+        """Return whether an exception is not a failure but the framework's way to pause or jump."""
         return False
 
     def handoff(self, call: Call) -> Handoff | None:
-        """Return the deeper seat that the framework will hand this very call to, if it will."""
+        """Return the deeper seat that the framework will hand this very call to, if any."""
         return None
 
     def follow_up(self, call: Call, raw: Any) -> Handoff | None:
-        """Return the seat that this very call will pass once more, now that it gave this result."""
+        """Return the seat that this call will pass once more after this result, if any."""
         return None
 
     def error_type(self, error: BaseException) -> str:
-        """Return what ``error.type`` says of an exception."""
+        """Return the value of ``error.type`` for an exception."""
         return error_type(error)
 
     def finished(
         self, call: Call, seconds: float, failure: str | None, span: trace.Span | None
     ) -> None:
-        """Record what is left to record of a call whose body ran; its span is still open."""
+        """Record the rest about a call whose body ran; its span is still open."""
 
     def attributes(self, call: Call) -> Mapping[str, Any] | None:
         """Return further attributes of the call's span."""
         return None
 
     def starts_agent(self, call: Call) -> bool:
-        """Say whether the tool is an agent."""
+        """Return whether the tool is an agent."""
         return "invoke_subagent" in call.canonical

@@ -1,15 +1,15 @@
 """A tool that takes its call in steps: hooks between them, on the span of the call.
 
-Some tools normalize their arguments, act, and commit, each in a step of its own. A seat that knows
-so says it in `ToolSeat.stages`; the hooks of the places between run there instead of at
-pre_tool_call and post_tool_call. The adapter's seats on the steps ask for them::
+Some tools normalize their arguments, act, and commit in separate steps. A seat that knows this
+returns them from `ToolSeat.stages`; the hooks between the steps then run there instead of at
+pre_tool_call and post_tool_call. The adapter's seats on the steps call::
 
     await adrive(stages.begin())
     value = await adrive(stages.normalized(value))  # between validation and work
     value = await adrive(stages.acted(value, commits))  # between work and effect
 
-A block raises `Stopped`, which no ``except Exception`` of a tool catches; whatever the tool makes
-of it, no further step runs and the call is denied. Decision code: fails closed.
+A block raises `Stopped`, which a tool's ``except Exception`` does not catch; even if the tool
+handles it, no further step runs and the call is denied. Decision code: fails closed.
 """
 
 from __future__ import annotations
@@ -54,11 +54,8 @@ def in_stages(rt: Runtime, op: Op, hooks: HookSet, params: StageParams) -> HookS
     Args:
         rt: The active runtime.
         op: The operation.
-        hooks: In force for it.
+        hooks: The hooks in force for it.
         params: What hooks of its steps are shown.
-
-    Returns:
-        The hooks of its points, without those of the steps where it has them.
     """
     op.context.stages = params
     if not params.is_staged:
@@ -69,12 +66,12 @@ def in_stages(rt: Runtime, op: Op, hooks: HookSet, params: StageParams) -> HookS
 
 
 def overlooks(rt: Runtime, op: Op, stages: Callable[[], StageParams | None]) -> bool:
-    """Return whether hooks look at steps of a tool that an operation knows nothing of.
+    """Return whether hooks look at a tool's steps of which the operation does not know.
 
     Args:
         rt: The active runtime.
         op: The operation; it may be the client of a server in this process.
-        stages: Gives what hooks are shown of the steps.
+        stages: Returns what hooks are shown of the steps.
     """
     if op.stages is not None:
         return False
@@ -92,7 +89,7 @@ class Stages:
     Args:
         rt: The active runtime.
         op: The operation.
-        hooks: In force for it, in stages.
+        hooks: The hooks in force for it, with those of its steps.
         params: What hooks are shown.
 
     Attributes:
@@ -125,7 +122,7 @@ class Stages:
         """Let a step begin.
 
         Args:
-            behind: Points that must lie behind it.
+            behind: Points that must have run before.
 
         Raises:
             Stopped: A hook has blocked, or one that could block was not asked.
@@ -163,9 +160,9 @@ class Stages:
         """Put what a tool has done or prepared to the hooks; return what goes on.
 
         Args:
-            value: What its action has come to.
-            commits: Says, or awaits, whether a further step is what takes effect; None and anything
-                but True: the effect has happened.
+            value: The outcome of its action.
+            commits: Returns, or can be awaited for, whether a further step takes effect; None, and
+                any value but True, means that the effect has happened.
 
         Raises:
             Stopped: A hook blocked.
@@ -187,14 +184,14 @@ class Stages:
         return params.core_action_result
 
     def hand_over(self) -> None:
-        """Leave it to another call of the same tool, judged by itself, to take the steps."""
+        """Leave the steps to another call of the same tool, which is judged by itself."""
         self._is_handed_over = True
 
     def end(self, result: Any) -> Generator[Run, Any, None]:
-        """Ask about the steps that a tool did not take, too late to prevent anything.
+        """Check the steps that a tool did not take, too late to prevent anything.
 
         Args:
-            result: Of the whole.
+            result: Result of the whole call.
 
         Raises:
             Stopped: A hook blocked.
@@ -208,10 +205,10 @@ class Stages:
             yield from self.acted(result)
 
     def _tell(self, verdict: Verdict, before: int) -> Generator[Run, Any, None]:
-        """Record a verdict, on the span too if it is the strictest so far; stop where it blocks.
+        """Record a verdict, on the span too if it is the strictest so far; stop if it blocks.
 
         Args:
-            verdict: Of a point.
+            verdict: Verdict of a point.
             before: How many rewrites there were before it.
         """
         rt, op = self._rt, self._op

@@ -53,6 +53,7 @@ _lock = threading.RLock()
 _handle: Handle | None = None
 
 
+# `hooks` must not import the pipeline or OpenTelemetry, so this hands it the observer instead.
 runner.observer = standalone.RunnerObserver()
 
 
