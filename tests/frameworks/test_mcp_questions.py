@@ -266,6 +266,51 @@ class TestSampling:
         assert call_ask(make_sampling([]), sampling_callback=self.model) == "HELLO"
         assert self.asked.messages[0].content.text == "be kind"
 
+    def test_a_message_that_a_hook_adds_reaches_the_model_in_the_packages_form(self, on):
+        @hooks.pre_model_call
+        def add(call: types.ModelCall) -> types.HookResult:
+            added = [{"role": "assistant", "content": "hm"}, {"role": "user", "content": "be kind"}]
+            return types.HookResult(modified_messages=[*call.messages, *added])
+
+        on(hooks=[add])
+        assert call_ask(make_sampling([]), sampling_callback=self.model) == "hello"
+        said = [(message.role, message.content.text) for message in self.asked.messages]
+        assert said == [("user", "say hello"), ("assistant", "hm"), ("user", "be kind")]
+
+    @pytest.mark.skipif(not IS_2, reason="the only place to ask with tools and without a server")
+    def test_a_rewritten_answer_keeps_the_calls_of_the_servers_tools(self, on):
+        from mcp import Client
+
+        asked_for = wire.ToolUseContent(type="tool_use", id="1", name="look", input={"x": 1})
+
+        async def model(context: Any, params: Any) -> Any:
+            return wire.CreateMessageResultWithTools(
+                role="assistant",
+                content=[wire.TextContent(type="text", text="hello"), asked_for],
+                model="scripted",
+                stop_reason="toolUse",
+            )
+
+        @hooks.post_model_call_transform
+        def shout(response: types.ModelResponse) -> Any:
+            return response.text.upper()
+
+        async def run() -> Any:
+            async with Client(make_sampling([]), sampling_callback=model) as client:
+                message = wire.SamplingMessage(
+                    role="user", content=wire.TextContent(type="text", text="look")
+                )
+                request = wire.CreateMessageRequest(
+                    params=wire.CreateMessageRequestParams(messages=[message], max_tokens=7)
+                )
+                context: Any = SimpleNamespace(meta=None)
+                return await client.session.dispatch_input_request(context, request)
+
+        on(hooks=[shout])
+        answer = anyio.run(run)
+        text, call = answer.content
+        assert (text.text, call, answer.stop_reason) == ("HELLO", asked_for, "toolUse")
+
     def test_an_error_of_the_client_goes_to_the_server_as_it_was(self, on, exporter):
         async def broken(context: Any, params: Any) -> Any:
             return wire.ErrorData(code=-32000, message="the model is gone")
@@ -280,7 +325,13 @@ class TestSampling:
 
 def form(**fields: Any) -> Elicitation:
     schema = {"type": "object", "properties": fields}
-    return Elicitation(SimpleNamespace(message="Which?", requested_schema=schema))
+    return question_of(SimpleNamespace(message="Which?", requested_schema=schema))
+
+
+def question_of(params: Any) -> Elicitation:
+    question = Elicitation()
+    question.of(params)
+    return question
 
 
 class TestForms:
@@ -330,7 +381,7 @@ class TestForms:
     @pytest.mark.parametrize(("chosen", "action"), [("accept", "accept"), ("decline", "decline")])
     def test_an_address_is_accepted_or_not(self, chosen, action):
         params = SimpleNamespace(message="Log in", url="https://example.com")
-        question = Elicitation(params)
+        question = question_of(params)
         assert question.spec().questions[0].question == "Log in (https://example.com)"
         answer = types.QuestionResponse(selected_option_ids=[chosen])
         result = question.answered(types.QuestionHookResult(responses=[answer]))
