@@ -25,6 +25,7 @@ from otelhooks.pipeline.runtime import Runtime
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.inference import SHARED_BY, noted, published
 from otelhooks.telemetry.quiet import fails_open, report
+from otelhooks.telemetry.shapes import ModelShape
 from otelhooks.telemetry.spans import error_type, put_on
 
 __all__ = ["ModelReply", "ModelRequest", "ModelSeat", "model"]
@@ -75,7 +76,7 @@ class _ModelCall(Traced):
 
     POINT_AFTER = semconv.POINT_POST_MODEL_CALL
 
-    __slots__ = ("is_detailed", "judges", "provider", "request", "seat", "shown")
+    __slots__ = ("is_detailed", "judges", "provider", "request", "seat", "shape", "shown")
 
     def __init__(self, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> None:
         context = otel_context.get_current()
@@ -98,6 +99,9 @@ class _ModelCall(Traced):
         self.request: ModelRequest = request
         self.judges: tuple[Judge, ...] = judges
         self.provider: str = request.provider or PROVIDER_OTHER
+        self.shape: ModelShape = rt.shapes.model(
+            request.operation, self.provider, request.model, agent, op.branch
+        )
         self.is_detailed: bool = rt.emit_details or rt.content.on_event
         self.shown: dict[str, Any] = {}
 
@@ -212,17 +216,7 @@ class _ModelCall(Traced):
 
     def _open_span(self, mode: str) -> None:
         rt, op, request = self.rt, self.op, self.request
-        attributes: dict[str, Any] = {
-            semconv.GEN_AI_OPERATION_NAME: request.operation,
-            semconv.GEN_AI_PROVIDER_NAME: self.provider,
-            **rt.session_attributes(op.session),
-        }
-        if request.model:
-            attributes[semconv.GEN_AI_REQUEST_MODEL] = request.model
-        if op.agent:
-            attributes[semconv.GEN_AI_AGENT_NAME] = op.agent
-        if op.branch not in ("", op.agent):
-            attributes[semconv.AGENT_BRANCH] = op.branch
+        attributes = {**self.shape.attributes, **rt.session_attributes(op.session)}
         if op.turn is not None and op.turn.task_id:
             attributes[semconv.TASK_ID] = op.turn.task_id
         if request.stream:
@@ -239,12 +233,11 @@ class _ModelCall(Traced):
             )
         if self.is_detailed:
             self.shown.update(attributes)
-        name = f"{request.operation} {request.model}".rstrip()
         named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
         if mode == "annotate":
             self.annotate(self.seat.framework, attributes, named_by)
         else:
-            self.start_span(mode, name, attributes, named_by, SpanKind.CLIENT)
+            self.start_span(mode, self.shape.name, attributes, named_by, SpanKind.CLIENT)
 
     def _close(self) -> None:
         try:
@@ -258,22 +251,26 @@ class _ModelCall(Traced):
     def _record(self) -> None:
         if not self.ended_ns or self.op.annotation is not None:
             return
-        rt, request = self.rt, self.request
-        failure = self.status if self.status not in _SUCCESSES else None
-        shape = rt.shapes.model_duration(request.operation, self.provider, request.model, failure)
-        rt.instruments.record(
-            semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
-            (self.ended_ns - self.started_ns) / 1e9,
-            shape,
-            self.exemplar,
-        )
-        if request.first_chunk_ns:
-            rt.instruments.record(
+        seconds = (self.ended_ns - self.started_ns) / 1e9
+        if self.status in _SUCCESSES:
+            self.shape.duration.record(seconds, self.exemplar)
+        else:
+            name = semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION
+            self.rt.instruments.record(name, seconds, self._counted(self.status), self.exemplar)
+        if self.request.first_chunk_ns:
+            failure = self.status if self.status not in _SUCCESSES else None
+            self.rt.instruments.record(
                 semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
                 self._first_chunk_s,
-                shape,
+                self._counted(failure),
                 self.exemplar,
             )
+
+    def _counted(self, failure: str | None) -> dict[str, str]:
+        """Return the attributes of metrics that few calls have."""
+        request = self.request
+        shapes = self.rt.shapes
+        return shapes.model_duration(request.operation, self.provider, request.model, failure)
 
     @property
     def _first_chunk_s(self) -> float:
@@ -409,30 +406,28 @@ class _ModelCall(Traced):
             op.span.set_attributes(attributes)
 
     def _count_tokens(self, usage: Mapping[str, int], attributes: dict[str, Any]) -> None:
-        request, turn, shapes = self.request, self.op.turn, self.rt.shapes
-        operation, provider, model = request.operation, self.provider, request.model
+        op, cells = self.op, self.shape.tokens
+        summed = op.turn.usage if op.turn is not None else None
         for name, tokens in usage.items():
             if name not in _TOKENS or not (tokens or (tokens == 0 and name in _TOKEN_TYPES)):
                 continue  # none from a cache, or for reasoning
             attribute, metric = _TOKENS[name]
             attributes[attribute] = tokens
-            if self.op.annotation is None:
-                shapes.token_cell(metric, operation, provider, model).add(tokens, self.exemplar)
-            if turn is not None:
-                turn.usage[name] = turn.usage.get(name, 0) + tokens
+            if op.annotation is None:
+                cells[metric].add(tokens, self.exemplar)
+            if summed is not None:
+                summed[name] = summed.get(name, 0) + tokens
         if self.rt.instruments.token_histogram and self.op.annotation is None:
             self._record_tokens(usage)
 
     def _record_tokens(self, usage: Mapping[str, int]) -> None:
         """Record tokens in the histogram that the counters have replaced."""
-        rt, request = self.rt, self.request
-        shape = rt.shapes.model_duration(request.operation, self.provider, request.model, None)
         for name, kind in _TOKEN_TYPES.items():
             if (tokens := usage.get(name)) is not None:
-                rt.instruments.record(
+                self.rt.instruments.record(
                     semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
                     tokens,
-                    {**shape, semconv.GEN_AI_TOKEN_TYPE: kind},
+                    {**self._counted(None), semconv.GEN_AI_TOKEN_TYPE: kind},
                     self.exemplar,
                 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Observation
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opentelemetry.trace import SpanContext
+
+    from otelhooks.telemetry.histograms import HistogramCell
 
     AttributeValue: TypeAlias = str | bool | int | float
     Attributes: TypeAlias = Mapping[str, AttributeValue]
@@ -107,17 +109,28 @@ class Timing:
             counted.exemplar = exemplar
 
 
-class CellCounter:
-    """A monotonic counter whose sums are held here and read when somebody collects."""
+C = TypeVar("C", bound="Cell | HistogramCell")
+
+
+class Series(Generic[C]):
+    """The cells of one instrument, one for each attribute set.
+
+    Args:
+        name: Metric name.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._cells: dict[frozenset[tuple[str, AttributeValue]], Cell] = {}
-        self._overflow: Cell | None = None
-        self._lock = threading.Lock()
+        self._cells: dict[frozenset[tuple[str, AttributeValue]], C] = {}
+        self._overflow: C | None = None
+        # Reentrant: a signal handler may run a governed call, or collect.
+        self._lock = threading.RLock()
 
-    def cell(self, attributes: Attributes) -> Cell:
-        """Find or make the cell of an attribute set; from then on it is reported, from 0.
+    def _make(self, attributes: dict[str, AttributeValue]) -> C:
+        raise NotImplementedError
+
+    def cell(self, attributes: Attributes) -> C:
+        """Find or make the cell of an attribute set.
 
         Args:
             attributes: Copied. Beyond `MAX_SERIES` sets every new one is the same overflow cell.
@@ -128,13 +141,13 @@ class CellCounter:
             if cell is not None:
                 return cell
             if len(self._cells) < MAX_SERIES - 1:
-                cell = self._cells[key] = Cell(dict(attributes))
+                cell = self._cells[key] = self._make(dict(attributes))
                 return cell
             return self._overflow_cell()
 
-    def _overflow_cell(self) -> Cell:
+    def _overflow_cell(self) -> C:
         if self._overflow is None:
-            self._overflow = Cell({semconv.METRIC_OVERFLOW: True})
+            self._overflow = self._make({semconv.METRIC_OVERFLOW: True})
             _log.warning(
                 "metric `%s` has more than %d attribute sets, the rest is counted together",
                 self.name,
@@ -142,13 +155,27 @@ class CellCounter:
             )
         return self._overflow
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[C]:
         """List all cells, the overflow cell last."""
         with self._lock:
             cells = list(self._cells.values())
             if self._overflow is not None:
                 cells.append(self._overflow)
         return cells
+
+    def _renewed(self) -> list[C]:
+        self._lock = threading.RLock()
+        return self.cells()
+
+
+class CellCounter(Series[Cell]):
+    """A monotonic counter whose sums are held here and read when somebody collects.
+
+    A cell is reported from 0 on, as soon as it is there.
+    """
+
+    def _make(self, attributes: dict[str, AttributeValue]) -> Cell:
+        return Cell(attributes)
 
     def take_over(self, other: CellCounter) -> None:
         """Add the sums of a predecessor on the same provider: a sum must never fall."""
@@ -164,6 +191,5 @@ class CellCounter:
         Args:
             reset: Set the sums to 0; the cells stay.
         """
-        self._lock = threading.Lock()
-        for cell in self.cells():
+        for cell in self._renewed():
             cell.after_fork(reset=reset)

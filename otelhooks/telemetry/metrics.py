@@ -5,7 +5,9 @@ Signatures that other modules use::
     instruments = Instruments(meter_provider, version)
     cell = instruments.decisions.cell(attributes)      # once per template, kept by the caller
     cell.add(1, span_context)                          # hot path; span_context or None
-    instruments.record(METRIC_..., seconds, attributes, span_context)     # hot path
+    cell = instruments.histogram(METRIC_...).cell(attributes)             # the same
+    cell.record(seconds, span_context)                                    # hot path
+    instruments.record(METRIC_..., seconds, attributes, span_context)     # where it is rare
     instruments.counter(METRIC_...).cell(attributes)   # by name: usage counters, flips, gaps
     instruments.set_gauge(METRIC_..., callback)        # callback() -> iterable of (value, attrs)
     instruments.rebind(meter_provider)                 # cells stay valid
@@ -17,11 +19,11 @@ Signatures that other modules use::
 by name too.
 
 Counts are integers of our own, one `Cell` per attribute set, read by observable counters when a
-reader collects. Histogram values go into a bounded queue and reach the SDK when a reader
-collects (in that same collection), when the queue is half full (by a worker thread), when it is
-full (at once, by the caller: nothing is lost) and at `flush`. Both paths give exemplars: pass the
-`SpanContext` of a **sampled** span, None for any other. It is a small tuple, so that nothing of
-the run stays alive in a cell or in the queue.
+reader collects. Histogram values wait in a `HistogramCell` per attribute set and reach the SDK when
+a reader collects (in that same collection), when half of `QUEUE_CAPACITY` waits in all cells
+together (by a worker thread), when all of it does (at once, by the caller: nothing is lost) and at
+`flush`. Both paths give exemplars: pass the `SpanContext` of a **sampled** span, None for any
+other. It is a small tuple, so that nothing of the run stays alive in a cell.
 
 Everything here is telemetry: it fails open, is logged once per cause, and never raises.
 
@@ -30,10 +32,8 @@ Source: semconv.md sections 5 and 9, design.md section 14 rules 3 to 5.
 
 from __future__ import annotations
 
-import bisect
 import logging
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from opentelemetry.metrics import NoOpMeter, Observation
@@ -42,22 +42,23 @@ from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.by_identity import ByIdentity
 from otelhooks.telemetry.counters import CellCounter, exemplar_context
+from otelhooks.telemetry.histograms import CellHistogram, Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider
     from opentelemetry.trace import SpanContext
 
     from otelhooks.telemetry.counters import Attributes
+    from otelhooks.telemetry.histograms import HistogramCell
 
     GaugeCallback: TypeAlias = Callable[[], Iterable[tuple[float, Attributes]]]
-    _Queued: TypeAlias = tuple[str, float, Attributes, SpanContext | None]
 
 _log = logging.getLogger("otelhooks.telemetry")
 
 QUEUE_CAPACITY = 2_048
-"""Histogram values that wait for the worker or the next collection."""
+"""Histogram values that wait for the worker or the next collection, in all cells together."""
 
 _DURATION = (
     *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64),
@@ -121,20 +122,6 @@ _GAUGES = {
 }
 
 
-def _newest_exemplars(waiting: Sequence[_Queued]) -> frozenset[int]:
-    """Return the places of the values whose exemplar a histogram would keep.
-
-    The SDK keeps the last exemplar of each bucket, at a third of the cost of a value: those that it
-    would replace at once are not handed over.
-    """
-    newest: dict[tuple[str, int, int], int] = {}
-    for number, (name, value, attributes, exemplar) in enumerate(waiting):
-        if exemplar is not None and name in _HISTOGRAMS:
-            bucket = bisect.bisect_left(_HISTOGRAMS[name].buckets, value)
-            newest[name, id(attributes), bucket] = number
-    return frozenset(newest.values())
-
-
 class _Hub:
     """The instruments registered with one meter provider.
 
@@ -162,10 +149,11 @@ class _Hub:
             )
             self._observed.append(gauge)
 
-    def histogram(self, name: str) -> Histogram | None:
-        """Find or make a histogram; None if there is none of that name."""
+    def histogram(self, name: str) -> Histogram:
+        """Find or make a histogram."""
         histogram = self._histograms.get(name)
-        if histogram is None and (spec := _HISTOGRAMS.get(name)) is not None:
+        if histogram is None:
+            spec = _HISTOGRAMS[name]
             histogram = self._histograms[name] = self.meter.create_histogram(
                 name,
                 unit=spec.unit,
@@ -238,11 +226,13 @@ class Instruments:
         self.hook_queue_dropped: CellCounter = self._counters[semconv.METRIC_HOOK_QUEUE_DROPPED]
         self._gauges: dict[str, GaugeCallback] = {}
         self._logged: set[str] = set()
-        self._queue: deque[_Queued] = deque()
-        self._wake_at = QUEUE_CAPACITY // 2
+        self._waiting = Waiting(QUEUE_CAPACITY // 2, self._relieve)
+        self._histograms = {
+            name: CellHistogram(name, spec.buckets, self._waiting)
+            for name, spec in _HISTOGRAMS.items()
+        }
         self._make_worker_parts()
         self._hub: _Hub | None = None
-        self._is_silent = True
         self.rebind(meter_provider)
 
     def _make_worker_parts(self) -> None:
@@ -268,6 +258,10 @@ class Instruments:
         """
         return self._hub.custom(kind, name) if self._hub is not None else None
 
+    def histogram(self, name: str) -> CellHistogram:
+        """Find a histogram by its metric name (KeyError if there is none of that name)."""
+        return self._histograms[name]
+
     def record(
         self,
         name: str,
@@ -280,22 +274,23 @@ class Instruments:
         Args:
             name: Metric name.
             value: Seconds, or tokens.
-            attributes: Not copied, not to be changed afterwards: share one dict per template.
+            attributes: Copied where they are new.
             exemplar: Context of the sampled span this belongs to, or None.
         """
-        if self._is_silent:
-            return
-        queue = self._queue
-        queue.append((name, value, attributes, exemplar))
-        if len(queue) >= self._wake_at:
-            self._relieve()
+        histogram = self._histograms.get(name)
+        if histogram is None:
+            self._log_once(name, "there is no histogram `%s`: its values are dropped")
+        else:
+            histogram.cell(attributes).record(value, exemplar)
 
-    def _relieve(self) -> None:
+    def _relieve(self, cell: HistogramCell) -> None:
+        waiting = self._waiting
         if self._hub is None:  # in a forked child, until it has a provider: keep the newest
-            while len(self._queue) >= QUEUE_CAPACITY:
-                self._queue.popleft()
+            if waiting.number >= QUEUE_CAPACITY:
+                cell.values.popleft()
+                waiting.number -= 1
             return
-        if len(self._queue) >= QUEUE_CAPACITY or self._is_closed:
+        if waiting.number >= QUEUE_CAPACITY or self._is_closed:
             self.flush()
             return
         if self._worker is None:
@@ -320,33 +315,24 @@ class Instruments:
             self.flush()
 
     def flush(self) -> None:
-        """Hand the queued histogram values to the SDK."""
+        """Hand the values that wait to the SDK."""
         hub = self._hub
-        if hub is None or not self._queue:
+        if hub is None or not self._waiting.number:
             return
         with self._drain_lock:
-            waiting = self._take()
-            newest = _newest_exemplars(waiting)
-            for number, (name, value, attributes, exemplar) in enumerate(waiting):
-                try:
-                    histogram = hub.histogram(name)
-                    if histogram is None:
-                        self._log_once(name, "there is no histogram `%s`: its values are dropped")
-                        continue
-                    span_context = exemplar if number in newest else None
-                    histogram.record(value, attributes, context=exemplar_context(span_context))
-                except Exception as error:
-                    self._log_once(name, "recording into histogram `%s` failed", error)
+            self._waiting.number = 0  # first: what comes meanwhile counts
+            for name, histogram in self._histograms.items():
+                for cell in histogram.cells():
+                    if cell.values:
+                        self._hand_over(hub, name, cell)
 
-    def _take(self) -> list[_Queued]:
-        """Take what is queued; other threads and signal handlers may add meanwhile."""
-        waiting: list[_Queued] = []
-        for _ in range(len(self._queue)):
+    def _hand_over(self, hub: _Hub, name: str, cell: HistogramCell) -> None:
+        for value, exemplar in cell.take():
             try:
-                waiting.append(self._queue.popleft())
-            except IndexError:
-                break  # somebody dropped the oldest
-        return waiting
+                context = exemplar_context(exemplar)
+                hub.histogram(name).record(value, cell.attributes, context=context)
+            except Exception as error:
+                self._log_once(name, "recording into histogram `%s` failed", error)
 
     def set_gauge(self, name: str, callback: GaugeCallback | None) -> None:
         """Set what a gauge shows.
@@ -398,7 +384,7 @@ class Instruments:
             for name, counter in self._counters.items():
                 counter.take_over(predecessor.counter(name))
         self._hub = hub
-        self._is_silent = hub.is_silent
+        self._waiting.is_silent = hub.is_silent
 
     def after_fork(self, *, reset: bool = False) -> None:
         """Drop what the parent queued (it reports that itself) and renew locks and worker.
@@ -410,14 +396,16 @@ class Instruments:
         """
         global _hubs_lock
         _hubs_lock = threading.Lock()
-        self._queue.clear()
+        self._waiting.number = 0
         self._make_worker_parts()
+        for histogram in self._histograms.values():
+            histogram.after_fork()
         for counter in self._counters.values():
             counter.after_fork(reset=reset)
         if reset and self._hub is not None:
             self._hub.current = None
             self._hub = None
-            self._is_silent = False
+            self._waiting.is_silent = False
 
     def close(self) -> None:
         """Hand over what is queued, end the worker, show no more gauges; sums stay readable."""

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from otelhooks.hooks.calls import Call
     from otelhooks.hooks.verdict import Verdict
     from otelhooks.telemetry.counters import Cell
+    from otelhooks.telemetry.histograms import HistogramCell
     from otelhooks.telemetry.metrics import Instruments
     from otelhooks.telemetry.verdicts import Verdicts
 
-__all__ = ["Shapes", "ToolShape"]
+__all__ = ["ModelShape", "Shapes", "ToolShape"]
 
 _MAX_SHAPES = 4_096
 
@@ -44,6 +45,49 @@ class ToolShape:
         self.time: Timing | None = None
 
 
+class ModelShape:
+    """What the calls of a model by an agent have in common.
+
+    Args:
+        name: Of the span.
+        attributes: That the span starts with; not to be changed.
+        counted: Attributes of its metrics.
+        instruments: Where counts go.
+
+    Attributes:
+        duration: Of calls that did not fail.
+        tokens: What counts them, by metric.
+    """
+
+    __slots__ = ("attributes", "duration", "name", "tokens")
+
+    def __init__(
+        self,
+        name: str,
+        attributes: dict[str, Any],
+        counted: dict[str, str],
+        instruments: Instruments,
+    ) -> None:
+        self.name: str = name
+        self.attributes: dict[str, Any] = attributes
+        durations = instruments.histogram(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION)
+        self.duration: HistogramCell = durations.cell(counted)
+        self.tokens: dict[str, Cell] = _TokenCells(counted, instruments)
+
+
+class _TokenCells(dict[str, "Cell"]):
+    """The cells of a model's tokens, by metric; a sort of token that never came has none."""
+
+    def __init__(self, counted: dict[str, str], instruments: Instruments) -> None:
+        super().__init__()
+        self._counted = counted
+        self._instruments = instruments
+
+    def __missing__(self, metric: str) -> Cell:
+        cell = self[metric] = self._instruments.counter(metric).cell(self._counted)
+        return cell
+
+
 class Shapes:
     """The shapes of one runtime.
 
@@ -57,12 +101,12 @@ class Shapes:
         self._verdicts = verdicts
         self._tools: dict[tuple[Any, ...], ToolShape] = {}
         self._metrics: dict[tuple[str | None, ...], dict[str, str]] = {}
-        self._tokens: dict[tuple[str, str, str, str], Cell] = {}
+        self._models: dict[tuple[str, str, str, str, str], ModelShape] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether no operation has been recorded so far."""
-        return not self._tools and not self._metrics
+        return not (self._tools or self._metrics or self._models)
 
     def tool(self, call: Call, agent: str, branch: str, allowed: Verdict | None) -> ToolShape:
         """Return the shape of a tool's calls.
@@ -139,11 +183,35 @@ class Shapes:
             (semconv.ERROR_TYPE, failure),
         )
 
+    def model(
+        self, operation: str, provider: str, model: str, agent: str, branch: str
+    ) -> ModelShape:
+        """Return the shape of a model's calls."""
+        key = (operation, provider, model, agent, branch)
+        shape = self._models.get(key)
+        if shape is None:
+            attributes: dict[str, Any] = {
+                semconv.GEN_AI_OPERATION_NAME: operation,
+                semconv.GEN_AI_PROVIDER_NAME: provider,
+            }
+            if model:
+                attributes[semconv.GEN_AI_REQUEST_MODEL] = model
+            if agent:
+                attributes[semconv.GEN_AI_AGENT_NAME] = agent
+            if branch not in ("", agent):
+                attributes[semconv.AGENT_BRANCH] = branch
+            counted = self.model_duration(operation, provider, model, None)
+            name = f"{operation} {model}".rstrip()
+            shape = ModelShape(name, attributes, counted, self._instruments)
+            if len(self._models) < _MAX_SHAPES:
+                self._models[key] = shape
+        return shape
+
     def model_duration(
         self, operation: str, provider: str, model: str, failure: str | None
     ) -> dict[str, str]:
-        """Return the attributes of a model call's duration; not to be changed."""
-        return self._metrics.get((operation, provider, model, failure)) or self._metric(
+        """Return the attributes of a model call's metrics; not to be changed."""
+        return self._metric(
             operation,
             (semconv.GEN_AI_PROVIDER_NAME, provider),
             (semconv.GEN_AI_REQUEST_MODEL, model),
@@ -167,12 +235,5 @@ class Shapes:
         return attributes
 
     def token_cell(self, metric: str, operation: str, provider: str, model: str) -> Cell:
-        """Return the count of one sort of token."""
-        key = (metric, operation, provider, model)
-        cell = self._tokens.get(key)
-        if cell is None:
-            attributes = self.model_duration(operation, provider, model, None)
-            cell = self._instruments.counter(metric).cell(attributes)
-            if len(self._tokens) < _MAX_SHAPES:
-                self._tokens[key] = cell
-        return cell
+        """Return the count of one sort of token, of calls that are known by their usage only."""
+        return self.model(operation, provider, model, "", "").tokens[metric]

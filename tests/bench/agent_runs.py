@@ -10,6 +10,8 @@ round about, each switched on and off.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,11 +70,7 @@ def openai_agents() -> dict[str, Contender]:
         agent = _openai_agents()
     except ImportError:
         return {}
-    try:
-        from opentelemetry.instrumentation.genai.openai_agents import OpenAIAgentsInstrumentor
-    except ImportError:
-        return _sides("openai_agents", agent, None)
-    return _sides("openai_agents", agent, OpenAIAgentsInstrumentor())
+    return _sides("openai_agents", agent, "OpenAIAgentsInstrumentor")
 
 
 def langchain() -> dict[str, Contender]:
@@ -81,15 +79,14 @@ def langchain() -> dict[str, Contender]:
         agent = _langchain()
     except ImportError:
         return {}
-    try:
-        from opentelemetry.instrumentation.genai.langchain import LangChainInstrumentor
-    except ImportError:
-        return _sides("langchain", agent, None)
-    return _sides("langchain", agent, LangChainInstrumentor())
+    return _sides("langchain", agent, "LangChainInstrumentor")
 
 
-def _sides(framework: str, agent: Scripted, instrumentor: Any) -> dict[str, Contender]:
-    """Return one framework bare, ours, by hand and, where it is installed, the peer."""
+def _sides(framework: str, agent: Scripted, instrumentor: str) -> dict[str, Contender]:
+    """Return one framework bare, ours, by hand and, where it is installed, the peer.
+
+    The peer is imported when its turn comes: where it is, ours tells it of each model call.
+    """
 
     def work(calls: int) -> None:
         assert agent.run(calls) == ANSWER
@@ -113,15 +110,25 @@ def _sides(framework: str, agent: Scripted, instrumentor: Any) -> dict[str, Cont
         "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
         "by hand": Contender(work, CALLS, by_hand.sink.flush, by_hand.on, by_hand.off),
     }
-    if instrumentor is not None:
+    module = f"opentelemetry.instrumentation.genai.{framework}"
+    if _is_there(module):
         other = Sink()
 
-        def peer_on() -> None:
-            instrumentor.instrument(tracer_provider=other.tracers, meter_provider=other.meters)
+        def peer() -> Any:  # always the same one
+            return getattr(importlib.import_module(module), instrumentor)()
 
-        off = instrumentor.uninstrument
-        contenders["peer"] = Contender(work, CALLS, other.flush, peer_on, off)
+        def on() -> None:
+            peer().instrument(tracer_provider=other.tracers, meter_provider=other.meters)
+
+        contenders["peer"] = Contender(work, CALLS, other.flush, on, lambda: peer().uninstrument())
     return contenders
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:  # a package that it lies in is missing
+        return False
 
 
 def _rows(

@@ -72,6 +72,12 @@ def collect(reader: InMemoryMetricReader) -> dict:
     }
 
 
+def waiting(instruments: Instruments) -> int:
+    """Count the values that were not handed to the SDK yet."""
+    cells = [cell for name in metrics._HISTOGRAMS for cell in instruments.histogram(name).cells()]
+    return sum(len(cell.values) for cell in cells)
+
+
 def points(reader: InMemoryMetricReader, name: str) -> list:
     metric = collect(reader).get(name)
     return [] if metric is None else list(metric.data.data_points)
@@ -238,26 +244,68 @@ class TestHistograms:
             assert found[name].unit == spec.unit
             assert tuple(found[name].data.data_points[0].explicit_bounds) == spec.buckets
 
-    def test_a_full_queue_loses_nothing(self, instruments, reader):
-        instruments._wake_at = metrics.QUEUE_CAPACITY  # no worker: the caller must drain
+    def test_beyond_the_capacity_nothing_is_lost(self, instruments, reader):
+        instruments._waiting.limit = metrics.QUEUE_CAPACITY  # no worker: the caller must drain
         number = metrics.QUEUE_CAPACITY * 2 + 10
         for _ in range(number):
             instruments.record(DURATION, 0.1, TOOL)
-        assert len(instruments._queue) == 10
+        assert waiting(instruments) == 10
         [point] = points(reader, DURATION)
         assert point.count == number
 
-    def test_the_worker_drains_a_half_full_queue(self, instruments):
+    def test_the_capacity_is_that_of_all_cells_together(self, instruments):
+        instruments._waiting.limit = metrics.QUEUE_CAPACITY
+        for number in range(metrics.QUEUE_CAPACITY + 1):
+            instruments.record(DURATION, 0.1, {semconv.GEN_AI_TOOL_NAME: str(number % 100)})
+        assert waiting(instruments) == 1
+
+    def test_the_worker_drains_when_half_of_the_capacity_waits(self, instruments):
         for _ in range(metrics.QUEUE_CAPACITY // 2):
             instruments.record(DURATION, 0.1, TOOL)
         worker = instruments._worker
         assert worker is not None
         assert worker.daemon
         for _ in range(200):
-            if not instruments._queue:
+            if not waiting(instruments):
                 break
             worker.join(0.05)
-        assert not instruments._queue
+        assert not waiting(instruments)
+
+    def test_values_of_many_threads_are_all_counted_while_somebody_collects(
+        self, instruments, reader, request
+    ):
+        cell = instruments.histogram(DURATION).cell(TOOL)
+
+        def record() -> None:
+            for _ in range(3_000):
+                cell.record(0.1)
+
+        threads = [threading.Thread(target=record) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        counts = [sum(point.count for point in points(reader, DURATION)) for _ in range(5)]
+        for thread in threads:
+            thread.join()
+        counts.append(sum(point.count for point in points(reader, DURATION)))
+        is_delta = "delta" in request.node.name
+        assert (sum(counts) if is_delta else counts[-1]) == 12_000
+
+    def test_the_newest_exemplar_of_each_bucket_is_kept(self, instruments, reader, monkeypatch):
+        tracer = TracerProvider(shutdown_on_exit=False).get_tracer("t")
+        spans = [tracer.start_span("s").get_span_context() for _ in range(4)]
+        for span, seconds in zip(spans, (0.011, 0.3, 0.012, 0.31), strict=True):
+            instruments.record(DURATION, seconds, TOOL, span)
+        [point] = points(reader, DURATION)
+        found = {(exemplar.span_id, exemplar.value) for exemplar in point.exemplars}
+        assert found == {(spans[2].span_id, 0.012), (spans[3].span_id, 0.31)}
+
+    def test_beyond_the_limit_all_new_sets_share_the_overflow_cell(self, instruments, monkeypatch):
+        monkeypatch.setattr(counters, "MAX_SERIES", 4)
+        for number in range(10):
+            instruments.record(DURATION, 0.1, {semconv.GEN_AI_TOOL_NAME: str(number)})
+        cells = instruments.histogram(DURATION).cells()
+        assert [len(cell.values) for cell in cells] == [1, 1, 1, 7]
+        assert cells[-1].attributes == {semconv.METRIC_OVERFLOW: True}
 
     def test_close_ends_the_worker_and_later_values_are_not_lost(self, instruments, reader):
         for _ in range(metrics.QUEUE_CAPACITY // 2):
@@ -329,7 +377,7 @@ class TestProviders:
         instruments.record(DURATION, 1, TOOL)
         instruments.flush()
         assert cell.value == 1
-        assert not instruments._queue
+        assert not waiting(instruments)
 
     def test_a_provider_that_cannot_make_a_meter_is_logged_and_ignored(self, caplog):
         class Broken:
@@ -487,7 +535,7 @@ class TestFork:
         instruments.record(DURATION, 0.1, TOOL)
         instruments.after_fork(reset=True)  # called in this process: the parts are the same
         assert cell.value == 0
-        assert not instruments._queue
+        assert not waiting(instruments)
         fresh_reader = make_reader()
         fresh = MeterProvider([fresh_reader], shutdown_on_exit=False)
         instruments.record(DURATION, 0.1, TOOL)
@@ -499,11 +547,12 @@ class TestFork:
         assert points(reader, semconv.METRIC_POLICY_DENIES) == []
         fresh.shutdown()
 
-    def test_a_child_without_a_provider_keeps_a_bounded_queue(self, instruments):
+    def test_a_child_without_a_provider_keeps_the_newest_values(self, instruments):
         instruments.after_fork(reset=True)
-        for _ in range(metrics.QUEUE_CAPACITY * 2):
-            instruments.record(DURATION, 0.1, TOOL)
-        assert len(instruments._queue) < metrics.QUEUE_CAPACITY
+        for number in range(metrics.QUEUE_CAPACITY * 2):
+            instruments.record(DURATION, number, TOOL)
+        assert waiting(instruments) < metrics.QUEUE_CAPACITY
+        assert instruments.histogram(DURATION).cell(TOOL).values[-1] == number
         assert instruments._worker is None
 
     def test_on_an_inherited_provider_sums_go_on(self, instruments, reader):
