@@ -1,14 +1,14 @@
-"""Frameworks that are not imported yet, and their adapters, which are not loaded before.
+"""Frameworks that are not imported yet, and their adapters, which are not loaded before them.
 
-Before any code of a framework's first module runs, its adapter is installed (see `imports`), whose
-units (see `packages`) go on from there. The first part of a module's name is looked at, so that a
-framework whose import had already begun is noticed at its next module.
+An adapter is installed (see `imports`) before any code of its framework's first module runs; its
+units (see `packages`) take over from there. Only the first part of a module's name counts, so that
+a framework whose import had already begun is noticed at its next module.
 
-Of two threads that import at once, the second waits for the lock until the adapter is installed.
-Loading one imports nothing of its framework.
+If two threads import at once, the second waits for the lock until the adapter is installed. Loading
+an adapter imports nothing of its framework.
 
-Fails closed: where an adapter cannot be loaded, there is no table of seats that could refuse. Under
-``strict`` the framework cannot be imported then.
+Fails closed: an adapter that cannot be loaded has no table of seats that could refuse. Under
+``strict`` the framework then cannot be imported.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _logger = logging.getLogger("otelhooks.instrumentation")
 
 
 class Waiting:
-    """The frameworks that wait, in the order in which adapters are to be installed.
+    """The frameworks that are not imported yet, in the order in which adapters are to be installed.
 
     Attributes:
-        on_arrival: Called each time a framework is about to be imported and its adapter is there.
+        on_arrival: Called each time a framework is about to be imported, once its adapter is
+            installed.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class Waiting:
     def begin(
         self, packages: Mapping[str, Iterable[str]], *, strict: bool, off: frozenset[str]
     ) -> None:
-        """Install the adapters of what is imported, and watch for the rest.
+        """Install the adapters of the imported frameworks, and watch for the rest.
 
         Args:
             packages: Framework -> the packages that it consists of.
@@ -69,7 +70,7 @@ class Waiting:
         """Install the adapter of a framework that is about to be imported.
 
         Args:
-            package: As `begin` was told of it.
+            package: As given to `begin`.
 
         Raises:
             ImportError: The adapter cannot be installed, under ``strict``.
@@ -91,13 +92,13 @@ class Waiting:
             fails_open(self.on_arrival)()
 
     def arrive_all(self) -> None:
-        """Install the adapters of all that wait, for a full report; imports no framework."""
+        """Install all adapters that still wait, for a full report; imports no framework."""
         with lock:
             for framework in dict.fromkeys(self._packages.values()):
                 self._install(framework, wait=False)
 
     def set_strict(self, strict: bool) -> None:
-        """Switch refusal of what cannot be guarded, now and for what is imported later."""
+        """Switch the refusal of packages that cannot be guarded, now and for later imports."""
         with lock:
             self._strict = strict
             patches.set_strict(strict)
@@ -118,4 +119,4 @@ class Waiting:
 
 
 waiting: Waiting = Waiting()
-"""Those of this process."""
+"""The waiting frameworks of this process."""

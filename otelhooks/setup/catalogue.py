@@ -1,8 +1,8 @@
 """The one table of adapters: their names, which are wanted, and the order in which they patch.
 
 An adapter is a package of `otelhooks.frameworks` with an ``ADAPTER`` (see `patches`). It imports
-nothing of its framework. Order: what others are built on comes first, so that an inner seat is
-there before an outer one relies on it.
+nothing of its framework. Order: packages that others build on come first, so that an inner seat is
+in place before an outer one relies on it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def adapter(name: str) -> Adapter:
     """Load one adapter; its framework is not imported.
 
     Raises:
-        ConfigError: if no adapter has this name.
+        ConfigError: No adapter has this name.
     """
     if name not in ADAPTERS:
         raise _unknown(name, ADAPTERS)
@@ -58,14 +58,14 @@ def wanted(frameworks: Frameworks) -> tuple[tuple[str, ...], frozenset[str]]:
 
     Args:
         frameworks: Names (all others are left alone); or name -> ``"on"``, ``"off"`` or a dict of
-            settings (those not named are on); None = all are on. A single distribution of a
-            framework, such as ``langgraph``, can be a name in the second form, to be turned off.
+            settings (frameworks not named are on); None = all are on. In the second form, a single
+            distribution of a framework, such as ``langgraph``, can be turned off by its name.
 
     Returns:
         Every known framework in order of patching, and the names that are off.
 
     Raises:
-        ConfigError: if a name or a value is unknown.
+        ConfigError: A name or a value is unknown.
     """
     names = tuple(ADAPTERS)
     if frameworks is None:
@@ -97,10 +97,10 @@ def wanted(frameworks: Frameworks) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def _check_options(name: str, setting: Mapping[str, Any]) -> None:
-    """Refuse what the framework has no option for.
+    """Refuse options that the framework does not have.
 
     Raises:
-        ConfigError: An option or its word is unknown.
+        ConfigError: An option or its value is unknown.
     """
     others = {option: word for option, word in setting.items() if option != "spans"}
     known: Mapping[str, tuple[str, ...]] = {}
@@ -118,7 +118,7 @@ def _check_options(name: str, setting: Mapping[str, Any]) -> None:
 
 
 def distributions() -> tuple[str, ...]:
-    """Return every distribution that some adapter judges for itself."""
+    """Return every distribution that an adapter patches as a package of its own."""
     names: dict[str, None] = {}
     for name in ADAPTERS:
         known = adapter(name)

@@ -1,4 +1,4 @@
-"""The frameworks that are guarded: switch their adapters on and off, and see what they cover.
+"""The guarded frameworks: switch their adapters on and off, and see what they cover.
 
 An adapter is loaded when its framework is imported (see `arrivals`).
 """
@@ -34,11 +34,11 @@ def install(frameworks: Frameworks = None, *, strict: bool) -> None:
 
     Args:
         frameworks: As in `otelhooks.instrument`.
-        strict: Whether what cannot be guarded in full is refused.
+        strict: Whether packages that cannot be guarded in full are refused.
 
     Raises:
-        ConfigError: if a name or setting is unknown, or two adapters want the same framework;
-            nothing stays patched then.
+        ConfigError: A name or setting is unknown, or two adapters want the same framework; nothing
+            stays patched then.
     """
     from otelhooks.setup.arrivals import waiting
 
@@ -60,14 +60,14 @@ def uninstall() -> None:
 
 
 def watch_others(frameworks: Frameworks, *, refuses: bool) -> None:
-    """Tell of agent frameworks and model clients that no adapter guards, as they are used.
+    """Warn about agent frameworks and model clients that no adapter guards, as they are used.
 
     Args:
         frameworks: As in `otelhooks.instrument`.
         refuses: Whether the application itself said ``strict=True``.
 
     Raises:
-        SeatError: One is imported already, and refused.
+        SeatError: One is already imported, and is refused.
     """
     from otelhooks.setup.ungoverned import ungoverned
 
@@ -76,28 +76,28 @@ def watch_others(frameworks: Frameworks, *, refuses: bool) -> None:
 
 
 def unguarded() -> list[tuple[str, str]]:
-    """Return name and version of those that were told of by `watch_others`."""
+    """Return name and version of those that `watch_others` warned about."""
     from otelhooks.setup.ungoverned import ungoverned
 
     return ungoverned.told
 
 
 def adapters() -> tuple[Adapter, ...]:
-    """Return the adapters of the frameworks that are imported, or about to be."""
+    """Return the adapters of the frameworks that are imported or are about to be."""
     from otelhooks.patching import patches
 
     return patches.adapters()
 
 
 def on_arrival(call: Callable[[], object]) -> None:
-    """Have a function called each time another framework is about to be imported, until the end."""
+    """Call a function each time another framework is about to be imported, until `uninstall`."""
     from otelhooks.setup.arrivals import waiting
 
     waiting.on_arrival = call
 
 
 def set_strict(strict: bool) -> None:
-    """Switch refusal of what cannot be guarded, for all frameworks at once."""
+    """Switch the refusal of packages that cannot be guarded, for all frameworks at once."""
     from otelhooks.setup.arrivals import waiting
     from otelhooks.setup.ungoverned import ungoverned
 
@@ -106,10 +106,10 @@ def set_strict(strict: bool) -> None:
 
 
 def tighten(*, strict: bool) -> None:
-    """Go on as if a rule of `otelhooks.instrument` could deny, since one of a block can.
+    """Behave as if a rule of `otelhooks.instrument` could deny, because a rule of a block can.
 
     Args:
-        strict: Whether refusal is switched on too.
+        strict: Whether refusal is switched on as well.
     """
     from otelhooks.setup.ungoverned import ungoverned
 
@@ -121,7 +121,7 @@ def tighten(*, strict: bool) -> None:
 
 
 def coverage() -> tuple[Coverage, ...]:
-    """Return the coverage of all frameworks; empty when nothing is installed.
+    """Return the coverage of all frameworks; empty if nothing is installed.
 
     Loads the adapters of frameworks that are not imported yet.
     """
@@ -132,7 +132,7 @@ def coverage() -> tuple[Coverage, ...]:
 
 
 def coverage_so_far() -> tuple[Coverage, ...]:
-    """Return the coverage of those frameworks whose adapters are loaded."""
+    """Return the coverage of the frameworks whose adapters are loaded."""
     from otelhooks.patching import patches
 
     return patches.coverage()

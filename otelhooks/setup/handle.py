@@ -1,4 +1,4 @@
-"""The handle of one `otelhooks.instrument()`: what it set up, and changing rules while it runs."""
+"""The handle of one `otelhooks.instrument()`: what it set up, and changing rules at run time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["Handle", "load_candidate", "rebuild", "registered", "scope_attribute
 log: logging.Logger = logging.getLogger("otelhooks")
 
 MAX_ZERO_COUNTERS = 1_500
-"""Rules whose deny counter starts at 0; a metric holds 2,000 series."""
+"""Most rules whose deny counter starts at 0; a metric holds 2,000 series."""
 
 
 Registered: TypeAlias = tuple[Any, list[Registration]]
@@ -45,7 +45,7 @@ Registered: TypeAlias = tuple[Any, list[Registration]]
 
 
 class Handle:
-    """What `instrument()` set up; changes take effect in one step, for what starts after them."""
+    """What `instrument()` set up; a change takes effect in one step, for what starts after it."""
 
     def __init__(self, config: Config, runtime: Runtime, providers: Providers) -> None:
         self._config = config
@@ -59,16 +59,16 @@ class Handle:
         self._watch: Watch | None = None
         self._lock = threading.RLock()
         self._misspelt: set[tuple[str, str]] = set()
-        self._process: int | None = os.getpid()  # None once it has forked another
+        self._process: int | None = os.getpid()  # None once it has forked
 
     @property
     def coverage(self) -> tuple[Coverage, ...]:
-        """What is patched, one entry a package: version, state, seats, what is not covered."""
+        """What is patched, one entry per package: version, state, seats, what is not covered."""
         return guarded.coverage()
 
     @property
     def config(self) -> Config:
-        """The settings that hold, and where each came from."""
+        """The settings in force, and where each came from."""
         mode = self._rules.mode
         if mode == self._config.mode:
             return self._config
@@ -83,7 +83,7 @@ class Handle:
 
         Raises:
             ConfigError: A rule cannot be understood.
-            ValueError: An object is neither rule nor hook.
+            ValueError: An object is neither a rule nor a hook.
         """
         with self._lock:
             rules, hooks = split(items)
@@ -93,7 +93,7 @@ class Handle:
             self._swap()
 
     def unregister(self, *items: Any) -> None:
-        """Take hooks or rules away.
+        """Remove hooks or rules.
 
         Args:
             *items: The objects that were registered.
@@ -114,7 +114,7 @@ class Handle:
             self._swap()
 
     def replace(self, *, policies: Sequence[Any] | os.PathLike[str]) -> None:
-        """Put other policies in the place of all that are loaded; hooks stay.
+        """Replace all loaded policies by others; hooks stay.
 
         Args:
             policies: As `instrument` takes them.
@@ -130,7 +130,7 @@ class Handle:
             self._swap()
 
     def _take(self, policies: Policies) -> None:
-        """Make policies the present ones, or raise and change nothing; `_swap` puts them in force.
+        """Validate policies and keep them for `_swap`, or raise and change nothing.
 
         Raises:
             ConfigError: They cannot be used.
@@ -142,7 +142,7 @@ class Handle:
         self._policies, self._rules = policies, rules
 
     def _read_again(self) -> None:
-        """Put policy files in force as they are now; where they cannot be loaded, nothing changes.
+        """Put policy files in force as they are now; if they cannot be loaded, nothing changes.
 
         Operations that have begun end with what they started with.
         """
@@ -151,11 +151,11 @@ class Handle:
             now = before.read_again(self._config)
             with self._lock:
                 if self._policies is not before or now.versions == before.versions:
-                    return  # the next look finds what was put in their place, or nothing new
+                    return  # the next check finds what replaced them, or nothing new
                 self._take(now)
                 self._swap()
         except Exception as error:
-            # Whatever it is: agents go on under the policies that are known to be good.
+            # Catch everything: agents must go on under the last policies that loaded.
             log.error("policy files could not be loaded again; the old ones hold: %s", error)
             return
         log.info(
@@ -190,11 +190,11 @@ class Handle:
         return self._providers.force_flush(timeout_s) and written
 
     def set_global_providers(self) -> None:
-        """Make the providers that hold the application's too; what `otelhooks run` does."""
+        """Make the handle's providers the global ones too, as `otelhooks run` does."""
         self._providers.set_global()
 
     def _swap(self) -> None:
-        """Make the present hooks and rules the ones that operations start with."""
+        """Put the present hooks and rules in force for operations that start from now on."""
         every = (*self._file_hooks, *self._policy_hooks, *self._hooks)
         hooks = HookSet(registration for _, found in every for registration in found)
         has_rules = bool(self._rules.rules) or self._rules.can_deny
@@ -207,11 +207,11 @@ class Handle:
         self._runtime.loaded = loaded
         guarded.set_strict(self.is_strict(loaded))
         self._tell_unmatched()
-        if self._rules.on_tool is None:  # another set than before
+        if self._rules.on_tool is None:  # a different set than before
             Offers(self._runtime, self._rules, self._misspelt)
 
     def _tell_unmatched(self) -> None:
-        """Warn, once each, of rules for a kind that no tool of the imported frameworks has."""
+        """Warn, once each, about rules for a kind that no tool of the imported frameworks has."""
         adapters = guarded.adapters()
         names = ", ".join(adapter.framework for adapter in adapters)
         for rule in unmatched(self._policies.written, adapters):
@@ -232,14 +232,14 @@ def registered(hooks: Iterable[Any]) -> list[Registered]:
     """Return hook objects with what they are registered as.
 
     Raises:
-        ValueError: An object is no hook.
-        TypeError: One is not what it must be.
+        ValueError: An object is not a hook.
+        TypeError: A hook has the wrong type.
     """
     return [(hook, registrations(hook)) for hook in hooks]
 
 
 def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Tell rules and lists of rules from hook objects."""
+    """Separate rules and lists of rules from hook objects."""
     rules: list[Any] = []
     hooks: list[Any] = []
     for given in items:
@@ -250,14 +250,14 @@ def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
         elif isinstance(item, (Policy, Path)) or is_list:
             rules.append(item)
         elif callable(item) and not isinstance(item, type):
-            registrations(item)  # says what is wrong with it
+            registrations(item)  # raises an error that names the problem
         else:
-            rules.append(item)  # the engine says what is wrong with it
+            rules.append(item)  # the engine reports the problem
     return rules, hooks
 
 
 def load_candidate(config: Config) -> Candidate | None:
-    """Return the set of ``candidate=``, which is evaluated and never enforced; None without one.
+    """Return the set of ``candidate=``, which is evaluated but never enforced; None without one.
 
     Raises:
         ConfigError: A rule or file cannot be understood.
@@ -267,7 +267,7 @@ def load_candidate(config: Config) -> Candidate | None:
     from otelhooks.policy.candidate import Candidate
 
     rules, hooks = split(config.candidate)
-    # It says what it would do, and asks nobody, so that nobody has to be there to be asked.
+    # It only records what it would do and never asks, so no approver has to be configured.
     trial = config.replace(
         mode=semconv.MODE_ENFORCE,
         sources={**config.sources, "mode": "candidate"},
@@ -283,7 +283,7 @@ def load_candidate(config: Config) -> Candidate | None:
 
 
 def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet) -> None:
-    """Point a runtime at the providers and rules that hold now."""
+    """Point a runtime at the present providers and rules."""
     from otelhooks.telemetry.spans import Spans
 
     scope = scope_attributes(rules)
@@ -309,7 +309,7 @@ def rebuild(runtime: Runtime, providers: Providers, rules: PolicySet) -> None:
 
 
 def count_from_zero(runtime: Runtime, rule: RuleLike, mode: str) -> None:
-    """Start the counter of a rule's denies, so that its first one is an increase."""
+    """Start the counter of a rule's denies at 0, so that its first deny is an increase."""
     from otelhooks.telemetry.verdicts import deny_attributes
 
     attributes = deny_attributes(rule.policy_id, rule.id, rule.severity, mode)

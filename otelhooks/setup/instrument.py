@@ -1,7 +1,7 @@
 """`instrument()`: settings in, one runtime out, frameworks patched; `uninstrument()` undoes it."""
 
 # pyright: reportPrivateUsage=false
-# The handle and its making are one subject in two files: what is private to it is ours as well.
+# This module and the handle's are one subject in two files, so it uses the handle's private names.
 from __future__ import annotations
 
 import atexit
@@ -88,15 +88,15 @@ def instrument(
 ) -> Handle:
     """Govern and trace every supported agent framework in this process.
 
-    What is not given comes from ``OTELHOOKS_<NAME>``, then from ``OTEL_*``, then from the default.
+    Settings that are not given come from ``OTELHOOKS_<NAME>``, then ``OTEL_*``, then the default.
 
     Args:
         policies: Rules, lists of rules and hook objects; policy files, folders and packs by name.
         hooks: Hook objects, in order.
         frameworks: Names, or name to ``"on"``, ``"off"`` or a dict: ``{"spans": ...}``, and options
             of the framework; None for all.
-        mode: ``monitor`` records denies and asks and enforces none, vetoes excepted.
-        candidate: A second set of rules, evaluated and never enforced.
+        mode: ``monitor`` records denies and asks but enforces none, except vetoes.
+        candidate: A second set of rules, evaluated but never enforced.
         approvals: Who is asked for ``ask`` rules without a handler: a function of the call (and of
             the reason), or a channel of `otelhooks.approvals`.
         approval_timeout: Seconds after which an unanswered question denies; above 0.
@@ -111,10 +111,10 @@ def instrument(
         spans: ``own`` opens spans beside native ones, ``off`` opens none.
         http_allow: Hosts that policy files may call.
         hook_tools: Tools that policy files may call.
-        max_continuations: How often stop hooks may send a turn on.
+        max_continuations: How often stop hooks may continue a turn.
         denied_span_status: Status of spans of denied calls.
-        exit_timeout: Seconds that the end of the process, also by a signal, may wait for telemetry
-            to be handed over; 0 waits for nothing, and leaves signals alone.
+        exit_timeout: Seconds that the end of the process, also by a signal, may wait until
+            telemetry is handed over; 0 does not wait, and leaves signals alone.
         tracer_provider: Where spans go; None for the application's, or one built here.
         meter_provider: Likewise for metrics.
         logger_provider: Likewise for events.
@@ -126,7 +126,7 @@ def instrument(
         The handle; the same one when called again with the same arguments.
 
     Raises:
-        ConfigError: A value cannot be used, or other arguments hold already.
+        ConfigError: A value cannot be used, or other arguments are already in force.
 
     Example:
         >>> import otelhooks
@@ -179,7 +179,7 @@ def _set_up(config: Config) -> Handle:
     table = policies.table(config)
     channel = _channel(config.approvals)
     audit = _audit(config.audit)
-    catalogue.wanted(config.frameworks)  # an unknown name is an error before anything is set
+    catalogue.wanted(config.frameworks)  # an unknown name must fail before anything is set up
     providers = providers_module.resolve(config)
     instruments = Instruments(
         providers.meter_provider,
@@ -226,7 +226,7 @@ def _set_up(config: Config) -> Handle:
     instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)
     instruments.set_gauge(semconv.METRIC_ADAPTER_INFO, _adapter_info)
     instruments.set_gauge(semconv.METRIC_POLICY_RULES, lambda: unasked.counted(handle._rules))
-    handle._swap()  # before any seat is there: no call finds a runtime without its rules
+    handle._swap()  # before any seat: a call must never find a runtime without its rules
     runtimes.set_active(runtime)
     try:
         strict = handle.is_strict(runtime.loaded)
@@ -245,14 +245,14 @@ def _set_up(config: Config) -> Handle:
     _meet_tracers(runtime, config)
     if config.reload:
         handle._start_watching()
-    exits.register(background.flush)  # before what takes what these hooks tell is ended
+    exits.register(background.flush)  # before the exit of what these hooks report to
     atexit.register(_at_exit)
     return handle
 
 
 @fails_open
 def _meet_tracers(runtime: Runtime, config: Config) -> None:
-    """Tell who else traces a framework: now where they do already, else at its first turn."""
+    """Log who else traces a framework: now if they already do, else at its first turn."""
     from otelhooks.setup import tracers
 
     def meet(framework: str) -> None:
@@ -267,10 +267,10 @@ def _meet_tracers(runtime: Runtime, config: Config) -> None:
 
 
 def _refuse_unknown(config: Config, policies: Policies) -> None:
-    """Refuse settings that only policy files give a meaning to.
+    """Refuse settings that only have a meaning with policy files.
 
     Raises:
-        ConfigError: One of them is set. Ignoring it would leave somebody unguarded.
+        ConfigError: One of them is set. Ignoring it would leave agents unguarded.
     """
     for name in ("reload", "http_allow", "hook_tools"):
         if getattr(config, name) and not policies.paths:
@@ -295,7 +295,7 @@ def _audit(given: Any) -> Audit | None:
     """Return the trail that every verdict is written to.
 
     Raises:
-        ConfigError: It is for calls that ran only.
+        ConfigError: It is only for calls that ran.
     """
     if given is None:
         return None
@@ -373,9 +373,9 @@ def _say(handle: Handle) -> None:
 
 
 def uninstrument() -> None:
-    """Put every patched name back, end sessions, send on what is queued, close what was opened.
+    """Restore every patched name, end sessions, send what is queued, close what was opened.
 
-    Nothing happens where nothing is instrumented.
+    Does nothing if nothing is instrumented.
     """
     global _handle
     with _lock:
@@ -390,7 +390,7 @@ def uninstrument() -> None:
 
 
 def _at_signal() -> None:
-    """End everything, and hold tool calls back meanwhile: the process does not come back."""
+    """End everything, and hold tool calls back meanwhile: the process will not continue."""
     with _lock:
         if _handle is not None:
             _end(_handle, holds_calls=True)
@@ -398,14 +398,14 @@ def _at_signal() -> None:
 
 
 def _at_signal_of_init() -> None:
-    """Send on what is queued; the process, the first of its container, goes on."""
+    """Send what is queued; the process, the first of its container, goes on."""
     background.flush()
     if _handle is not None:
         _handle.force_flush(_handle.config.exit_timeout)
 
 
 def _at_exit() -> None:
-    """End everything but the rules: other threads, and exit functions to come, may call tools."""
+    """End everything but the rules: other threads and later exit functions may call tools."""
     with _lock:
         if _handle is not None:
             if _handle._process == os.getpid():
@@ -415,10 +415,10 @@ def _at_exit() -> None:
 
 @fails_open
 def _say_unasked(handle: Handle) -> None:
-    """Say once that no rule was asked, in the process that was instrumented, if it made no other.
+    """Log once, in the instrumented process itself, that no rule was evaluated, unless it forked.
 
-    A helper that a program under `otelhooks run` starts, and that has nothing to do with agents, is
-    passed over.
+    A helper process that a program under `otelhooks run` starts, and that does not use agents, is
+    ignored.
     """
     text = unasked.unasked(handle._rules, handle._runtime)
     if not text or unasked.is_one_of_several():
@@ -428,13 +428,13 @@ def _say_unasked(handle: Handle) -> None:
 
 
 def _before_fork() -> None:
-    """Note that calls may be judged where this process does not see it."""
+    """Note that calls may be judged in another process."""
     if _handle is not None:
         _handle._process = None
 
 
 def _end(handle: Handle, *, holds_calls: bool = False) -> None:
-    """End sessions, send on what is queued, close what was opened."""
+    """End sessions, send what is queued, close what was opened."""
     if handle._watch is not None:
         handle._watch.stop()
     runtime = handle._runtime
@@ -448,7 +448,7 @@ def _end(handle: Handle, *, holds_calls: bool = False) -> None:
 
 
 def _after_fork() -> None:
-    """Start anew in a child process: threads, queues and files of the parent are not its own."""
+    """Start afresh in a child process: the parent's threads, queues and files are not its own."""
     global _lock
     _lock = threading.RLock()
     handle = _handle

@@ -1,4 +1,4 @@
-"""The entry point of ``opentelemetry-instrument``, which then does what `instrument()` does."""
+"""The entry point of ``opentelemetry-instrument``, which makes it do what `instrument()` does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROVIDERS = ("tracer_provider", "meter_provider", "logger_provider")
 
 
 class OtelHooksInstrumentor(BaseInstrumentor):
-    """Switch otelhooks on and off the way OpenTelemetry's other instrumentations are.
+    """Switch otelhooks on and off like OpenTelemetry's other instrumentations.
 
     Example:
         ``OtelHooksInstrumentor().instrument(tracer_provider=provider, policies=["policies/"])``
@@ -33,12 +33,12 @@ class OtelHooksInstrumentor(BaseInstrumentor):
         """Call `otelhooks.instrument`.
 
         Args:
-            **kwargs: Its arguments. A provider that is None means the global one, as it does for
-                other instrumentations.
+            **kwargs: Its arguments. A provider that is None means the global one, as for other
+                instrumentations.
 
         Raises:
-            OtelHooksError: what `otelhooks.instrument` raises; the program must not go on without
-                the policies it was given.
+            OtelHooksError: What `otelhooks.instrument` raises; the program must not go on without
+                its policies.
         """
         given = {key: value for key, value in kwargs.items() if not _is_unset(key, value)}
         try:
@@ -54,7 +54,7 @@ class OtelHooksInstrumentor(BaseInstrumentor):
 
 
 def _stop(error: Exception) -> None:
-    """End the process; ``opentelemetry-instrument`` would log an error and go on unguarded."""
+    """End the process: ``opentelemetry-instrument`` would log the error and go on unguarded."""
     if not isinstance(error, OtelHooksError):
         traceback.print_exception(error)
     message = f"error: otelhooks could not start, so the program does not run: {error}"
@@ -64,7 +64,7 @@ def _stop(error: Exception) -> None:
 
 
 def _is_python_starting() -> bool:
-    """Whether ``opentelemetry-instrument`` is at work, before the program's own first line."""
+    """Return whether ``opentelemetry-instrument`` runs, before the program's own first line."""
     main = sys.modules.get("__main__")
     return (
         "opentelemetry.instrumentation.auto_instrumentation" in sys.modules

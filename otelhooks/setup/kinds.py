@@ -1,4 +1,4 @@
-"""Rules about kinds of tools, and frameworks that have no such tool."""
+"""Rules about kinds of tools, and frameworks without a tool of that kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HINT = (
 
 
 def kinds_of(adapter: Adapter) -> frozenset[str]:
-    """Return the kinds of the tools that a framework brings along."""
+    """Return the kinds of the tools that a framework includes."""
     tools = adapter.built_in.values()
     kinds = {tool.kind for tool in tools if tool.kind is not None}
     return frozenset(kinds | {"net" for tool in tools if tool.is_hosted})
@@ -29,8 +29,8 @@ def unmatched(rules: Iterable[Policy], adapters: Collection[Adapter]) -> tuple[P
     """Return deny and ask rules for a kind that no tool of any of the frameworks has.
 
     Args:
-        rules: As they were written.
-        adapters: Of frameworks that are in use; where there is none yet, nothing is known.
+        rules: As written.
+        adapters: Adapters of the frameworks in use; if there are none yet, no rule is reported.
     """
     if not adapters:
         return ()

@@ -1,9 +1,9 @@
-"""Agent frameworks and model clients that are known, and that no adapter guards.
+"""Agent frameworks and model clients that are known but not guarded by an adapter.
 
 A framework is recognised by its import. A model client is not an agent: guarded frameworks use it
 too, and so do loops whose functions are decorated. If it is known which functions of a client send
-requests, only requests outside a guarded model call count (see `ungoverned`). Names of modules and
-distributions: those that the projects publish.
+requests, only requests outside a guarded model call count (see `ungoverned`). Module and
+distribution names are those that the projects publish.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Requests(NamedTuple):
     Args:
         module: Module that holds the methods.
         methods: ``Class.method`` of each.
-        asks: Takes positional and keyword arguments; whether the request is for a model's answer.
+        asks: Takes positional and keyword arguments; returns whether a model's answer is requested.
     """
 
     module: str
@@ -43,13 +43,13 @@ class Requests(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A package that no adapter guards.
+    """A package without an adapter.
 
     Args:
         modules: Import names, the most usual first; top-level, or of a namespace.
         distributions: Names that it is published under, most usual first.
-        is_client: Whether it calls models and runs no tools of its own.
-        requests: Where it sends requests; None if that is not known.
+        is_client: Whether it calls models but runs no tools of its own.
+        requests: Where it sends requests; None if unknown.
     """
 
     modules: tuple[str, ...]
@@ -59,7 +59,7 @@ class Known(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name by which ``frameworks=`` knows it, such as ``google_adk``."""
+        """The name that ``frameworks=`` uses for it, such as ``google_adk``."""
         return self.modules[0].replace(".", "_")
 
 
@@ -137,11 +137,11 @@ KNOWN = (
 )
 
 AMBIGUOUS = frozenset(("autogen", "camel", "haystack", "instructor", "letta", "marvin", "strands"))
-"""Names that other packages have too: django-haystack, say. Only the distribution tells."""
+"""Names that other packages have too, such as django-haystack; only the distribution decides."""
 
 _BY_NAME = {known.name: known for known in KNOWN}
 
 
 def named(name: str) -> Known | None:
-    """Return the package that ``frameworks=`` calls so; None if there is none."""
+    """Return the package with this name in ``frameworks=``; None if there is none."""
     return _BY_NAME.get(name)

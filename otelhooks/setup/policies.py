@@ -1,4 +1,4 @@
-"""What ``policies=`` stands for: rules that are objects, and files; as one table for the engine."""
+"""What ``policies=`` contains: rules that are objects, and files; as one table for the engine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Policies"]
 
 
 class Policies(NamedTuple):
-    """Rules and policy files in force; immutable, changes make another.
+    """Rules and policy files in force; immutable, a change makes a new one.
 
     Attributes:
-        rules: Those that were given as objects, in order.
+        rules: Rules that were given as objects, in order.
         paths: Policy files and folders, absolute.
-        files: What they say; None where there are no paths.
+        files: Their content; None if there are no paths.
     """
 
     rules: tuple[Policy, ...] = ()
@@ -34,10 +34,10 @@ class Policies(NamedTuple):
 
     @classmethod
     def load(cls, given: Sequence[Any], config: Config) -> Policies:
-        """Return what rules, lists of rules and paths stand for.
+        """Return the policies that rules, lists of rules and paths describe.
 
         Args:
-            given: As `otelhooks.config.Config.policies` has them, without hooks.
+            given: As in `otelhooks.config.Config.policies`, without hooks.
             config: The settings that policy files need.
 
         Raises:
@@ -55,7 +55,7 @@ class Policies(NamedTuple):
         """Return these policies without some rules that were given as objects.
 
         Raises:
-            ConfigError: One of them was not.
+            ConfigError: One of them was not given as an object.
         """
         kept = list(self.rules)
         for rule in flatten_policies(rules):
@@ -84,7 +84,7 @@ class Policies(NamedTuple):
 
     @property
     def written(self) -> tuple[Policy, ...]:
-        """All rules but those of the built-in guard of policy files."""
+        """All rules except those of the built-in guard of policy files."""
         of_files = () if self.files is None else self.files.rules
         return (*self.rules, *(rule for rule, _ in of_files))
 
@@ -101,25 +101,25 @@ class Policies(NamedTuple):
 
     @property
     def places(self) -> list[str]:
-        """Files and folders whose change is a change of the policies."""
+        """Files and folders that define the policies: a change in one changes the policies."""
         sources = () if self.files is None else self.files.sources
         return [*map(str, self.paths), *(source.path for source in sources)]
 
     def describe(self) -> str:
-        """Return files and their versions as a text for logs."""
+        """Return files and their versions as text for logs."""
         return ", ".join(f"{name} {version}" for name, version in self.versions.items())
 
     def mode(self, config: Config) -> Literal["enforce", "monitor"]:
-        """Return the mode that holds: a setting's, else the files', else the default."""
+        """Return the mode in force: a setting's, else the files', else the default."""
         of_files = None if self.files is None else self.files.mode
         mode = of_files if of_files and config.sources["mode"] == "default" else config.mode
         return cast("Literal['enforce', 'monitor']", mode)
 
     def table(self, config: Config) -> PolicySet:
-        """Return the rules as the engine has them, with the guard of policy files.
+        """Return the rules as the engine needs them, with the guard of policy files.
 
         Raises:
-            ConfigError: A rule has nobody to ask.
+            ConfigError: A rule asks, but there is no approver.
         """
         files = self.files
         if files is not None and not config.approvals:
@@ -159,10 +159,10 @@ def _sources(files: Loaded) -> list[RuleSource]:
 
 
 def _refuse_questions(files: Loaded) -> None:
-    """Refuse rules of files that ask where nobody answers; files cannot name a handler.
+    """Refuse rules of files that ask when there is no approver; files cannot name a handler.
 
     Raises:
-        PolicyFileError: There is one.
+        PolicyFileError: There is such a rule.
     """
     for rule, _ in files.rules:
         if rule.decision is Decision.ASK_USER:

@@ -1,4 +1,4 @@
-"""Who else traces the agents of this process, and what to set beside them.
+"""Other libraries that trace the agents of this process, and how to set otelhooks beside them.
 
 Nothing here imports what it looks for. Telemetry: fails open.
 """
@@ -24,12 +24,12 @@ _INSTRUMENTORS = (
     "opentelemetry.instrumentation",  # Traceloop, and OpenTelemetry's older ones
     "opentelemetry.instrumentation.genai",
 )
-"""Packages that have a module for each framework, in which an instrumentor lies."""
+"""Packages with one module per framework that contains an instrumentor."""
 
 _PATCHED_BY_DATADOG = {"langchain": "langchain_core", "openai_agents": "agents", "mcp": "mcp"}
 
 _TRACING = "agents.tracing.setup"
-"""The module of openai-agents that holds what it traces with."""
+"""The module of openai-agents that holds its trace provider."""
 
 _DISTRIBUTIONS = (
     *("logfire", "langfuse", "traceloop-sdk", "ddtrace"),
@@ -51,7 +51,7 @@ class Tracer(NamedTuple):
 
 
 def installed() -> Iterator[Tracer]:
-    """Find the packages that could, whether a program switches them on or not."""
+    """Find the installed packages that can trace, whether a program switches them on or not."""
     for name in _DISTRIBUTIONS:
         try:
             yield Tracer(name, metadata.version(name))
@@ -60,7 +60,7 @@ def installed() -> Iterator[Tracer]:
 
 
 def active(framework: str) -> list[str]:
-    """Return what opens spans of OpenTelemetry for a framework's calls now: names of modules."""
+    """Return the modules that open OpenTelemetry spans for a framework's calls now."""
     modules = [f"{package}.{framework}" for package in _INSTRUMENTORS]
     found = [name for name in modules if _is_on(sys.modules.get(name))]
     if framework == "openai_agents" and type(_trace_provider()).__module__.startswith("logfire"):
@@ -71,7 +71,7 @@ def active(framework: str) -> list[str]:
 
 
 def _is_on(module: ModuleType | None) -> bool:
-    """Return whether an instrumentor of a module instruments."""
+    """Return whether an instrumentor of a module is active."""
     if module is None:
         return False
     kinds = [value for value in list(vars(module).values()) if isinstance(value, type)]
@@ -80,7 +80,7 @@ def _is_on(module: ModuleType | None) -> bool:
 
 
 def _trace_provider() -> Any:
-    """Return what openai-agents traces with; None before its first trace."""
+    """Return openai-agents' trace provider; None before its first trace."""
     return getattr(sys.modules.get(_TRACING), "GLOBAL_TRACE_PROVIDER", None)
 
 
@@ -91,7 +91,7 @@ def tell(framework: str, mode: str, *, is_chosen: bool) -> None:
     Args:
         framework: Adapter.
         mode: How its spans are made.
-        is_chosen: Whether the application has set that, and need not be warned.
+        is_chosen: Whether the application has set that, so that no warning is needed.
     """
     found = active(framework)
     names = ", ".join(f"`{name}`" for name in found)
@@ -122,7 +122,7 @@ def tell(framework: str, mode: str, *, is_chosen: bool) -> None:
 
 
 def sends_traces() -> bool:
-    """Return whether openai-agents hands traces of its own to its maker.
+    """Return whether openai-agents sends traces of its own to OpenAI.
 
     Source: agents.tracing of openai-agents 0.10 to 0.24: a default processor exports as soon as
     there is a key, unless tracing is disabled or other processors were set.
@@ -132,7 +132,7 @@ def sends_traces() -> bool:
     provider = _trace_provider()
     provider = getattr(provider, "wrapped", provider)  # Logfire's, which goes on exporting
     has_key, is_off = openai_agents_traces()
-    if provider is None:  # the default one is made at the first trace, with its processor
+    if provider is None:  # the default one is created, with its processor, at the first trace
         return has_key and not is_off
     said = getattr(provider, "_manual_disabled", None)
     if getattr(provider, "_disabled", False) or (is_off and said is None):

@@ -1,7 +1,7 @@
-"""Rules that no call was ever judged by: counted in a gauge, and told of when the process exits.
+"""Rules that no call was ever judged by: counted in a gauge, and logged when the process exits.
 
-A process that exits without a single guarded operation, although it has rules, ran what it ran
-without them. One that had turns or model calls and no tool call is nothing unusual.
+A process that has rules but exits without a single guarded operation ran without them. A process
+that had turns or model calls but no tool call is not unusual.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["counted", "is_about_agents", "is_one_of_several", "unasked"]
 
 
 def counted(rules: PolicySet) -> list[tuple[float, dict[str, bool]]]:
-    """Return how many rules have been asked about some call, and how many never, as a gauge has it.
+    """Return how many rules were evaluated for some call, and how many never, as gauge values.
 
     Args:
         rules: The set in force; those that guard policy files do not count.
@@ -35,11 +35,11 @@ def counted(rules: PolicySet) -> list[tuple[float, dict[str, bool]]]:
 
 
 def unasked(rules: PolicySet, runtime: Runtime) -> str:
-    """Return what is to be said at the end of a process in which no rule was asked; empty if any.
+    """Return the line to log at exit if no rule was evaluated; empty if any was.
 
     Args:
         rules: The set in force; rules that guard policy files do not count.
-        runtime: That of the process.
+        runtime: The process's runtime.
     """
     number = sum(not rule.is_built_in for rule in rules.rules)
     if not runtime.is_unused or not (number or runtime.loaded.can_deny):
@@ -55,7 +55,7 @@ def unasked(rules: PolicySet, runtime: Runtime) -> str:
 
 
 def is_one_of_several() -> bool:
-    """Return whether there are other processes of this program, which may be asked.
+    """Return whether this program has other processes, which may have evaluated rules.
 
     multiprocessing imports a module ``popen_...`` for the first process that it starts; gunicorn
     forks each worker from its arbiter.
@@ -69,6 +69,6 @@ def is_one_of_several() -> bool:
 
 
 def is_about_agents() -> bool:
-    """Return whether this process has imported anything that runs agents, as far as is known."""
+    """Return whether this process has imported anything that runs agents, as far as known."""
     packages = (package for names in ADAPTERS.values() for package in names)
     return bool(ungoverned.told) or any(name in sys.modules for name in packages)

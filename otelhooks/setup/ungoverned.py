@@ -1,18 +1,18 @@
 """What runs beside the rules: agent frameworks and model clients that no adapter guards.
 
-As soon as anything can deny, each of them is told once a process, on the logger ``otelhooks``:
+As soon as anything can deny, each of them is logged once a process, on the logger ``otelhooks``:
 
 - a framework when it is imported, also before `otelhooks.instrument`;
-- a model client whose place for requests is known, at the first request for a model's answer that
+- a model client whose request functions are known, at the first request for a model's answer that
   is made outside a guarded model call. What a guarded framework sends, or a function under
-  ``@otelhooks.model_call``, is inside one, no matter which module imported or made the client;
-- any other model client when it is imported, unless it comes along with a guarded framework.
+  ``@otelhooks.model_call``, is inside one, no matter which module imported or created the client;
+- any other model client when it is imported, unless a guarded framework brings it along.
 
-Under ``strict=True``, said by the application, an import is refused with an `ImportError`, and such
-a request with a `SeatError`. The ``strict`` that is on by itself only tells: it is about frameworks
-that otelhooks claims to guard, and a program must not break since it got its first rule.
+If the application sets ``strict=True``, an import is refused with an `ImportError`, and such a
+request with a `SeatError`. The ``strict`` that is on by default only logs: it is about frameworks
+that otelhooks claims to guard, and a first rule must not break a program.
 
-A package that ``frameworks=`` turns off is known to the application, and nothing is said.
+A package that ``frameworks=`` turns off is known to the application, and is not logged.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class Ungoverned:
-    """What is known of them in this process.
+    """What is known of unguarded packages in this process.
 
     Attributes:
-        is_scoped: Whether the rules of some block can deny.
+        is_scoped: Whether the rules of a block can deny.
     """
 
     def __init__(self) -> None:
         self.is_scoped: bool = False
         self._watched: dict[str, Known] = {}  # by module
         self._expected: frozenset[str] = frozenset()  # modules that were not imported yet
-        self._requests: dict[str, Known] = {}  # by module that sends them
+        self._requests: dict[str, Known] = {}  # by the module that sends them
         self._refuses = False
         self._told: set[str] = set()
         self._switch = Switch(_no_error)
@@ -66,10 +66,10 @@ class Ungoverned:
     # -- begin and end ------------------------------------------------------------------------
 
     def begin(self, off: Collection[str], *, refuses: bool) -> None:
-        """Look at what is imported, and watch for the rest.
+        """Check what is imported, and watch for the rest.
 
         Args:
-            off: Names of those that the application knows about.
+            off: Names of the packages that the application knows about.
             refuses: Whether the application said ``strict=True``.
 
         Raises:
@@ -94,7 +94,7 @@ class Ungoverned:
         self.look()
 
     def end(self) -> None:
-        """Put everything back; what was told is not told again."""
+        """Put everything back; what was logged is not logged again."""
         with lock:
             self._switch.mode = PASS
             self.is_scoped = False
@@ -112,18 +112,18 @@ class Ungoverned:
     # -- frameworks, by their import ----------------------------------------------------------
 
     def imported(self) -> list[Known]:
-        """Return those that are imported, and that an import tells of."""
+        """Return the imported ones that are reported at import."""
         found = [k for m, k in self._watched.items() if sys.modules.get(m) is not None]
         return [known for known in dict.fromkeys(found) if _is_meant(known)]
 
     def look(self) -> None:
-        """Tell of those that are imported, if anything can deny by now."""
+        """Report the imported ones, if anything can deny by now."""
         if self._can_deny():
             for known in self.imported():
                 self._tell(known, _IMPORTED)
 
     def arrive(self, module: str) -> None:
-        """Tell of one that is about to be imported, or refuse it.
+        """Report one that is about to be imported, or refuse it.
 
         Args:
             module: As `begin` expects it.
@@ -157,7 +157,7 @@ class Ungoverned:
             if place is not None:
                 self._handles.append(Handle(seat, place, self._switch))
             else:
-                self._watched[known.modules[0]] = known  # only its import can tell
+                self._watched[known.modules[0]] = known  # only its import can be seen
         self.look()
 
     def _watch(self, known: Known, requests: Requests) -> Callable[..., Any]:
@@ -179,7 +179,7 @@ class Ungoverned:
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """Name and version of those that were told of, here or in the process that forked it."""
+        """Name and version of those that were reported, here or in the process that forked it."""
         found = [known for known in KNOWN if known.name in self._told]
         return [
             (each.name, versions.installed(each.distributions, each.modules[0])[1] or "unknown")
@@ -214,7 +214,7 @@ _CALLED = (
 
 
 def _asks(requests: Requests, args: Any, kwargs: Any) -> bool:
-    """Return whether a request is for a model's answer; one that cannot be read may be one."""
+    """Return whether a request asks for a model's answer; an unreadable one may."""
     try:
         return requests.asks(args, kwargs)
     except Exception as error:
@@ -227,7 +227,7 @@ def _no_error() -> SeatError:
 
 
 def _is_meant(known: Known) -> bool:
-    """Return whether an imported module is the package that is known by its name."""
+    """Return whether an imported module is really the package that is known by its name."""
     if known.name in AMBIGUOUS and not versions.installed(known.distributions, "")[1]:
         return False
     return not (known.is_client and comes_along(known))
@@ -237,12 +237,12 @@ def _is_meant(known: Known) -> bool:
 
 
 def installed(off: Collection[str] = ()) -> list[tuple[Known, str, str]]:
-    """Return those that are installed, with distribution and version; nothing is imported.
+    """Return the installed ones, with distribution and version; nothing is imported.
 
-    Model clients that come along with an agent framework, guarded or not, do not count.
+    Model clients that an agent framework brings along, guarded or not, do not count.
 
     Args:
-        off: Names of those that the application knows about.
+        off: Names of the packages that the application knows about.
     """
     found: list[tuple[Known, str, str]] = []
     for known in KNOWN:
@@ -273,15 +273,15 @@ def _users() -> list[importlib.metadata.Distribution]:
 
 
 def _requirements(distribution: importlib.metadata.Distribution) -> set[str]:
-    """Return what a distribution requires, also for its extras."""
+    """Return what a distribution requires, including its extras."""
     matches = (_NAME.match(text) for text in distribution.requires or ())
     return {_normal(match[0]) for match in matches if match is not None}
 
 
 def _normal(name: str) -> str:
-    """Return the normal form of a distribution's name. Source: PEP 503."""
+    """Return a distribution's normalized name. Source: PEP 503."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 ungoverned: Ungoverned = Ungoverned()
-"""Those of this process."""
+"""The unguarded packages of this process."""
