@@ -9,6 +9,7 @@ from typing import Any
 
 from otelhooks.patching.builtin import BuiltIn, look_up, parts_of
 from otelhooks.pipeline.hosted_tools import hosted_as
+from otelhooks.types import normalize_builtin_tool_name
 
 __all__ = ["BuiltIns"]
 
@@ -29,6 +30,11 @@ class BuiltIns(dict[str, BuiltIn]):
         self.look_up = functools.lru_cache(maxsize=1024)(functools.partial(look_up, self))
 
     hosted_as = staticmethod(hosted_as)
+
+    @staticmethod
+    def name_today(name: str) -> str:
+        """Return the name that a tool has now, of one that it may have had in older releases."""
+        return str(normalize_builtin_tool_name(name))
 
     def of(self, tool: Any, *functions: Any) -> BuiltIn | None:
         """Return what a tool is; None for one of the user's own.

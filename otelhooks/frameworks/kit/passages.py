@@ -137,10 +137,11 @@ class Passage:
     def delivered(self) -> Any:
         """Do what is left to do when the consumer has got all; as `deliver`."""
 
-    def option(self, name: str) -> str:
+    @classmethod
+    def option(cls, name: str) -> str:
         """Return the word that the application gave for one of the adapter's ``options``."""
         rt = runtime.active()
-        return rt.option(self.framework, name) if rt is not None else ""
+        return rt.option(cls.framework, name) if rt is not None else ""
 
     # -- what an adapter uses -----------------------------------------------------------------
 
@@ -192,6 +193,16 @@ class Passage:
 
     def note_first_chunk(self) -> None:
         """Keep when the first item of a stream came."""
+
+    async def inside(
+        self, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]
+    ) -> Any:
+        """Drive the operation in `context`, which is not its caller's."""
+        token = attach(self.context or Context())
+        try:
+            return await run(operation, body)
+        finally:
+            detach(token)
 
     def unread(self, rt: Runtime, error: Exception) -> Operation:
         """Return the operation of a passage that could not be read, where anything decides."""
@@ -310,7 +321,7 @@ class Guarded:
                 return self._unread(rt, run, passage, error, wrapped, args, kwargs)
             if found is None:
                 if passage.context is not None:
-                    run = functools.partial(_inside, passage.context, run)
+                    run = functools.partial(passage.inside, run)
                 return run(passage.steps(rt), functools.partial(passage.run, wrapped))
             if found is SKIP:
                 if skipped is not None:
@@ -370,16 +381,6 @@ class Guarded:
 
 async def _given(value: Any) -> Any:
     return value
-
-
-async def _inside(
-    context: Context, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]
-) -> Any:
-    token = attach(context)
-    try:
-        return await run(operation, body)
-    finally:
-        detach(token)
 
 
 def _drive_plain(operation: Operation, body: Callable[[Any], Any]) -> Any:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from otelhooks import types
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.pipeline.drivers import Operation
 from otelhooks.pipeline.interaction import InteractionSeat, interaction
@@ -25,6 +26,13 @@ class Question(Passage, InteractionSeat):
     def call(self, wrapped: Callable[..., Any]) -> Any:
         """Ask the user in the framework's own way; called where no hook has answered."""
         raise NotImplementedError
+
+    # -- what an adapter uses -----------------------------------------------------------------
+
+    @staticmethod
+    def spec_of(given: Mapping[str, Any]) -> types.AskQuestionInteractionSpec:
+        """Return a question as hooks see it, of plain data."""
+        return types.AskQuestionInteractionSpec.model_validate(given)
 
     # -- what the kit makes of it -------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar
 
-__all__ = ["failed", "record", "semconv"]
+__all__ = ["failed", "record", "replaces_spans", "semconv"]
 
 _log = logging.getLogger("otelhooks.instrumentation")
 
@@ -40,3 +40,13 @@ def failed(what: str, error: Exception) -> None:
         error: Why.
     """
     _log.error("%s: %s", what, outline(error))
+
+
+def replaces_spans(framework: str) -> bool:
+    """Return whether spans are made here instead of the framework's own, which would double them.
+
+    Args:
+        framework: Adapter's name.
+    """
+    rt = runtime.active()
+    return rt is not None and rt.spans_of(framework) == "auto"

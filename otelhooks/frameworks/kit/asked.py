@@ -1,0 +1,215 @@
+# pyright: basic
+"""Tool calls of a loop in another process: it asks before each, and tells of the end.
+
+Where this process runs the tool, two seats see the call, in two tasks: `AskedCall` judges it, and
+leaves a permit for exactly these arguments; `OwnCall` takes it and ends the operation, since only
+there a result or an error can still be changed. A `RemoteCall` runs in the other process: it ends
+when that one tells of its end, and nothing can be changed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from otelhooks.frameworks.kit.loops import RemoteRun, Request, inside
+from otelhooks.frameworks.kit.tools import ToolCall
+from otelhooks.hooks.calls import same_json
+from otelhooks.hooks.registry import HookSet
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.drivers import Operation, Split, Unrun
+from otelhooks.pipeline.frames import Op, Scope, current_frame, current_scope, with_scope
+
+__all__ = ["AskedCall", "OwnCall", "RemoteCall"]
+
+
+class AskedCall(ToolCall):
+    """A call of a tool that this process runs, as the loop asks about it.
+
+    Attributes:
+        loop: That asks; None where it is not known.
+        key: The loop's name for the agent that makes the call.
+        approved: The arguments, once it may run.
+        split: Its operation.
+        is_remote: Whether it runs in the other process.
+    """
+
+    must = ()
+    words = "loop key objection starts"
+    loop: Any = None
+    key = ""
+    approved: Any = None
+    split: Split
+    is_remote = False
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def objection(self) -> Any:
+        """Return rules of the adapter's own that must allow the call as well, or None."""
+        return None
+
+    def starts(self) -> list[RemoteRun]:
+        """Return the runs of the agents that an approved call starts."""
+        return []
+
+    # -- what an adapter uses -----------------------------------------------------------------
+
+    async def ask(self) -> str | None:
+        """Judge it; return why it may not run, or None."""
+        rt, loop = runtime.active(), self.loop
+        if rt is None:
+            return None
+        with inside(loop.context_of(self.key) if loop is not None else None):
+            scope = current_scope()
+            if loop is not None:
+                frame = current_frame()
+                self.branch = frame.branch if frame is not None else ""
+                self.conversation = loop.conversation
+                if (rules := self.objection()) is not None:
+                    scope = Scope(scope, HookSet(), (rules,))
+            with inside(with_scope(scope)):
+                self.split = split = await Split(self.steps(rt)).abegin()
+        reason = None if split.proceeds else str(split.finish(None))
+        self.approved = split.value
+        if loop is not None:
+            agent = loop.agent_of(self.key)
+            if reason is None and agent is not None:
+                reason = agent.refusal
+            if reason is None:
+                reason = await loop.start(self.starts(), split.context)
+        if reason is not None:
+            await split.afinish(Unrun(reason))
+            if loop is not None:
+                loop.denied(self.id, self.key)
+        elif loop is None or self.id is None:
+            await split.afinish(None)  # whoever asks so will not tell of the end
+        else:
+            loop.allowed(self)
+        return reason
+
+    async def has_ended(self, raw: Any) -> Any:
+        """Hand in what it returned; return what hooks leave of it."""
+        with inside(self.split.context):
+            return await self.split.afinish(raw)
+
+    async def has_failed(self, error: BaseException) -> Any:
+        """Hand in its failure; return what a hook recovered.
+
+        Raises:
+            BaseException: The failure, or another one, if none did.
+        """
+        with inside(self.split.context):
+            return await self.split.afail(error)
+
+    async def has_not_run(self, reason: str, *, is_refused: bool) -> None:
+        """Note that it has not run although it may; `is_refused` where we refused it since."""
+        with inside(self.split.context):
+            await self.split.afinish(Unrun(reason, is_refused=is_refused))
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason, which `ask` returns."""
+        return reason
+
+    def starts_agent(self) -> bool:
+        return False
+
+
+class RemoteCall(AskedCall):
+    """A call of a tool that runs in the other process.
+
+    Attributes:
+        is_taken_back: Whether hooks changed or withheld the result, which the loop has already.
+        error_text: Text that a hook gave to its failure, which stays one; None for its own.
+    """
+
+    recovers = False
+    is_remote = True
+    is_taken_back = False
+    error_text: str | None = None
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Note that the loop must not go on with the result."""
+        self.is_taken_back = True
+        return value
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Keep the text."""
+        self.error_text = message
+        return self.raised(error)
+
+    def starts_agent(self) -> bool:
+        return ToolCall.starts_agent(self)
+
+
+class OwnCall(ToolCall):
+    """A call of a tool that this process runs, for a loop or for whoever calls it.
+
+    Attributes:
+        asked: The call as the loop asked about it; None where it did not.
+    """
+
+    must = ("read", "call")
+    asked: AskedCall | None = None
+    _is_denied = False
+
+    def take_for(self, loop: Any, given: Any, id: str = "") -> None:
+        """Take the arguments, in `read`, and find out whose call it is.
+
+        Args:
+            loop: Of the object whose method runs it; None for none.
+            given: The arguments.
+            id: Of the call; empty for that of the request that the task serves.
+        """
+        request = Request(loop, id, "") if id else Request.taken()
+        loop = request.loop if request is not None else loop
+        if loop is not None:
+            self.conversation = loop.conversation
+            self.id = request.id if request is not None else None
+            asked = loop.calls.get(self.id or "")
+            if asked is not None and not asked.is_remote and asked.name == self.name:
+                self.asked, self.context = loop.ended(self.id), asked.split.context
+                given = _reconciled(asked.approved, given)
+            elif request is not None:
+                loop.judged.add(request.id)
+                self.context = loop.context_of(request.key)
+            elif loop.turn is not None and not isinstance(current_frame(), Op):
+                self.context = loop.context_of()
+        self.take(given)
+
+    def denied(self, reason: str) -> Any:
+        """Raise."""
+        self._is_denied = True
+        raise self.exception(reason)
+
+    async def inside(
+        self, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]
+    ) -> Any:
+        """Run it in its context; end the operation that began when the loop asked."""
+        asked = self.asked
+        if asked is None:
+            return await super().inside(run, operation, body)
+        try:
+            raw = await super().inside(run, operation, body)
+        except BaseException as error:
+            if not self._is_denied:
+                return await asked.has_failed(error)
+            await asked.has_not_run(str(error), is_refused=True)  # not the approved arguments
+            raise
+        return await asked.has_ended(raw)
+
+
+def _reconciled(approved: Any, given: Any) -> Any:
+    """Return the approved arguments where the wire has only made floats of their integers."""
+    return approved if same_json(_floats(approved), _floats(given)) else given
+
+
+def _floats(value: Any) -> Any:
+    if type(value) is int and float(value) == value:
+        return float(value)
+    if isinstance(value, dict):
+        return {key: _floats(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_floats(item) for item in value]
+    return value

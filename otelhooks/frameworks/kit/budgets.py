@@ -1,0 +1,90 @@
+# pyright: basic
+"""Budgets where another process makes the model calls: kept around them, by what it tells of.
+
+No seat lies before such a call. A turn is not begun, or is stopped, where a budget would have
+denied the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otelhooks import types
+from otelhooks.hooks import drive, points
+from otelhooks.hooks.registry import PointHooks
+from otelhooks.pipeline import runtime
+from otelhooks.pipeline.call_span import record
+from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.telemetry import semconv
+from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.spans import exemplar, fail, put_on
+from otelhooks.telemetry.verdicts import error_type_of
+
+__all__ = ["count", "spent"]
+
+_METRICS = {
+    "input_tokens": semconv.METRIC_GEN_AI_USAGE_INPUT_TOKENS,
+    "output_tokens": semconv.METRIC_GEN_AI_USAGE_OUTPUT_TOKENS,
+    "cache_read_input_tokens": semconv.METRIC_GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+    "reasoning_output_tokens": semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
+}
+
+
+async def count(loop: Any, used: Mapping[str, int]) -> str:
+    """Count tokens in the turn that is current; return why there may be no further model call."""
+    rt = runtime.active()
+    if rt is None:
+        return ""
+    op, gates = _operation(rt)
+    _count(rt, loop, op, used)
+    for registration in gates.gates:
+        assert registration.gate is not None
+        usage = types.Usage(**used)
+        await drive.adrive(registration.gate.used(op.context, (loop.model,), usage))
+    return await spent(loop) if gates.gates and not loop.is_answering else ""
+
+
+@fails_open
+def _count(rt: Runtime, loop: Any, op: Op, used: Mapping[str, int]) -> None:
+    usage = op.turn.usage if op.turn is not None else {}
+    for name, tokens in used.items():
+        usage[name] = usage.get(name, 0) + tokens
+        shape = loop.operation, loop.provider, loop.model
+        rt.shapes.token_cell(_METRICS[name], *shape).add(tokens, exemplar(op.span))
+
+
+async def spent(loop: Any) -> str:
+    """Return why there may be no further model call in the turn that is current; empty if one may.
+
+    Decision code: what cannot be counted denies, as the budget says.
+    """
+    rt = runtime.active()
+    if rt is None:
+        return ""
+    op, gates = _operation(rt)
+    if not gates.gates:
+        return ""
+    call = types.ModelCall(model=loop.model, provider=loop.provider, **rt.place(op))
+    verdict, _ = await drive.adrive(
+        points.pre_model_call(gates, op.context, call, rt.watch, rt.loaded.monitor)
+    )
+    if verdict.allowed and not verdict.observed:
+        return ""
+    put_on(op.span, rt.verdicts.attributes(verdict))
+    if not verdict.allowed and rt.denied_status == "error" and op.span is not None:
+        fail(op.span, error_type_of(verdict) or "", verdict.reason)
+    return await drive.adrive(record(rt, op, verdict)) or ""
+
+
+def _operation(rt: Runtime) -> tuple[Op, PointHooks]:
+    """Return the turn that is current in the shape of an operation, and the gates for its calls."""
+    frame = current_frame()
+    turn = frame if isinstance(frame, Turn) else None
+    session = turn.session if turn is not None else rt.outside
+    branch = turn.branch if turn is not None else ""
+    op = Op(session, turn, turn, None, turn.agent if turn is not None else "", branch)
+    op.span = turn.span if turn is not None else None
+    hooks, _ = rt.in_force(current_scope(), branch)
+    return op, PointHooks(hooks.at("pre_model_call").gates)
