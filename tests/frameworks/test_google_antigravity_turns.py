@@ -23,8 +23,8 @@ from opentelemetry.trace import StatusCode
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import Denied
-from otelhooks.frameworks.google_antigravity import state as states
 from otelhooks.frameworks.google_antigravity.scripted import prove
+from otelhooks.frameworks.kit import loops
 from otelhooks.telemetry import semconv
 from tests.frameworks.antigravity_world import ask, converse, model_of, started, tools_of
 from tests.frameworks.contract import ANSWER, DANGER, SAFE, World
@@ -336,7 +336,7 @@ class TestTriggers:
                 manager = started(lambda shown: "never")
                 agent = await manager.__aenter__()
             connection: Any = agent.conversation.connection
-            state = states.state_of(connection)
+            state = loops.Loop.of(connection)
             assert state is not None
             wire = event_processor.localharness_pb2
             update = wire.TrajectoryStateUpdate(
@@ -478,10 +478,10 @@ class TestEnds:
 
     def test_states_go_with_their_connections(self, instrument):
         instrument(policy.deny("something_else"))
-        before = len(states._states)
+        before = len(loops._loops)
         converse("one")
         gc.collect()
-        assert len(states._states) <= before
+        assert len(loops._loops) <= before
 
     def test_uninstrumented_within_a_turn_it_goes_on_alone(self, instrument, exporter):
         world = World()

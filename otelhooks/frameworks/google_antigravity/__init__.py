@@ -31,18 +31,16 @@ What the harness does not ask about is refused or taken away where anything coul
 
 from __future__ import annotations
 
-from otelhooks.frameworks.google_antigravity import agents, calls, events, questions, runs
-from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.google_antigravity import agents, calls, events, harness, questions, turns
 
 __all__ = ["ADAPTER"]
 
-SUPPORTED = ">=0.1.17,<0.2"
-
 _LOCAL = "google.antigravity.connections.local"
-_CONNECTION = f"{_LOCAL}.local_connection"
+_CONNECTION = f"{_LOCAL}.local_connection:LocalConnection"
 _EVENTS = f"{_LOCAL}.event_processor"
-_HOOKS = "google.antigravity.hooks.hook_runner"
-_TOOLS = "google.antigravity.tools.tool_runner"
+_PROCESSOR = f"{_EVENTS}:LocalHarnessEventProcessor"
+_HOOKS = "google.antigravity.hooks.hook_runner:HookRunner"
 _NATIVE = "google.antigravity.utils.otel"
 
 _NATIVE_HOOKS = (
@@ -57,74 +55,67 @@ _NATIVE_HOOKS = (
     "OTelOnToolErrorHook",
 )
 
-SEATS = (
-    Seat(
-        _CONNECTION,
-        "LocalConnectionStrategy._build_harness_config",
-        agents.build_config,
-        entry=True,
+_SEATS = (
+    kit.listen(f"{_CONNECTION}Strategy._build_harness_config", agents.build_config, entry=True),
+    kit.listen(f"{_EVENTS}:parse_initialize_response", harness.note_conversation),
+    kit.listen(f"{_CONNECTION}.__init__", harness.connect),
+    kit.listen(f"{_CONNECTION}.send", turns.send, entry=True),
+    kit.listen(f"{_CONNECTION}.send_trigger_notification", turns.send_trigger, entry=True),
+    kit.listen(f"{_CONNECTION}.receive_steps", turns.read_steps),
+    kit.listen(f"{_CONNECTION}.disconnect", harness.disconnect),
+    kit.listen(f"{_HOOKS}.dispatch_pre_tool_call", calls.before_call),
+    kit.listen(f"{_HOOKS}.dispatch_post_tool_call", calls.after_call),
+    kit.listen(f"{_HOOKS}.dispatch_on_tool_error", calls.after_error),
+    kit.listen(f"{_PROCESSOR}.handle_tool_call", calls.run_python_tool),
+    kit.seat("google.antigravity.tools.tool_runner:ToolRunner.execute", calls.PythonCall),
+    kit.listen(f"{_HOOKS}.dispatch_stop", turns.before_stop),
+    kit.listen(f"{_HOOKS}.dispatch_post_turn", turns.after_turn),
+    kit.seat(f"{_HOOKS}.dispatch_interaction", questions.Asked),
+    kit.seat(f"{_HOOKS}.dispatch_compaction", questions.Compacted),
+    kit.listen(f"{_PROCESSOR}.process_event", events.see_event),
+    kit.listen(f"{_HOOKS}.dispatch_pre_step", events.see_first_step),
+    kit.listen(f"{_HOOKS}.dispatch_post_step", events.see_last_step),
+    *(
+        kit.listen(f"{_NATIVE}:{name}.run", events.skip_native, required=False)
+        for name in _NATIVE_HOOKS
     ),
-    Seat(_EVENTS, "parse_initialize_response", runs.note_conversation),
-    Seat(_CONNECTION, "LocalConnection.__init__", runs.connect),
-    Seat(_CONNECTION, "LocalConnection.send", runs.send, entry=True),
-    Seat(
-        _CONNECTION,
-        "LocalConnection.send_trigger_notification",
-        runs.send_trigger,
-        entry=True,
-    ),
-    Seat(_CONNECTION, "LocalConnection.receive_steps", runs.read_steps),
-    Seat(_CONNECTION, "LocalConnection.disconnect", runs.disconnect),
-    Seat(_HOOKS, "HookRunner.dispatch_pre_tool_call", calls.before_call),
-    Seat(_HOOKS, "HookRunner.dispatch_post_tool_call", calls.after_call),
-    Seat(_HOOKS, "HookRunner.dispatch_on_tool_error", calls.after_error),
-    Seat(_EVENTS, "LocalHarnessEventProcessor.handle_tool_call", calls.run_python_tool),
-    Seat(_TOOLS, "ToolRunner.execute", calls.execute),
-    Seat(_HOOKS, "HookRunner.dispatch_stop", runs.before_stop),
-    Seat(_HOOKS, "HookRunner.dispatch_post_turn", runs.after_turn),
-    Seat(_HOOKS, "HookRunner.dispatch_interaction", questions.answer_question),
-    Seat(_HOOKS, "HookRunner.dispatch_compaction", questions.see_compaction),
-    Seat(_EVENTS, "LocalHarnessEventProcessor.process_event", events.see_event),
-    Seat(_HOOKS, "HookRunner.dispatch_pre_step", events.see_first_step),
-    Seat(_HOOKS, "HookRunner.dispatch_post_step", events.see_last_step),
-    *(Seat(_NATIVE, f"{name}.run", events.skip_native, required=False) for name in _NATIVE_HOOKS),
 )
 
-ADAPTER = Adapter(
-    framework="google_antigravity",
-    packages=(Package(("google-antigravity",), SUPPORTED, "google.antigravity", SEATS),),
+ADAPTER = kit.Adapter(
+    "google_antigravity",
+    kit.Package("google-antigravity", ">=0.1.17,<0.2", module="google.antigravity"),
+    seats=_SEATS,
     not_covered=(
-        NotCovered(
+        kit.NotCovered(
             "model calls",
             "the harness makes them: no hook sees them, and spans and messages of them are missing",
         ),
-        NotCovered(
+        kit.NotCovered(
             "built-in tools of agents that were configured or that the model defined, and of "
             "agents in workflows",
             "the harness asks nobody about them; such agents are not started where anything could "
             'deny them, unless the option `unjudged` is "allow"',
         ),
-        NotCovered(
+        kit.NotCovered(
             "`manage_task` and `schedule`",
             "the harness asks nobody about them; they are taken away where anything could deny "
             'them, unless the option `unjudged` is "allow"',
         ),
-        NotCovered(
+        kit.NotCovered(
             "`define_subagent`, `manage_subagents` and `send_message`",
             "the harness asks nobody about them; they reach only agents that may be started",
         ),
-        NotCovered(
+        kit.NotCovered(
             "the function that a tool was made of",
             "user code that calls it itself calls a plain function",
         ),
-        NotCovered(
+        kit.NotCovered(
             "an agent of the interactions protocol",
             "its harness does not start yet",
             module=f"{_LOCAL}.interactions_connection",
             seats=(
-                Seat(
-                    f"{_LOCAL}.interactions_connection",
-                    "InteractionsConnectionStrategy.__aenter__",
+                kit.listen(
+                    f"{_LOCAL}.interactions_connection:InteractionsConnectionStrategy.__aenter__",
                     since="0.1.18",
                 ),
             ),

@@ -3,66 +3,61 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
-from otelhooks import types
-from otelhooks.frameworks.google_antigravity.state import inside, state_of
-from otelhooks.pipeline import runtime
-from otelhooks.pipeline.compaction import compaction
-from otelhooks.pipeline.drivers import adrive
-from otelhooks.pipeline.interaction import InteractionSeat, interaction
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.google_antigravity.harness import Harness
+from otelhooks.frameworks.kit.compaction import Compaction
+from otelhooks.frameworks.kit.questions import Question
 
-__all__ = ["answer_question", "see_compaction"]
+__all__ = ["Asked", "Compacted"]
+
+_HOOKS = "google.antigravity.hooks.hooks"
 
 
-class _Question(InteractionSeat):
+def _context_of(runner: Any) -> Any:
+    """Return the context of the turn that a runner of hooks is for; None where there is none."""
+    harness = Harness.of(runner)
+    return harness.context_of() if harness is not None else None
+
+
+class Asked(Question):
     """A question of the agent to the user."""
 
-    def __init__(self, given: Any) -> None:
-        self._given = given
+    def read(self, runner: Any, turn_context: Any, interaction_spec: Any) -> None:
+        """Read ``HookRunner.dispatch_interaction``."""
+        self.runs_in(_context_of(runner))
+        self.within, self.given = turn_context, interaction_spec
+
+    def call(self, wrapped: Any) -> Any:
+        """Ask the application."""
+        return wrapped(self.within, self.given)
 
     def spec(self) -> Any:
-        return types.AskQuestionInteractionSpec.model_validate(self._given.model_dump())
+        """Return the question."""
+        return self.spec_of(self.given.model_dump())
 
     def answered(self, answer: Any) -> Any:
+        """Return a hook's answer."""
         given = answer.model_dump() if hasattr(answer, "model_dump") else answer
-        module = sys.modules["google.antigravity.types"]
-        return module.QuestionHookResult.model_validate(given)
+        found = kit.native("google.antigravity.types:QuestionHookResult").model_validate(given)
+        operation = kit.native(f"{_HOOKS}:OperationContext")(self.within)
+        return kit.native(f"{_HOOKS}:HookResult")(allow=True), found, operation
 
     def declined(self) -> Any:
+        """Return nothing: the application may answer yet."""
         return None
 
 
-async def answer_question(wrapped: Callable[..., Any], runner: Any, args: Any, kwargs: Any) -> Any:
-    """Seat of ``HookRunner.dispatch_interaction``."""
-    rt, state = runtime.active(), state_of(runner)
-    if rt is None:
-        return await wrapped(*args, **kwargs)
-    given = kwargs["interaction_spec"] if "interaction_spec" in kwargs else args[1]
-    asked: list[Any] = []
+class Compacted(Compaction):
+    """The history made shorter."""
 
-    async def ask(_: Any) -> Any:
-        asked.append(await wrapped(*args, **kwargs))
-        return asked[0]
+    def read(self, runner: Any, turn_context: Any, data: Any) -> None:
+        """Read ``HookRunner.dispatch_compaction``."""
+        super().read(runner, turn_context, data)
+        self.runs_in(_context_of(runner))
+        self.step = data
 
-    with inside(state.context_of("") if state is not None else None):
-        found = await adrive(interaction(rt, _Question(given)), ask)
-    if asked:
-        return found
-    hooks = sys.modules["google.antigravity.hooks.hooks"]
-    turn_context = kwargs["turn_context"] if "turn_context" in kwargs else args[0]
-    result = hooks.HookResult(allow=found is not None)
-    return result, found, hooks.OperationContext(turn_context)
-
-
-async def see_compaction(wrapped: Callable[..., Any], runner: Any, args: Any, kwargs: Any) -> Any:
-    """Seat of ``HookRunner.dispatch_compaction``."""
-    rt, state = runtime.active(), state_of(runner)
-    if rt is None:
-        return await wrapped(*args, **kwargs)
-    step = kwargs["data"] if "data" in kwargs else args[1]
-    with inside(state.context_of("") if state is not None else None):
-        operation = compaction(rt, lambda _: step.content)
-        return await adrive(operation, lambda _: wrapped(*args, **kwargs))
+    def summary(self, raw: Any) -> str:
+        """Return what the step says."""
+        return self.step.content

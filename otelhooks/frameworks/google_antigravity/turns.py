@@ -1,0 +1,195 @@
+"""Turns: from a message, or a trigger, until the harness asks whether the agent may stop.
+
+A refused turn, and a ready answer, are a step like the harness's own, which whoever reads the steps
+gets instead of a run. What hooks may still change is held back from readers until the turn is over.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.google_antigravity.harness import AGENT, Harness
+from otelhooks.frameworks.kit import loops
+
+__all__ = ["Turn", "after_turn", "before_stop", "read_steps", "send", "send_trigger"]
+
+_LATE = (
+    "the agent was started before otelhooks.instrument(), so its harness asks nobody;"
+    " start it afterwards"
+)
+
+
+class Turn(loops.RemoteRun):
+    """A turn from its begin to its end; an agent with a schema answers with a value."""
+
+    can_go_on = True
+    given: Any = None
+
+    @classmethod
+    def on(cls, given: Any, source: str) -> Turn:
+        """Return a turn on a message, as the application gave it."""
+        turn = cls.of(AGENT, _shown(given))
+        turn.given, turn.source = given, source
+        return turn
+
+    def holds(self, step: Any) -> bool:
+        """Return whether a step waits for what hooks make of the answer."""
+        if not self.holds_back:
+            return False
+        says = step.content_delta or step.content or step.thinking_delta or step.thinking
+        return bool(says) and step.source.value == "MODEL" and step.target.value == "TARGET_USER"
+
+    def hear(self, step: Any) -> None:
+        """Note what a finished step of the agent says."""
+        if step.type.value == "FINISH":
+            self.value = step.structured_output
+        elif step.is_complete_response:
+            self.text = step.content
+
+
+def _shown(given: Any) -> Any:
+    """Return a message as hooks see it: the text of what is text only, else the parts."""
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        parts = list(given)
+        return "\n".join(parts) if all(isinstance(part, str) for part in parts) else parts
+    return "" if given is None else given
+
+
+async def send(wrapped: Any, connection: Any, prompt: Any, **options: Any) -> None:
+    """Listen to ``LocalConnection.send``."""
+    harness = _guarded(connection)
+    if harness is None:
+        await wrapped(prompt, **options)
+        return
+    harness.refused = None
+    turn = Turn.on(prompt, "user")
+    if await harness.begin(turn):
+        await _send(turn, wrapped, options)
+    else:
+        harness.refused = _text(turn.result)
+
+
+async def send_trigger(wrapped: Any, connection: Any, content: Any) -> None:
+    """Listen to ``LocalConnection.send_trigger_notification``; a running turn just gets it."""
+    harness = _guarded(connection)
+    if harness is None or (harness.turn is not None and harness.turn.is_open):
+        await wrapped(content)
+        return
+    turn = Turn.on(content, "trigger")
+    if await harness.begin(turn):
+        await _send(turn, wrapped, {})
+
+
+def _guarded(connection: Any) -> Any:
+    """Return the harness of a connection; None for one that was started without us.
+
+    Raises:
+        SeatError: It was, and anything could be denied.
+    """
+    harness = Harness.of(connection)
+    if harness is None:
+        Harness.unguarded(AGENT, "google-antigravity", "google.antigravity", _LATE)
+    return harness
+
+
+async def _send(turn: Turn, wrapped: Any, options: dict[str, Any]) -> None:
+    with loops.inside(turn.context):
+        try:
+            await wrapped(turn.prompt if turn.is_rewritten else turn.given, **options)
+        except BaseException as error:
+            await turn.fail(error)
+            raise
+
+
+async def before_stop(wrapped: Any, runner: Any, turn_context: Any, args: Any) -> Any:
+    """Listen to ``HookRunner.dispatch_stop``: after the application's own hooks."""
+    result = await wrapped(turn_context, args)
+    harness = Harness.of(runner)
+    if harness is None or harness.turn is None or result.decision.value == "CONTINUE":
+        return result
+    if harness.is_cancelled or args.trajectory_id not in ("", harness.conversation):
+        return result
+    reason = await harness.turn.may_stop(args.response_text)
+    if reason is None:
+        await harness.end()
+        return result
+    return result.model_copy(update={"decision": type(result.decision).CONTINUE, "reason": reason})
+
+
+async def after_turn(wrapped: Any, runner: Any, turn_context: Any, response: Any) -> None:
+    """Listen to ``HookRunner.dispatch_post_turn``: the end where nobody asked about a stop."""
+    await wrapped(turn_context, response)
+    harness = Harness.of(runner)
+    if harness is not None and not harness.is_cancelled:
+        await harness.end()  # else whoever reads the steps is told of it
+
+
+def read_steps(wrapped: Any, connection: Any) -> Any:
+    """Listen to ``LocalConnection.receive_steps``."""
+    harness = Harness.of(connection)
+    if harness is None or harness.is_read:
+        return wrapped()
+    return _steps(harness, wrapped())
+
+
+async def _steps(harness: Any, inner: Any) -> AsyncIterator[Any]:
+    if harness.refused is not None:
+        text, harness.refused = harness.refused, None
+        yield _step(harness, text)
+        return
+    harness.is_read = True
+    turn, held = harness.turn, []
+    try:
+        async with contextlib.aclosing(inner):
+            async for step in inner:
+                turn = harness.turn or turn
+                if turn is not None and turn.holds(step):
+                    held.append(step)
+                else:
+                    yield step
+    except GeneratorExit:
+        raise  # whoever reads has had enough; the turn goes on
+    except BaseException as error:
+        if not harness.halted:
+            if turn is not None:
+                await turn.fail(error)
+            raise
+    finally:
+        harness.is_read = False
+    if harness.halted:
+        reason, harness.halted = harness.halted, ""
+        await harness.end(reason)
+        yield _step(harness, reason)
+        return
+    if turn is not None and turn is harness.turn:
+        await harness.end()
+    if turn is not None and turn.is_changed:
+        held = [_step(harness, turn.result)]
+    for step in held:
+        yield step
+
+
+def _step(harness: Any, answer: Any) -> Any:
+    """Return a step in which the agent says an answer."""
+    text = _text(answer)
+    told: dict[str, Any] = {
+        "trajectory_id": harness.conversation,
+        "state": "STATE_DONE",
+        "source": "SOURCE_MODEL",
+        "target": "TARGET_USER",
+        "text": text,
+        "text_delta": text,
+    }
+    if not isinstance(answer, str):
+        told["finish"] = {"output_string": text}
+    place = "google.antigravity.connections.local.event_processor:LocalConnectionStep"
+    return kit.native(place).from_dict(told)
+
+
+def _text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else json.dumps(answer, default=str)
