@@ -1,7 +1,7 @@
-"""What an adapter says of its framework, and what the coverage report says of it.
+"""What an adapter says about its framework, and what the coverage report says about it.
 
-`patches` exports these; its text explains how they are used. They are named tuples because
-those are made in a fraction of a dataclass's time, at each start of a program.
+`patches` exports these; its text explains how they are used. They are named tuples because those
+are created in a fraction of a dataclass's time, at each start of a program.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Table = tuple[Seat, ...]
 
 
 class Package(NamedTuple):
-    """One distribution of a framework, judged for itself.
+    """One distribution of a framework, patched as a whole.
 
     Args:
         distributions: Names it is published under, most usual first.
-        supported: Version range that the adapter knows, such as ``>=1.22,<3``.
+        supported: Version range that the adapter supports, such as ``>=1.22,<3``.
         module: Import name; importing it means that the package is in use.
         seats: Its table, or a function from version to table.
     """
@@ -35,14 +35,14 @@ class Package(NamedTuple):
 
 
 class NotCovered(NamedTuple):
-    """Something of a framework that no seat guards.
+    """A part of a framework that no seat guards.
 
     Args:
         what: What is not guarded, for a reader of ``otelhooks doctor``.
         why: The reason, one sentence without a period.
-        distribution: Distribution it lives in; empty = that of the first package.
+        distribution: Distribution that contains it; empty = that of the first package.
         module: Import name; needed with `seats`.
-        seats: Where it refuses under ``strict``; their wrappers are not used.
+        seats: Where it is refused under ``strict``; their wrappers are not used.
     """
 
     what: str
@@ -53,17 +53,17 @@ class NotCovered(NamedTuple):
 
 
 class Adapter(NamedTuple):
-    """What `patches` knows of one framework; made once, at the end of an adapter's module.
+    """What `patches` knows of one framework; created once, at the end of an adapter's module.
 
     Args:
         framework: Name in ``frameworks=`` and in reports.
         packages: Distributions with seats, innermost first.
         not_covered: What no seat guards.
-        built_in: Tools that the framework brings along, by the class or function behind them.
-        in_part: Events and rules that do not do here all that they do elsewhere, and how far they
-            go, one sentence without a period.
-        options: What can be set for the framework beside ``spans``, and the words that each option
-            may have; the first is its default.
+        built_in: Tools that the framework includes, by the class or function behind them.
+        in_part: Events and rules that do less here than elsewhere, and how far they go, one
+            sentence without a period.
+        options: What can be set for the framework besides ``spans``, and the values that each
+            option may have; the first is its default.
     """
 
     framework: str
@@ -79,7 +79,7 @@ class SeatCoverage(NamedTuple):
 
     Args:
         name: ``module.Class.method``.
-        state: ``patched``, ``refused``, ``displaced`` (somebody replaced the name), ``missing``,
+        state: ``patched``, ``refused``, ``displaced`` (other code replaced the name), ``missing``,
             ``not imported`` or ``unpatched``.
         required: Whether the package needs it.
         entry: Whether user code enters the framework here.
@@ -98,7 +98,7 @@ class Coverage(NamedTuple):
         framework: Name of the adapter.
         distribution: Distribution that owns the package.
         version: Installed version, empty if there is none or it cannot be read.
-        supported: Supported range; ``none`` for what is not covered at all.
+        supported: Supported range; ``none`` for a part that is not covered at all.
         state: ``patched``, ``partial`` (guarded so far, modules with seats are not imported yet),
             ``refused``, ``unpatched`` (runs unguarded), ``off``, ``not imported`` or
             ``not installed``.

@@ -1,7 +1,7 @@
-"""Classes of a framework of which several copies may be imported (see `packages`).
+"""Classes of a framework that may be imported in several copies (see `packages`).
 
-``isinstance`` with a class out of ``sys.modules`` knows the copy that was imported last; what an
-older copy makes would be taken for something else. The name of a class is the same in all copies.
+``isinstance`` with a class from ``sys.modules`` only knows the copy that was imported last, and
+would not recognise objects of an older copy. The name of a class is the same in all copies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["is_a"]
 
 
 def is_a(value: Any, *names: tuple[str, str]) -> bool:
-    """Say whether a value is of one of some classes, in any copy of their framework.
+    """Return whether a value is of one of some classes, in any copy of their framework.
 
     Args:
         value: Anything.

@@ -1,15 +1,15 @@
-"""Guard what instances hold in a field: a data descriptor on their class.
+"""Guard what instances hold in a field, by a data descriptor on their class.
 
 A framework that keeps a tool's function in a field has no function on a class to wrap. The
 descriptor keeps the raw value where the field had it, in the instance's ``__dict__`` under the
-field's own name, and hands out a stand-in when the field is read. Instances made before and after
+field's own name, and returns a stand-in when the field is read. Instances created before and after
 `instrument()` are guarded alike, and uninstrumenting leaves no trace in them. Frameworks compare,
-copy and replace what they read: an instance always hands out the same stand-in, and writing a
+copy and replace what they read: an instance always returns the same stand-in, and writing a
 stand-in back writes the raw value.
 
-A framework may read a field twenty times a call, so the stand-in is kept in the instance, along
-with the field, the instance and the value that it was made for. A copy of the instance takes the
-kept stand-in along with the rest of its state; these three tell that it is not the copy's own.
+A framework may read a field twenty times a call, so the stand-in is kept in the instance, with the
+field, the instance and the value that it was created for. A copy of the instance copies the kept
+stand-in too; these three show that it is not the copy's own.
 """
 # pyright: basic
 
@@ -31,7 +31,7 @@ _MISSING: Any = object()
 
 
 class StandIn(wrapt.ObjectProxy):
-    """What a field hands out instead of its raw value.
+    """What a field returns instead of its raw value.
 
     Args:
         raw: The value.
@@ -58,14 +58,14 @@ class Function(StandIn):
     """Stands in for a function; calling it is a call of the seat."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:  # functions of users name their parameters as they like: seats go by position
+        if kwargs:  # users name the parameters of functions as they like: seats go by position
             bound = inspect.signature(self.__wrapped__).bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         return self._self_call(self.__wrapped__, self._self_owner, args, kwargs)
 
 
 def methods(*names: str) -> type[StandIn]:
-    """Return a stand-in for objects of which some methods are calls of the seat."""
+    """Return a stand-in for objects with methods that are calls of the seat."""
 
     class Methods(StandIn):
         def __getattr__(self, name: str) -> Any:
@@ -78,10 +78,10 @@ def methods(*names: str) -> type[StandIn]:
 
 
 def items(name: str) -> type[StandIn]:
-    """Return a stand-in for tables of functions by classes: one of them is that of the seat.
+    """Return a stand-in for tables of functions by class, one of which is the seat's.
 
     Args:
-        name: Of the function's class; each copy of the framework has its own.
+        name: Name of the function's class; each copy of the framework has its own.
     """
 
     class Items(StandIn):
@@ -97,7 +97,7 @@ def items(name: str) -> type[StandIn]:
 
 
 class _Kept:
-    """A stand-in, in the instance that it was made for; a deep copy or a pickle of it is None."""
+    """A stand-in, in the instance that it was created for; its deep copy or pickle is None."""
 
     __slots__ = ("field", "owner", "raw", "stand_in")
 
@@ -115,7 +115,7 @@ class _Field:
     """The data descriptor on a class, and on subclasses that define the name again.
 
     Args:
-        name: Of the field.
+        name: Name of the field.
         original: What the class held under that name.
         make: Kind of stand-in.
         call: Runs a call through the seat.
@@ -135,13 +135,13 @@ class _Field:
             if kept.owner is instance and kept.raw is state[self._name] and kept.field is self:
                 return kept.stand_in
         except (AttributeError, KeyError):
-            pass  # nothing kept yet, or asked of the class
+            pass  # nothing kept yet, or read on the class
         return self._read(instance, owner)
 
     def _read(self, instance: Any, owner: type) -> Any:
         original = self.original
         if instance is None:
-            if original is _MISSING:  # a field without default: nothing on the class
+            if original is _MISSING:  # a field without default: the class has no attribute
                 raise AttributeError(self._name)
             return original.__get__(None, owner) if hasattr(original, "__get__") else original
         state = instance.__dict__
@@ -154,7 +154,7 @@ class _Field:
             return None
         kept = state.get(self._kept)
         if type(kept) is _Kept and kept.field is self and kept.owner is instance:
-            # a method of the class is another object at each reading, and equal
+            # each reading of a class's method gives a new, equal object
             if kept.raw is raw or (type(raw) is MethodType and kept.raw == raw):
                 return kept.stand_in
         stand_in = self._make(raw, instance, self._call)
@@ -196,7 +196,7 @@ class _Fields:
             self._place(cls)
 
     def undo(self) -> None:
-        """Take every descriptor away that is still in its place."""
+        """Remove every descriptor that is still in its place."""
         self._subclasses.undo()
         for cls, field in reversed(self._placed):
             if vars(cls).get(self._name) is field:
@@ -207,7 +207,7 @@ class _Fields:
 
 
 def in_field(make: type[StandIn] = Function) -> Install:
-    """Return what guards a field, for `Seat.install`.
+    """Return a function that guards a field, for `Seat.install`.
 
     Args:
         make: Stand-in for what the field holds.

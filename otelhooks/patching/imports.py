@@ -1,15 +1,15 @@
-"""Modules as they are imported, imported once more, and reloaded.
+"""Modules as they are imported, imported again, and reloaded.
 
-One finder in ``sys.meta_path`` gives the modules that somebody watches a loader that tells of them:
-before any of their code runs, and each time that it ran. A module that was removed from
-``sys.modules`` and imported again is another object under the same name; a reloaded one is the same
-object with other functions and classes. Both come by here. What does not pass the import system
-does not: a file that somebody runs under another name, or by a loader of their own.
+One finder in ``sys.meta_path`` gives watched modules a loader that reports them: before any of
+their code runs, and each time that it ran. A module that was removed from ``sys.modules`` and
+imported again is another object under the same name; a reloaded one is the same object with other
+functions and classes. Both are reported. What bypasses the import system is not: a file that is run
+under another name, or by a loader of its own.
 
-The other finders are asked with the search path that is given, so that no parent is imported: a
-thread that imports a package, while another imports one of its modules, would be told of a
-deadlock. The finder takes no lock, since it is asked under that of the import system; what it reads
-is replaced as a whole and never changed.
+The finder asks the other finders with the search path that it was given, so that no parent is
+imported: a thread that imports a package, while another imports one of its modules, would get a
+deadlock error. The finder takes no lock, because it runs under that of the import system; what it
+reads is replaced as a whole and never changed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["imports", "lock", "wait_for_imports"]
 
 lock = held_over_forks()
-"""Held by whoever patches, and by whoever changes what is watched; never while a module runs."""
+"""Held while patching, and while changing what is watched; never while a module runs."""
 
-# `importlib` has no public way to ask for this; the import statement itself calls it, by this name.
+# `importlib` has no public function for this; the import statement itself calls it, by this name.
 _pass_lock_of: Callable[[str], None] = vars(importlib)["_bootstrap"]._lock_unlock_module
 
 Arrive = Callable[[str], None]
@@ -40,7 +40,7 @@ Ran = Callable[..., None]
 
 
 class _Watched:
-    """The loader of a module: tells of it, and leaves the work to the module's own loader."""
+    """The loader of a watched module: reports it, and leaves the work to the real loader."""
 
     def __init__(self, watch: Imports, loader: Loader, name: str) -> None:
         self._watch = watch
@@ -48,13 +48,13 @@ class _Watched:
         self._name = name
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Tell that a module arrives, and have it made."""
+        """Report that a module arrives, and create it."""
         self._watch.arrive(self._name)
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module, which gets its own loader back, and tell that it ran."""
-        self._watch.arrive(self._name)  # for the first time, where it was made by other means
+        """Run a module, which gets its own loader back, and report that it ran."""
+        self._watch.arrive(self._name)  # the first report, if the module was created by other means
         spec = getattr(module, "__spec__", None)
         if getattr(spec, "loader", None) is self:
             cast("ModuleSpec", spec).loader = self._loader
@@ -77,16 +77,16 @@ class Imports:
 
     def __init__(self) -> None:
         self._arrivals: Mapping[str, Arrive] = {}  # by package
-        self._namespaces: frozenset[str] = frozenset()  # that expected packages lie in
+        self._namespaces: frozenset[str] = frozenset()  # namespaces of expected packages
         self._watchers: Mapping[str, tuple[Ran, ...]] = {}  # by module
-        self._running: set[int] = set()  # ids of modules whose end will be told
+        self._running: set[int] = set()  # ids of modules whose end will be reported
 
     def expect(self, packages: Iterable[str], arrive: Arrive) -> None:
-        """Have modules of some packages told of before their code runs, instead of those so far.
+        """Report modules of some packages before their code runs, replacing the earlier packages.
 
         Args:
             packages: Top-level packages, or those of a namespace, such as ``google.antigravity``.
-            arrive: Whose packages they are; those of other functions stay. Called with such a
+            arrive: Owner of the packages; those of other functions stay. Called with such a
                 package, maybe several times and in several threads, before each module of it; what
                 it raises is raised by the user's import.
         """
@@ -97,7 +97,7 @@ class Imports:
             self._start()
 
     def watch(self, names: Iterable[str], ran: Ran) -> None:
-        """Have modules told of each time that their code ran.
+        """Report modules each time that their code ran.
 
         Args:
             names: Modules.
@@ -113,7 +113,7 @@ class Imports:
             self._start()
 
     def unwatch(self, ran: Ran) -> None:
-        """Tell it no more."""
+        """Stop reporting to a function."""
         with lock:
             left = {
                 name: tuple(each for each in known if each != ran)
@@ -125,18 +125,19 @@ class Imports:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find a module that is watched, or whose package is expected."""
-        # In this order: who arrives is watched before it is expected no more.
+        # In this order: `arrive` starts to watch a package before it stops expecting it.
         is_expected = self._package(name) in self._arrivals
         if not is_expected and name not in self._watchers:
             return None
         spec = self._find_elsewhere(name, path, target)
-        # A namespace has no code. A finder that asks all others, such as wrapt's, has asked us.
+        # A namespace has no code. A finder that asks all others, such as wrapt's, has already asked
+        # us.
         if spec is not None and spec.loader is not None and not isinstance(spec.loader, _Watched):
             spec.loader = cast("Loader", _Watched(self, spec.loader, name))
         return spec
 
     def arrive(self, name: str) -> None:
-        """Tell that a module is about to run."""
+        """Report that a module is about to run."""
         package = self._package(name)
         arrive = self._arrivals.get(package)
         if arrive is not None:
@@ -147,18 +148,18 @@ class Imports:
         self._running.add(id(module))
 
     def ran(self, name: str, module: ModuleType, *, ended: bool) -> None:
-        """Tell that a module ran."""
+        """Report that a module ran."""
         with lock:
             self._running.discard(id(module))
             for ran in self._watchers.get(name, ()):
                 ran(name, module, ended=ended)
 
     def tells_of(self, module: ModuleType) -> bool:
-        """Say whether a module runs whose end will be told to who watches it then."""
+        """Return whether a module is running whose end will be reported to its watchers."""
         return id(module) in self._running
 
     def _package(self, name: str) -> str:
-        """Return the package that a module belongs to, in a namespace the one below it."""
+        """Return the package of a module; in a namespace, the one below it."""
         first, _, rest = name.partition(".")
         return f"{first}.{rest.partition('.')[0]}" if first in self._namespaces else first
 
@@ -179,16 +180,16 @@ class Imports:
 
 
 imports = Imports()
-"""Those of this process."""
+"""The watched modules of this process."""
 
 
 def wait_for_imports(names: Iterable[str]) -> None:
-    """Wait until what other threads import now is imported; not to be called under `lock`.
+    """Wait for the imports that other threads have begun; must not be called under `lock`.
 
-    An import that looked for its module before the module was watched is not told of, and before it
-    runs there is nothing in ``sys.modules`` to see. Only the lock that the import system holds all
-    the while shows it. In the thread that imports a module this returns at once, and so it does
-    where two threads would wait for each other.
+    An import that looked for its module before the module was watched is not reported, and before
+    the module runs ``sys.modules`` does not have it. Only the lock that the import system holds
+    meanwhile shows it. In the thread that imports a module this returns at once, and also where two
+    threads would wait for each other.
 
     Args:
         names: Modules.

@@ -1,8 +1,8 @@
-"""One package of a framework: planned, judged, patched, refused or put back as a whole.
+"""One package of a framework: planned, judged, patched, refused or restored as a whole.
 
-The rule it follows is in the text of `patches`. A package may be there in several copies, since a
-module can be imported again and reloaded; they are one unit, with one switch. What was found in any
-of them is kept until the unit is stopped, because whoever holds an older copy goes on calling it.
+The text of `patches` states the rule that it follows. A package may exist in several copies, since
+a module can be imported again and reloaded; they are one unit, with one switch. What was found in
+any of them is kept until the unit is stopped, because holders of an older copy go on calling it.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Unit:
         self.strict = strict
         self.off = off
         self.problem = ""
-        self._why = why  # set for what no version of the adapter covers
+        self._why = why  # set for parts that no version of the adapter covers
         self.distribution, self.version = package.distributions[0], ""
         self.seats: Table = ()
         self._switch = Switch(self._error)
         self._found: dict[tuple[Seat, Place], Handle | None] = {}  # None = not wrapped now
-        self._replaced: list[Handle] = []  # of functions that a reload has put others in place of
+        self._replaced: list[Handle] = []  # of functions that a reload has replaced
         self._judged: set[str] = set()
         self._has_copies = False
         self._logged = ""  # the effect that was logged last
 
     def plan(self) -> None:
-        """Read the version and its table; nothing is imported and nothing patched."""
+        """Read the version and its table; imports and patches nothing."""
         package = self.package
         self.distribution, self.version = versions.installed(package.distributions, package.module)
         self.problem = ""
@@ -103,12 +103,12 @@ class Unit:
         imports.watch(self.modules, self._ran)
 
     def start(self, *, as_they_are: bool) -> None:
-        """Patch what is imported and was not judged yet; the rest is told of.
+        """Patch the imported modules that were not judged yet; the others are reported later.
 
         Args:
             as_they_are: Whether to judge also a module that began to run before `watch` and still
-                runs. Only after those of other threads were waited for: this very thread runs it
-                then, and cannot wait for itself.
+                runs. Only after waiting for other threads' imports: then this very thread runs it,
+                and cannot wait for itself.
         """
         modules = self._loaded()
         if as_they_are:
@@ -117,18 +117,18 @@ class Unit:
             self._judge(modules)
 
     def stop(self) -> None:
-        """Put every copy back, for good."""
+        """Restore every copy, for good."""
         imports.unwatch(self._ran)
         self._clear()
 
     def _ran(self, name: str, module: ModuleType, *, ended: bool) -> None:
-        """Go on with a module that just ran; never raises into the user's import.
+        """Handle a module that just ran; never raises into the user's import.
 
         Args:
             name: Name it was found by.
             module: The module, which need not be in ``sys.modules``.
-            ended: Whether all of it ran. If not, what it has come to is wrapped, for others may
-                have taken it, and the module counts as not imported yet.
+            ended: Whether all of it ran. If not, what it defined so far is wrapped, because other
+                code may already hold it, and the module counts as not imported yet.
         """
         try:
             self._has_copies |= name in self._judged
@@ -144,7 +144,7 @@ class Unit:
             self._fail_closed(name, module, f"import hook failed: {error!r}")
 
     def _plan_again(self) -> None:
-        """Take the version that is installed by now; a problem of an earlier copy stays."""
+        """Read the version that is installed now; a problem of an earlier copy stays."""
         names = self.package.distributions
         now = versions.installed(names, self.package.module)
         if not self._judged or now != (self.distribution, self.version):
@@ -168,7 +168,7 @@ class Unit:
         return {name: module for name, module in unjudged.items() if not _is_importing(module)}
 
     def _half_imported(self) -> dict[str, ModuleType]:
-        """Return the modules that still run, and whose end is not told."""
+        """Return the modules that still run, and whose end will not be reported."""
         return {
             name: module
             for name, module in self._unjudged().items()
@@ -189,7 +189,7 @@ class Unit:
             if not any(
                 find(seat, modules[seat.module]) for seat in self.seats if seat.module in modules
             ):
-                return  # a module of the user's own that only shares the name
+                return  # a user's own module that only has the same name
             self.problem = self.problem or "its version cannot be read"
         self._judged.update(modules)
         for name, module in modules.items():
@@ -219,7 +219,7 @@ class Unit:
         return found
 
     def _wrong(self, found: Iterable[tuple[Seat, Place | None]]) -> str:
-        """Say why the seats of a module cannot be guarded; empty if they can."""
+        """Return why the seats of a module cannot be guarded; empty if they can."""
         for seat, place in found:
             if place is None and seat.required:
                 return f"seat `{seat.name}` is missing"
@@ -230,7 +230,7 @@ class Unit:
         return ""
 
     def _wrap(self) -> str:
-        """Wrap what was found and is not wrapped; returns what is wrong."""
+        """Wrap what was found and is not wrapped; return the problem, if any."""
         problem = ""
         new: list[Handle] = []
         for (seat, place), handle in self._found.items():
@@ -255,14 +255,14 @@ class Unit:
         effect = "it refuses to run" if self._handles else "it runs unguarded"
         if self.is_in_use and not self._may_refuse_later and effect != self._logged:
             self._logged = effect
-            if self._why:  # a known part of a framework that is guarded otherwise: no alarm
+            if self._why:  # a known part of a framework that is guarded elsewhere: no alarm
                 _logger.warning("%s %s: %s; %s", self.distribution, self.version, self._why, effect)
             else:
                 _logger.error("%s\n%s", self._error(), effect)
 
     @property
     def _may_refuse_later(self) -> bool:
-        """Whether nothing refuses yet, but a module with seats is still to be imported."""
+        """Return whether nothing refuses yet, but a module with seats is still to be imported."""
         return (
             self.strict
             and not self._handles
@@ -280,7 +280,7 @@ class Unit:
         return [handle for handle in self._found.values() if handle is not None]
 
     def _clear(self) -> None:
-        """Turn every wrapper to passing through, then put the names back, last one first."""
+        """Switch every wrapper to passing through, then restore the names, last one first."""
         self._switch.mode = PASS
         handles = [*self._replaced, *self._handles]
         self._replaced = []
@@ -346,5 +346,5 @@ def _applies(seat: Seat, version: str) -> bool:
 
 
 def _is_importing(module: ModuleType) -> bool:
-    """Tell whether a module in ``sys.modules`` is still being executed."""
+    """Return whether a module in ``sys.modules`` is still being executed."""
     return getattr(getattr(module, "__spec__", None), "_initializing", False)

@@ -13,8 +13,8 @@ What adapters write (a `Seat` is described in `seats`)::
         built_in={"mcp.tools:Bash": BuiltIn("bash", ("run_command",), "shell")},
     )
 
-``seats`` is a table or a function ``seats(version) -> table``; it is also asked with a version out
-of range, and with an empty text for an unreadable one, and gives its nearest table then (those
+``seats`` is a table or a function ``seats(version) -> table``; it is also called with a version out
+of range, and with an empty text for an unreadable one, and then returns its nearest table (those
 seats are where calls are refused). ``since`` and ``until`` of a seat are applied afterwards.
 `NotCovered` with ``seats`` refuses at them whenever ``strict`` is on.
 
@@ -25,9 +25,9 @@ What the rest of otelhooks calls::
     set_strict(strict)                   Coverage.to_dict()
     modules() -> tuple[str, ...]
 
-**The rule.** The unit is a package: one distribution, one version range, one table of seats.
-It is guarded in full, refused in full, or left alone; one switch that all its seats read says
-which, so it changes at once and is never a mix.
+**The rule.** The unit is a package: one distribution, one version range, one table of seats. It is
+guarded in full, refused in full, or left alone; all its seats read one switch, so it changes at
+once and is never a mix.
 
 1. Its version is read from the metadata of the distribution that owns the module, when
    `install` runs and again at the first import of one of its modules. Nothing of it is imported.
@@ -46,13 +46,12 @@ which, so it changes at once and is never a mix.
    was found in any of them is guarded, refused and put back with the rest. A problem stays, also
    where a later copy has none. Copies are kept alive until `uninstall`.
 
-What `imports` tells of runs inside the user's ``import``: it catches everything (and then fails
-the package, closed). After `uninstall` nothing is told any more. A module that other threads import
-during `install` is waited for; one that is only half imported by the very thread that calls it is
-judged as it is. What cannot be reached: bound methods and copies of functions taken before
-`install`, what another thread calls of a module while it is being reloaded, and files that do not
-pass the import system, such as those that are run under another name by
-``importlib.util.spec_from_file_location``.
+What runs on reports of `imports` runs inside the user's ``import``: it catches everything (and then
+fails the package, closed). After `uninstall` nothing is reported any more. `install` waits for a
+module that other threads import; one that the calling thread itself has half imported is judged as
+it is. What cannot be reached: bound methods and copies of functions taken before `install`, what
+another thread calls of a module while it is being reloaded, and files that bypass the import
+system, such as those that are run under another name by ``importlib.util.spec_from_file_location``.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class AdapterState:
         return any(unit.version and not unit.off for unit in self._units)
 
     def coverage(self) -> tuple[Coverage, ...]:
-        """Return one row a package; what no seat guards stands in the row of its distribution."""
+        """Return one row per package; parts without seats are in the row of their distribution."""
         with lock:
             rows: list[Coverage] = []
             for index, unit in enumerate(self._units):
@@ -128,7 +127,7 @@ class AdapterState:
         return tuple(name for unit in units for name in unit.modules if versions.exists(name))
 
     def watch(self) -> None:
-        """Have every package of it told of its modules; called under the lock."""
+        """Watch the modules of every package; called under the lock."""
         for unit in self._units:
             if not unit.off:
                 unit.watch()
@@ -145,7 +144,7 @@ class AdapterState:
             unit.set_strict(strict)
 
     def clear(self) -> None:
-        """Put everything back, the last package first; called under the lock."""
+        """Restore everything, the last package first; called under the lock."""
         for unit in reversed(self._units):
             unit.stop()
 
@@ -161,21 +160,21 @@ def install(
 ) -> AdapterState:
     """Patch a framework, now or as it is imported. The same adapter again changes nothing.
 
-    Its modules are watched first and looked at last, so that whatever another thread imports in the
-    meantime is met once: told of, waited for, or found.
+    Its modules are watched first and looked at last, so that whatever another thread imports
+    meanwhile is met once: reported, waited for, or found.
 
     Args:
         adapter: The framework.
         strict: Whether a package that cannot be guarded in full is refused.
         off: Names that are left alone: frameworks, or single distributions of one.
-        wait: Whether imports of it that run in other threads, and of which nobody is told, are
-            waited for; not under the lock. Without it they are left to a call that waits.
+        wait: Whether to wait for unreported imports of it that run in other threads; not under the
+            lock. Without it they are left to a call that waits.
 
     Returns:
         The installed adapter, for its coverage.
 
     Raises:
-        ConfigError: if another adapter of this framework is installed.
+        ConfigError: Another adapter of this framework is installed.
     """
     units = _units(adapter, strict=strict, off=off)
     for unit in units:
@@ -189,7 +188,8 @@ def install(
             problem = f"framework `{adapter.framework}` is already patched by another adapter"
             raise ConfigError(problem, hint="call `otelhooks.uninstrument()` first")
     if wait:
-        # Whoever began before the watch is not told of, and need not be in `sys.modules` yet.
+        # An import that began before the watch is not reported, and may not be in `sys.modules`
+        # yet.
         wait_for_imports(name for unit in units if not unit.off for name in unit.modules)
     with lock:
         if _states.get(adapter.framework) is state:
@@ -198,7 +198,7 @@ def install(
 
 
 def uninstall(framework: str | None = None) -> None:
-    """Put every patched name back; a later import patches nothing.
+    """Restore every patched name; a later import patches nothing.
 
     Args:
         framework: Name of one adapter; None = all, the last one installed first.
@@ -211,9 +211,9 @@ def uninstall(framework: str | None = None) -> None:
 
 
 def set_strict(strict: bool) -> None:
-    """Switch refusal of what cannot be guarded, for every installed adapter at once.
+    """Switch the refusal of packages that cannot be guarded, for every installed adapter at once.
 
-    Called when the first rule that can deny is registered at run time, or the last one goes.
+    Called when the first rule that can deny is registered at run time, or the last one is removed.
     """
     with lock:
         for state in _states.values():
@@ -221,7 +221,7 @@ def set_strict(strict: bool) -> None:
 
 
 def adapters() -> tuple[Adapter, ...]:
-    """Return the installed adapters of frameworks that are there and not turned off."""
+    """Return the installed adapters of frameworks that are installed and not turned off."""
     with lock:
         return tuple(state.adapter for state in _states.values() if state.is_there)
 

@@ -1,4 +1,4 @@
-"""One seat: its record, how it is found, wrapped and put back.
+"""One seat: its record, how it is found, wrapped and restored.
 
 A seat is one function of a framework that an adapter wraps. Adapters write tables of them::
 
@@ -12,22 +12,22 @@ A seat is one function of a framework that an adapter wraps. Adapters write tabl
 - ``wrapper(wrapped, instance, args, kwargs)`` is wrapt's signature; it runs only while the package
   is guarded.
 - ``refuse(error, wrapped, instance, args, kwargs)`` answers a call of a refused package; without
-  it the call raises ``error`` (a fresh `errors.SeatError`). Tool seats return the framework's own
+  it the call raises ``error`` (a new `errors.SeatError`). Tool seats return the framework's own
   form of a tool error here; entry seats leave it out and raise. An async seat may raise at once.
 - ``install(owner, name, call) -> undo`` is for class attributes that need a data descriptor. It
-  puts the descriptor on ``owner`` (the class), has it invoke ``call(wrapped, instance, args,
+  puts the descriptor on ``owner`` (the class), makes it invoke ``call(wrapped, instance, args,
   kwargs)`` for each call, and returns a function that removes exactly that. ``call`` reads the
   switch, so the descriptor need not know whether otelhooks is on, off or refusing.
 - ``overrides=True`` also wraps every subclass that overrides the method, existing or made later.
   An override that calls ``super()`` then passes the seat twice (see `permits`).
 
-- ``guard`` makes the wrapper for the very function that is found, and may find fault with it.
+- ``guard`` creates the wrapper for the function that is found, and may reject the function.
   It reads the switch itself, so that a guarded call passes one frame less.
-- ``copies=True``, for a function of a module, also puts the wrapper where modules that are imported
-  already hold the function under its own name (``from x import y``).
+- ``copies=True``, for a function of a module, also puts the wrapper where already imported modules
+  hold the function under its own name (``from x import y``).
 
-Every wrapper reads its package's `Switch` first: one attribute turns all seats of a package from
-guarding to refusing or to passing through, at once, also where a wrapper could not be removed.
+Every wrapper reads its package's `Switch` first: one attribute switches all seats of a package from
+guarding to refusing or to passing through, at once, even where a wrapper could not be removed.
 
 A method is wrapped on the class that defines it, so that no second wrapper appears below; if that
 class belongs to another top-level package (``object``, pydantic's ``BaseModel``), only the class
@@ -69,7 +69,7 @@ PASS, GUARD, REFUSE = 0, 1, 2
 
 
 class Guard(Protocol):
-    """Makes the wrapper of a seat for each function that the seat is found at."""
+    """Creates the wrapper of a seat for each function that the seat is found at."""
 
     def problem(self, function: Any) -> str:
         """Return why calls of a function cannot be guarded; empty if they can."""
@@ -79,7 +79,7 @@ class Guard(Protocol):
         """Return the wrapper of a function; it must read the switch first.
 
         Args:
-            function: As it stands in its class or module; None behind a data descriptor.
+            function: As found in its class or module; None behind a data descriptor.
             switch: What the seats of the package do now.
         """
         ...
@@ -88,7 +88,7 @@ class Guard(Protocol):
 def pass_through(
     wrapped: Callable[..., Any], instance: Any, args: Arguments, kwargs: Keywords
 ) -> Any:
-    """Call the framework's function as it is; the wrapper of a seat that can only refuse."""
+    """Call the framework's function unchanged; the wrapper of a seat that can only refuse."""
     return wrapped(*args, **kwargs)
 
 
@@ -96,19 +96,19 @@ class Seat(NamedTuple):
     """One function of a framework that an adapter wraps.
 
     Args:
-        module: Module that holds the name, as in ``import``. A name that callers copied by
-            ``from x import y`` needs one seat for each module that holds a copy.
+        module: Module that holds the name, as in ``import``. A name that callers copied by ``from x
+            import y`` needs one seat for each module that holds a copy.
         target: ``function``, ``Class.method`` or ``Outer.Inner.method``.
         wrapper: What runs instead, in wrapt's signature.
-        required: Whether the framework counts as unknown when this seat is not there.
+        required: Whether the framework counts as unknown if this seat is missing.
         since: First version that has the seat, inclusive; None = all.
         until: First version that no longer has it, exclusive; None = all.
         entry: Whether this is where user code enters the framework. Kept in the coverage report.
         refuse: Answer of a refused package at this seat; None raises `errors.SeatError`.
         install: Puts a data descriptor on a class instead of a wrapper; see the module's text.
-        overrides: Also wrap subclasses that override the method.
-        copies: Also wrap the names by which other modules hold the function already.
-        guard: Makes the wrapper; `wrapper` and `refuse` are not used then.
+        overrides: Whether to wrap subclasses that override the method as well.
+        copies: Whether to wrap the names by which other modules already hold the function as well.
+        guard: Creates the wrapper; `wrapper` and `refuse` are not used then.
     """
 
     module: str
@@ -135,7 +135,7 @@ class Switch:
 
     Attributes:
         mode: `PASS`, `GUARD` or `REFUSE`.
-        error: Makes the error of a refused call; a fresh one each time, since an exception that
+        error: Creates the error of a refused call; a new one each time, because an exception that
             is raised again and again would collect tracebacks.
     """
 
@@ -166,10 +166,10 @@ class Place(NamedTuple):
 
 
 def find(seat: Seat, module: ModuleType) -> Place | None:
-    """Find a seat in an imported module, without running any code of it.
+    """Find a seat in an imported module, without running any of its code.
 
     Returns:
-        The place, or None if the name is not there or is nothing that can be called.
+        The place, or None if the name is missing or cannot be called.
     """
     owner: Any = module
     *path, attribute = seat.target.split(".")
@@ -203,7 +203,7 @@ def _is_function(value: Any) -> bool:
 
 
 def _declares(cls: type, attribute: str) -> bool:
-    """Whether instances have the attribute; a field without default is no class attribute."""
+    """Return whether instances have the attribute; a field without default is not on the class."""
     return (
         attribute in getattr(cls, "__dataclass_fields__", ())
         or attribute in getattr(cls, "__pydantic_fields__", ())
@@ -217,13 +217,14 @@ def _declares(cls: type, attribute: str) -> bool:
 
 
 def _named_in_init(cls: type) -> tuple[str, ...]:
-    """Return the attribute names in a class's own constructor, where instances get theirs."""
+    """Return the names that a class's own constructor uses, where instances get attributes."""
+    # Instances may not exist yet, so the code is all that shows what the constructor assigns.
     code = getattr(vars(cls).get("__init__"), "__code__", None)
     return code.co_names if code is not None else ()
 
 
 def is_taken(place: Place, mine: Switch) -> bool:
-    """Tell whether a live otelhooks wrapper that is not of this package is already there.
+    """Return whether a live otelhooks wrapper of another package is already there.
 
     It may be another adapter's, or that of a second copy of otelhooks in the process.
     """
@@ -253,14 +254,14 @@ def _current(place: Place) -> Any:
 
 
 class Handle:
-    """One wrapped seat: tells whether it is still in place, and puts the name back."""
+    """One wrapped seat: knows whether it is still in place, and restores the name."""
 
     def __init__(self, seat: Seat, place: Place, switch: Switch) -> None:
         """Wrap the seat.
 
         Raises:
-            Exception: whatever the class or module raises when its attribute is set; nothing is
-                left behind then.
+            Exception: What the class or module raises when its attribute is set; nothing is left
+                behind then.
         """
         self.seat = seat
         self._place = place
@@ -283,7 +284,7 @@ class Handle:
 
     @property
     def in_place(self) -> bool:
-        """Whether calls still reach the wrapper; False once somebody replaced the name."""
+        """Whether calls still reach the wrapper; False once other code replaced the name."""
         current = _current(self._place)
         if current is self._wrapper or current is None:
             return current is not None
@@ -299,13 +300,13 @@ class Handle:
 
     @property
     def copied(self) -> tuple[Any, Any] | None:
-        """Our wrapper of a module's function and that function; None for any other kind."""
+        """Our wrapper of a module's function, and that function; None for any other kind."""
         if self._wrapper is None or self._undo is not None or inspect.isclass(self._place.owner):
             return None
         return self._wrapper, self._wrapper.__wrapped__
 
     def undo(self) -> None:
-        """Put the name back, identically.
+        """Restore the name to the identical object.
 
         A foreign wrapper on top stays, and ours below it passes through: the switch is off.
         """
@@ -318,10 +319,10 @@ class Handle:
 
 
 def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
-    """Put the framework's function where ``from x import y`` copied our wrapper of it.
+    """Restore the framework's function where ``from x import y`` copied our wrapper of it.
 
-    It happens when the module that copies is imported after the one that defines; the name gets a
-    wrapper of its own then, and undoing it leaves the function itself.
+    This happens if the copying module is imported after the defining one; the name then gets a
+    wrapper of its own, and undoing that leaves the function itself.
     """
     current: Any = _names(place.owner).get(place.attribute)
     if _is_live(current) and current._self_switch is switch:
@@ -332,7 +333,7 @@ def wrap_copies(handles: Iterable[Handle]) -> None:
     """Put wrappers where modules hold the functions themselves; `restore_copies` undoes it.
 
     Args:
-        handles: Of which the seats ask for that; others are passed over.
+        handles: Handles; those whose seats do not ask for it are skipped.
     """
     wrappers: dict[str, list[tuple[Any, Any]]] = {}
     for handle in handles:
@@ -347,10 +348,10 @@ def wrap_copies(handles: Iterable[Handle]) -> None:
 
 
 def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
-    """Put functions back where modules that were imported after us copied our wrappers of them.
+    """Restore functions where modules that were imported after us copied our wrappers of them.
 
     Args:
-        handles: Handles whose own names are put back.
+        handles: Handles whose own names are restored.
         everywhere: Whether also in modules that are no longer in ``sys.modules``; takes as long as
             a garbage collection.
     """
@@ -358,6 +359,8 @@ def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
     originals = {id(wrapper): (wrapper, original) for wrapper, original in pairs}
     modules = [_names(module) for module in list(sys.modules.values())] if originals else []
     if everywhere:
+        # A module that left `sys.modules` can still be in use, and only the collector knows its
+        # namespace.
         holders = gc.get_referrers(*[wrapper for wrapper, _ in pairs])
         modules += [found for found in holders if _is_namespace(found)]
     for names in modules:
@@ -368,7 +371,7 @@ def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
 
 
 def _is_namespace(found: Any) -> bool:
-    """Say whether something is the namespace of a module, which may itself be gone."""
+    """Return whether an object is the namespace of a module, which may itself be gone."""
     return type(found) is dict and "__builtins__" in found and "__spec__" in found
 
 
@@ -409,7 +412,7 @@ def _raise(
 class _Overrides:
     """Wrappers on the subclasses of a class that override one of its methods.
 
-    Classes are held weakly: a program that makes classes as it runs must not leak them.
+    Classes are held weakly: a program that creates classes as it runs must not leak them.
     """
 
     def __init__(
@@ -422,7 +425,7 @@ class _Overrides:
         self._subclasses = Subclasses(owner, self._wrap)
 
     def _wrap(self, cls: type) -> None:
-        """Wrap one class; it runs inside the user's class statement, so it never raises."""
+        """Wrap one class; runs inside the user's class statement, so it never raises."""
         value = vars(cls).get(self._attribute)
         if self._switch.mode == PASS or not _is_function(value) or cls in self._classes:
             return

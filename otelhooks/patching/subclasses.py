@@ -1,4 +1,4 @@
-"""Do something to each subclass of a class: to those that exist, and to those made later."""
+"""Do something to each subclass of a class: to existing ones, and to those created later."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Subclasses:
 
     Args:
         owner: The class.
-        each: Function of a subclass. It runs inside class statements of the user's: what it raises
-            ends those.
+        each: Takes a subclass. It runs inside class statements of the user: what it raises ends
+            them.
     """
 
     def __init__(self, owner: type, each: Callable[[type], None]) -> None:

@@ -1,7 +1,7 @@
 """Versions of installed frameworks: read, compare, and find modules, without importing anything.
 
 Supports what adapters write (``>=1.22,<3``, ``!=2.1.0``, ``==1.4``). A full parser of PEP 440 is
-not loaded, since this runs at every start.
+not loaded, because this runs at every start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-# Compiled by those that need it: most versions are a release alone.
+# Compiled on first use: most versions are a release alone.
 _VERSION = (
     r"\s*v?(?P<release>\d+(?:\.\d+)*)"
     r"(?:[-_.]?(?P<pre>a|alpha|b|beta|c|rc|pre|preview)[-_.]?(?P<pre_n>\d*))?"
@@ -29,7 +29,7 @@ _VERSION = (
 _PRE_ORDER = {"a": 1, "alpha": 1, "b": 2, "beta": 2}
 _DEV, _RC, _FINAL, _POST = 0, 3, 4, 5
 _CLAUSE = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*(\S+)\s*$")
-_WATCHING = frozenset(("otelhooks", "wrapt"))  # whose finders find nothing of their own
+_WATCHING = frozenset(("otelhooks", "wrapt"))  # their finders find nothing of their own
 _COMPARE = {">=": ge, "<=": le, "==": eq, "!=": ne, "<": lt, ">": gt}
 
 Key = tuple[tuple[int, ...], int, int]
@@ -41,7 +41,7 @@ def parse(version: str) -> Key | None:
     The local part is ignored; trailing zeros do not count, so 1.0 equals 1.
 
     Returns:
-        The tuple, or None for a text that is no version.
+        The tuple, or None if the text is not a version.
     """
     parts = version.split(".")
     if all(map(str.isdecimal, parts)):
@@ -66,13 +66,13 @@ def _release(parts: list[str]) -> tuple[int, ...]:
 
 
 def supports(version: str, supported: str) -> bool:
-    """Tell whether a version lies in a range such as ``>=1.22,<3``.
+    """Return whether a version is in a range such as ``>=1.22,<3``.
 
     A pre-release of an upper bound is outside: ``3.0rc1`` is not in ``<3``. An unreadable version
     is in no range.
 
     Raises:
-        ValueError: if the range cannot be read; adapters write it, so this is a mistake in one.
+        ValueError: The range cannot be read; adapters write it, so this is a mistake in one.
     """
     key = parse(version)
     for clause in supported.split(","):
@@ -89,7 +89,7 @@ def supports(version: str, supported: str) -> bool:
 
 
 def at_least(version: str, bound: str) -> bool:
-    """Tell whether a version is `bound` or newer; an unreadable version counts as the newest."""
+    """Return whether a version is `bound` or newer; an unreadable version counts as the newest."""
     key, limit = parse(version), parse(bound)
     if limit is None:
         message = f"version cannot be read: `{bound}`"
@@ -105,7 +105,7 @@ def installed(distributions: tuple[str, ...], module: str) -> tuple[str, str]:
         module: Import name of the package.
 
     Returns:
-        Name and version; the first name and an empty version when none is installed.
+        Name and version; the first name and an empty version if none is installed.
     """
     found: list[importlib.metadata.Distribution] = []
     names: list[str] = []
@@ -126,7 +126,7 @@ def installed(distributions: tuple[str, ...], module: str) -> tuple[str, str]:
 
 
 def _version(distribution: importlib.metadata.Distribution) -> str:
-    """Read the version alone: the standard library parses the whole description of a project."""
+    """Read the version alone: the standard library would parse a project's whole description."""
     head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
     for line in head.splitlines():
         name, _, value = line.partition(":")
@@ -140,10 +140,10 @@ def _has_file(distribution: importlib.metadata.Distribution, path: str) -> bool:
 
 
 def exists(module: str) -> bool:
-    """Tell whether a module can be imported, without importing it or any of its parents.
+    """Return whether a module can be imported, without importing it or any of its parents.
 
-    `importlib.util.find_spec` imports the parents, and wrapt's finder calls it; the finders of
-    the import system are asked one by one instead, but for those that only watch.
+    `importlib.util.find_spec` imports the parents, and wrapt's finder calls it; so the finders of
+    the import system are called one by one, except those that only watch.
     """
     if module in sys.modules:
         return _loaded(module) is not None
@@ -162,12 +162,12 @@ def exists(module: str) -> bool:
 
 
 def _loaded(name: str) -> ModuleType | None:
-    """Return an imported module; None also where an import is blocked by a None entry."""
+    """Return an imported module; None also if an import is blocked by a None entry."""
     return sys.modules.get(name)
 
 
 def _look_up(name: str, part: str, path: Sequence[str] | None) -> tuple[bool, Sequence[str] | None]:
-    """Find one module below `path`: whether it is there, and where its own submodules are."""
+    """Find one module below `path`: whether it exists, and where its own submodules are."""
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)
         if find_spec is None or type(finder).__module__.partition(".")[0] in _WATCHING:
