@@ -206,9 +206,9 @@ def at(found: Any, owner: Any, args: Mapping[str, Any]) -> Reading:
     if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
     searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
-    backends = _all_of(owner, given or "") if searches else [_routed(owner, given or "")]
+    backends = _reached(owner, given or "", searches=searches)
     if found == _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
-        backends = [(each, "" if path == "/" else path) for each, path in backends]
+        backends = ((each, "" if path == "/" else path) for each, path in backends)
     places = list(filter(None, (_place(*each) for each in backends)))
     if not places:
         return Reading(canonical, kind)
@@ -246,29 +246,28 @@ def _rooted(path: str) -> str:
     return path if path.startswith("/") else f"/{path}"
 
 
-def _routed(backend: Any, path: str) -> tuple[Any, str]:
-    """Return which backend of a composite one has a path, and what it is called there."""
-    routes = getattr(backend, "routes", None)
-    if not isinstance(routes, Mapping):
-        return backend, path
-    for prefix in sorted(routes, key=len, reverse=True):
-        folder = f"{prefix.rstrip('/')}/"
-        if f"{path}/".startswith(folder):
-            return _routed(routes[prefix], f"/{path[len(folder) :]}")
-    return _routed(getattr(backend, "default", None), path)
+def _reached(backend: Any, path: str, *, searches: bool) -> Iterator[tuple[Any, str]]:
+    """Yield which backends of a composite one a path reaches, and what it is called there.
 
-
-def _all_of(backend: Any, path: str) -> list[tuple[Any, str]]:
-    """Return all backends of a composite one, which a search of everything reaches.
-
-    The default one is asked for the same path, the others for ``/``. The folder that contains all
-    places is then where the search leads.
+    Args:
+        backend: Composite or not.
+        path: Given to it.
+        searches: Whether it is searched for everything, and so all its backends are: the default
+            one for the same path, the others for ``/``. The folder that contains all places is
+            then where the search leads.
     """
     routes = getattr(backend, "routes", None)
     if not isinstance(routes, Mapping):
-        return [(backend, path)]
-    routed = [each for one in routes.values() for each in _all_of(one, "/")]
-    return [*_all_of(getattr(backend, "default", None), path), *routed]
+        yield backend, path
+        return
+    for prefix in sorted(routes, key=len, reverse=True):
+        folder = f"{prefix.rstrip('/')}/"
+        if searches:
+            yield from _reached(routes[prefix], "/", searches=True)
+        elif f"{path}/".startswith(folder):
+            yield from _reached(routes[prefix], f"/{path[len(folder) :]}", searches=False)
+            return
+    yield from _reached(getattr(backend, "default", None), path, searches=searches)
 
 
 def _owner(tool: Any) -> Any:
