@@ -40,8 +40,7 @@ from otelhooks.frameworks.langchain.listeners import Listeners
 from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
 from otelhooks.frameworks.langchain.runs import GraphRun
 from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
-from otelhooks.frameworks.langchain.uncovered import NOT_COVERED
-from otelhooks.patching.patches import Adapter, Package, Seat
+from otelhooks.patching.patches import Seat
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import agent_run
 from otelhooks.pipeline.compaction import compaction
@@ -50,7 +49,6 @@ from otelhooks.pipeline.streams import astream, stream
 
 __all__ = ["ADAPTER"]
 
-FRAMEWORK = "langchain"
 SUPPORTED = ">=1.0,<2"
 
 
@@ -107,102 +105,105 @@ async def asummarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any
 
 # -- the table --------------------------------------------------------------------------------
 
-_TOOLS = "langchain_core.tools.base:BaseTool"
-_MODELS = "langchain_core.language_models.chat_models:BaseChatModel"
-_GRAPHS = "langgraph.pregel.main"
-_NODES = "langgraph.prebuilt.tool_node"
-_OWN_NODES = "langchain.tools.tool_node"
+_TOOL = "langchain_core.tools.base:BaseTool"
+_MODEL = "langchain_core.language_models.chat_models:BaseChatModel"
+_GRAPH = "langgraph.pregel.main"
+_NODE = "langgraph.prebuilt.tool_node:ToolNode"
+_EARLIER_NODE = "langchain.tools.tool_node:_ToolNode"
 _SUMMARIES = "langchain.agents.middleware.summarization"
+_REMOTE, _CODE = "langgraph.pregel.remote", "langchain_quickjs.middleware"
 
-
-_MODEL_SEATS = (
-    kit.seat(f"{_MODELS}._generate_with_cache", models.ChatCall),
-    kit.seat(f"{_MODELS}._agenerate_with_cache", models.ChatCall),
-    kit.seat(f"{_MODELS}.stream", models.StreamedCall, entry=True),
-    kit.seat(f"{_MODELS}.astream", models.StreamedCall, entry=True),
+_CORE = (
+    kit.seat(f"{_TOOL}.run", ToolRun, overrides=True),
+    kit.seat(f"{_TOOL}.arun", ToolRun, kind="coroutine", overrides=True),
+    kit.seat(f"{_TOOL}.invoke", InvokeRun, overrides=True),
+    kit.seat(f"{_TOOL}.ainvoke", InvokeRun, kind="coroutine", overrides=True),
+    kit.seat(f"{_MODEL}._generate_with_cache", models.ChatCall),
+    kit.seat(f"{_MODEL}._agenerate_with_cache", models.ChatCall),
+    kit.seat(f"{_MODEL}.stream", models.StreamedCall, entry=True),
+    kit.seat(f"{_MODEL}.astream", models.StreamedCall, entry=True),
     *(
-        kit.seat(f"{_MODELS}.{name}", EventsCall, required=must, since=since, until=until)
+        kit.seat(f"{_MODEL}.{name}", EventsCall, required=must, since=since, until=until)
         for name in ("_iter_v2_events", "_aiter_v2_events")
         for must, since, until in ((True, "1.4.0", None), (False, None, "1.4.0"))
     ),
 )
 
+_GRAPHS = (
+    Seat(_GRAPH, "Pregel.stream", stream_graph, entry=True),
+    Seat(_GRAPH, "Pregel.astream", astream_graph, entry=True),
+    # without it, what is filled in and is plain data is shown to rules
+    kit.listen(f"{_NODE}._inject_tool_args", note, required=False),
+    kit.listen(f"{_NODE}.inject_tool_args", note, required=False),
+)
 
-def _core_seats(version: str) -> tuple[Seat, ...]:
-    return (
-        kit.seat(f"{_TOOLS}.run", ToolRun, overrides=True),
-        kit.seat(f"{_TOOLS}.arun", ToolRun, kind="coroutine", overrides=True),
-        kit.seat(f"{_TOOLS}.invoke", InvokeRun, overrides=True),
-        kit.seat(f"{_TOOLS}.ainvoke", InvokeRun, kind="coroutine", overrides=True),
-        *_MODEL_SEATS,
-    )
-
-
-def _graph_seats(version: str) -> tuple[Seat, ...]:
-    # Without it, what is filled in and is plain data is shown to rules.
-    inject_seats = (
-        kit.listen(f"{_NODES}:ToolNode.{name}", note, required=False)
-        for name in ("_inject_tool_args", "inject_tool_args")
-    )
-    return (
-        Seat(_GRAPHS, "Pregel.stream", stream_graph, entry=True),
-        Seat(_GRAPHS, "Pregel.astream", astream_graph, entry=True),
-        *inject_seats,
-    )
+_AGENTS = (
+    Seat(_SUMMARIES, "SummarizationMiddleware._create_summary", summarize, required=False),
+    Seat(_SUMMARIES, "SummarizationMiddleware._acreate_summary", asummarize, required=False),
+    kit.listen(f"{_EARLIER_NODE}._inject_tool_args", note, required=False, until="1.0.3"),
+    *SHELLS,
+)
 
 
-def _agent_seats(version: str) -> tuple[Seat, ...]:
-    summaries = "SummarizationMiddleware._create_summary"
-    asummaries = "SummarizationMiddleware._acreate_summary"
-    return (
-        Seat(_SUMMARIES, summaries, summarize, required=False),
-        Seat(_SUMMARIES, asummaries, asummarize, required=False),
-        kit.listen(
-            f"{_OWN_NODES}:_ToolNode._inject_tool_args", note, required=False, until="1.0.3"
-        ),
-        *SHELLS,
-    )
+def _built_on(distribution: str, supported: str, *targets: str) -> Any:
+    """Return a package made of what is guarded already, which refuses in other versions."""
+    module = distribution.replace("-", "_")
+    seats = tuple(kit.listen(f"{module}.{target}", copies=True) for target in targets)
+    return kit.Package(distribution, supported, module=module, seats=seats)
 
 
-def _built_on(distribution: str, supported: str, module: str, *targets: str) -> Package:
-    """Return a package made of what is guarded already, which refuses in other versions.
-
-    Args:
-        distribution: Its name.
-        supported: Versions whose tools are known.
-        module: Its import name.
-        targets: What user code begins with: the module below `module`, and the name in it.
-    """
-    seats = (target.split(":") for target in targets)
-    places = tuple(Seat(f"{module}.{place}", name, copies=True) for place, name in seats)
-    return Package((distribution,), supported, module, places)
-
-
-ADAPTER = Adapter(
-    framework=FRAMEWORK,
-    packages=(
-        Package(("langchain-core",), SUPPORTED, "langchain_core", _core_seats),
-        Package(("langgraph",), SUPPORTED, "langgraph.pregel", _graph_seats),
-        Package(("langchain",), SUPPORTED, "langchain", _agent_seats),
-        Package(("langchain-anthropic",), SUPPORTED, "langchain_anthropic", EDITORS),
-        CHAINS,
-        _built_on(
-            "deepagents",
-            ">=0.2,<1",
-            "deepagents",
-            "graph:create_deep_agent",
-            "middleware.filesystem:FilesystemMiddleware.__init__",
-            "middleware.subagents:SubAgentMiddleware.__init__",
-        ),
-        _built_on(
-            "langgraph-supervisor",
-            ">=0.0.30,<1",
-            "langgraph_supervisor",
-            "supervisor:create_supervisor",
-        ),
-        _built_on("langgraph-swarm", ">=0.1,<1", "langgraph_swarm", "swarm:create_swarm"),
+ADAPTER = kit.Adapter(
+    "langchain",
+    kit.Package("langchain-core", SUPPORTED, module="langchain_core"),
+    kit.Package("langgraph", SUPPORTED, module="langgraph.pregel", seats=_GRAPHS),
+    kit.Package("langchain", SUPPORTED, module="langchain", seats=_AGENTS),
+    kit.Package("langchain-anthropic", SUPPORTED, module="langchain_anthropic", seats=EDITORS),
+    CHAINS,
+    _built_on(
+        "deepagents",
+        ">=0.2,<1",
+        "graph:create_deep_agent",
+        "middleware.filesystem:FilesystemMiddleware.__init__",
+        "middleware.subagents:SubAgentMiddleware.__init__",
     ),
-    not_covered=NOT_COVERED,
+    _built_on("langgraph-supervisor", ">=0.0.30,<1", "supervisor:create_supervisor"),
+    _built_on("langgraph-swarm", ">=0.1,<1", "swarm:create_swarm"),
+    seats=_CORE,
+    not_covered=(
+        kit.NotCovered(
+            "`tool.func(...)` and `tool._run(...)`",
+            "user code that calls a tool's function itself calls a plain function",
+        ),
+        kit.NotCovered(
+            "provider-side tools",
+            "web search and the like run at the provider: those that a rule is against are not "
+            "offered to models, but for those in a definition of Google's that declares functions "
+            "as well",
+        ),
+        kit.NotCovered(
+            "what a chain does by itself, such as the requests of `APIChain`",
+            "only its model calls and its tools are calls that a seat sees",
+            distribution="langchain-classic",
+        ),
+        kit.NotCovered("completion models", "only chat models have a seat; they ask for no tools"),
+        kit.NotCovered(
+            "an agent behind `RemoteGraph`",
+            "its tools run on a server",
+            distribution="langgraph",
+            module=_REMOTE,
+            seats=tuple(
+                kit.listen(f"{_REMOTE}:RemoteGraph.{name}")
+                for name in ("stream", "astream", "invoke", "ainvoke")
+            ),
+        ),
+        kit.NotCovered(
+            "the code interpreter",
+            "code that a model writes is not judged yet, only the tools that it calls",
+            distribution="langchain-quickjs",
+            module=_CODE,
+            seats=(kit.listen(f"{_CODE}:CodeInterpreterMiddleware.__init__"),),
+        ),
+    ),
     built_in=TABLE,
     in_part=(
         (
