@@ -106,6 +106,58 @@ class TestAdapter(Contract):
     paths = (Path("run", build_run),)
 '''
 
+EXAMPLES = '''"""The examples on TITLE, and the scenarios of the contract that need a host."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("NAME")
+
+from tests.examples.performance import Examples
+from tests.examples.stage import Actor, Converse, Host, Run
+from tests.frameworks.scenarios import Scenarios
+
+
+class Adapter(Host):
+    """How TITLE runs an agent."""
+
+    framework = "NAME"
+    lacks: ClassVar = {}  # what it has no path for: the reason, in a few words
+
+    @contextlib.asynccontextmanager
+    async def open(self, actor: Actor) -> AsyncIterator[Run]:
+        """Make an agent of the actor; give what runs it on a message."""
+        raise NotImplementedError("make an agent of TITLE")
+        yield
+
+    @contextlib.asynccontextmanager
+    async def converse(self, actor: Actor) -> AsyncIterator[Converse]:
+        """Make an agent of the actor; give what runs it on a message and a history."""
+        raise NotImplementedError("run an agent of TITLE on a history")
+        yield
+
+    def own_spans(self, provider: Any) -> Any:
+        """Have TITLE make its own spans within a block."""
+        raise NotImplementedError("turn on the spans of TITLE")
+
+
+class TestExamples(Examples):
+    """The examples of five systems."""
+
+    host = Adapter()
+
+
+class TestScenarios(Scenarios):
+    """Those for which an agent must be made."""
+
+    host = Adapter()
+'''
+
 PAGE = """# TITLE
 
 Package `DISTRIBUTION`, **`>=1,<2`**; tested with the oldest and newest.
@@ -132,6 +184,7 @@ FILES = {
     "otelhooks/frameworks/NAME/__init__.py": ADAPTER,
     "otelhooks/frameworks/NAME/scripted.py": SCRIPTED,
     "tests/frameworks/test_NAME.py": TESTS,
+    "tests/frameworks/test_NAME_examples.py": EXAMPLES,
     "tests/locks/NAME-latest.in": LATEST,
     "tests/locks/NAME-oldest.in": OLDEST,
     "docs/frameworks/NAME.md": PAGE,
@@ -143,6 +196,7 @@ Then, by hand:
 - noxfile.py: a line in FRAMEWORKS, two in LOCK_ARGUMENTS
 - .venv/bin/nox --session locks -- NAME-latest NAME-oldest
 - README.md and docs/index.md: its row and its page; CHANGELOG.md: a line
+- docs/writing-an-adapter.md: its column in the table of scenarios
 docs/writing-an-adapter.md goes through all of it.
 """
 

@@ -384,6 +384,8 @@ class _AgentRun:
         if self.seat.is_control_flow(error):
             self.status = "paused"
             return
+        if escapes(error) and self.turn.is_left:
+            return
         self.status = error_type(error)
         self.tracing.fail(error)
 

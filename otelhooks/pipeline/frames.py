@@ -221,6 +221,7 @@ class Turn:
         task_id: The framework's id of the task that it works on, if there is one.
         resumed: Whether it goes on after a pause; then no user message started it.
         source: ``user`` or ``trigger``.
+        left: Whether the consumer of its stream has left.
     """
 
     __slots__ = (
@@ -230,6 +231,7 @@ class Turn:
         "context",
         "continuations",
         "framework",
+        "left",
         "number",
         "otel",
         "outer",
@@ -266,6 +268,7 @@ class Turn:
             outer.turn.task_id if outer is not None and outer.turn is not None else ""
         )
         self.continuations: int = 0
+        self.left: bool = False
 
     @property
     def turn(self) -> Turn:
@@ -280,6 +283,11 @@ class Turn:
         while frame is not None:
             frame.asked.pop(call_id, None)
             frame = frame.outer.turn if frame.outer is not None else None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the consumer has left, here or further out: what is cancelled has not failed."""
+        return self.left or (self.outer is not None and self.outer.is_left)
 
     def ask_for(self, calls: Mapping[str, str]) -> None:
         """Note the tool calls that a model asks for: id to name."""
@@ -367,6 +375,11 @@ class Op:
         self.known: OperationContext | None = None
         self.recorders: tuple[Recorder, ...] = ()
         self.stages: Any = None  # `Stages` or None
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the consumer of a run has left that this call is part of."""
+        return self.outer is not None and self.outer.is_left
 
     def judged_under(self) -> list[str]:
         """Return the labels in force when it was decided, in order."""

@@ -298,7 +298,8 @@ class _ModelCall(Traced):
         error = raw.error
         kind = error_type(error)
         if escapes(error):
-            self.mark_error(kind, error)
+            if not op.is_left:
+                self.mark_error(kind, error)
             return raw
         found = self.hooks.at("on_model_error")
         result, value = types.HookResult(allow=False), None

@@ -14,6 +14,7 @@ from typing import Any
 from opentelemetry.context import attach, detach
 
 from otelhooks.pipeline.drivers import Closed, Operation, Split
+from otelhooks.pipeline.frames import Turn, current_frame
 
 __all__ = ["astream", "stream"]
 
@@ -161,6 +162,8 @@ async def _apass(
             for item in seen if result is raw else chunks(result):
                 yield item
     except GeneratorExit:
+        if isinstance(frame := current_frame(split.context), Turn):
+            frame.left = True
         await _aclose(generator)
         if not ended:
             await split.afinish(Closed(final(seen)))

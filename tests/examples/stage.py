@@ -2,23 +2,44 @@
 
 A host takes an `Actor` and makes the framework's own agent of it: with the framework's own tools
 around `Actor.tools`, and with a model that says what ``Actor.script.next(shown)`` returns, as the
-worlds of `tests/frameworks/contract.py` do.
+worlds of `tests/frameworks/contract.py` do. The scenarios of `tests/frameworks/scenarios.py` use
+its further methods.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
+from opentelemetry.sdk.trace import TracerProvider
+
 from tests.frameworks.contract import Ask, World
 
-__all__ = ["LAYERS", "Actor", "Ask", "Difference", "Host", "Run", "World"]
+__all__ = ["LAYERS", "Actor", "Ask", "Converse", "Difference", "Host", "Run", "Turn", "World"]
 
 Run = Callable[[str], Awaitable[Any]]
+
+
+class Turn(NamedTuple):
+    """A run that has ended.
+
+    Attributes:
+        answer: Of the agent.
+        history: What the next run goes on from, in the framework's form.
+    """
+
+    answer: Any
+    history: Any
+
+
+Converse = Callable[[str | None, Any], Awaitable[Turn]]
+"""Runs an agent on a message and a history: one of a `Turn`, a list of texts that user and agent
+said in turn, or None. Without a message the last text is the message.
+"""
 
 LAYERS = ("session", "turn", "model", "tool")
 """Where a span, or a line of what hooks noted, belongs."""
@@ -34,6 +55,7 @@ class Actor:
         tools: Bodies of its tools, named as rules name them.
         delegates: Agents that it starts, each through a tool of that name with one text, `task`.
         server: Name of the MCP server that its tools come from; empty: they are its own.
+        ending: A function that the model calls like a tool, and that makes the run's answer.
     """
 
     name: str
@@ -41,6 +63,7 @@ class Actor:
     tools: tuple[Callable[..., Any], ...]
     delegates: tuple[Actor, ...] = ()
     server: str = ""
+    ending: Callable[..., Any] | None = None
 
 
 class Difference(NamedTuple):
@@ -65,8 +88,8 @@ class Host(ABC):
         also: Further adapters that are on.
         layers: Those of `LAYERS` that the framework has seats for. What an example shows of the
             others is not looked for.
-        lacks: Layer, or word in an example's ``needs``, to the reason why it is not there; an
-            example that needs it is skipped with that reason.
+        lacks: Layer, or word in an example's ``needs``, or name of a scenario, to the reason why it
+            is not there; what needs it is skipped with that reason.
         differences: All else that is not as in the other hosts.
     """
 
@@ -88,3 +111,11 @@ class Host(ABC):
     @abstractmethod
     def open(self, actor: Actor) -> AbstractAsyncContextManager[Run]:
         """Make the agent, and give what runs it on a user's message up to its answer."""
+
+    def converse(self, actor: Actor) -> AbstractAsyncContextManager[Converse]:
+        """Make the agent, and give what runs it on a message and a history."""
+        raise NotImplementedError
+
+    def own_spans(self, provider: TracerProvider) -> AbstractContextManager[None]:
+        """Have the framework make its own spans within a block, with a provider."""
+        raise NotImplementedError

@@ -9,7 +9,9 @@ import pytest
 
 import otelhooks
 
-pytest.register_assert_rewrite("tests.frameworks.contract", "tests.conformance")
+pytest.register_assert_rewrite(
+    "tests.frameworks.contract", "tests.frameworks.scenarios", "tests.conformance"
+)
 
 
 @pytest.fixture

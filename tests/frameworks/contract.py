@@ -65,6 +65,7 @@ from tests import conformance
 REASON = "Nobody may touch that; read it with safe instead."
 SECRET = "is 4711"  # with a blank: ids in messages may hold any digits
 ANSWER = "all is done"
+CANCELLED = f"{asyncio.CancelledError.__module__}.{asyncio.CancelledError.__qualname__}"
 
 
 class Ask(NamedTuple):
@@ -195,6 +196,8 @@ class Path:
         errors: ``told`` if the framework tells the model of a tool's exception, else ``raised``.
         refusals: ``answer`` if a refused run returns the reason, else ``raised``.
         chunks: As `build`, giving an iterator of the texts that a consumer sees, for streams.
+        cancels: Why a run whose consumer leaves ends as one that somebody cancelled; empty where it
+            ends as any other.
         backend: Event loop of an asynchronous path.
         skip: Why this version cannot run the path; empty if it can.
         lacks: Scenario (test name without ``test_``) to the reason why it cannot apply.
@@ -212,6 +215,7 @@ class Path:
     errors: str = "told"
     refusals: str = "answer"
     chunks: Callable[[World], Chunks] | None = None
+    cancels: str = ""
     backend: str = "asyncio"
     skip: str = ""
     lacks: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -796,13 +800,40 @@ class Contract:
         assert world.bodies == ["safe"]
         seen.check(path)
 
+    def test_stream_is_let_through(self, path: Path, seen: Seen) -> None:
+        """With `stream="pass"` the texts come as the model says them, and hooks look on."""
+        heard: list[str] = []
+
+        @hooks.post_model_call_transform
+        def rewrite(response: types.ModelResponse) -> Any:
+            heard.append(response.text)
+            return "another text" if ANSWER in response.text else None
+
+        world = World((SAFE,), ANSWER)
+        assert path.chunks is not None
+        chunks = path.chunks(world)
+        self.instrument(hooks=[rewrite], stream="pass")
+        text = "".join(anyio.run(_texts, chunks, "begin"))
+        assert ANSWER in text
+        assert ANSWER in heard
+        assert world.bodies == ["safe"]
+        streamed = [s for s in seen.spans if semconv.GEN_AI_REQUEST_STREAM in s.attributes]
+        assert {s.attributes.get(semconv.STREAM) for s in streamed} == {semconv.STREAM_PASS}
+        seen.check(path)
+
     def test_stream_closed_early(self, path: Path, seen: Seen) -> None:
-        """A consumer that stops leaves no open span and no orphan."""
+        """A consumer that stops has not failed: no open span, no orphan, no error."""
         world = World((SAFE,), ANSWER)
         assert path.chunks is not None
         chunks = path.chunks(world)
         self.instrument(policy.deny("something_else"))
         assert len(anyio.run(_texts, chunks, "begin", 1)) == 1
+        failed = [s for s in seen.spans if s.status.status_code is StatusCode.ERROR]
+        if path.cancels:
+            assert {s.attributes[semconv.ERROR_TYPE] for s in failed} == {CANCELLED}
+        else:
+            assert [s.name for s in failed] == []
+            assert [s.name for s in seen.spans if semconv.ERROR_TYPE in s.attributes] == []
         seen.check(path)
 
     # -- tasks and threads --------------------------------------------------------------------

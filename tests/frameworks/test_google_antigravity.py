@@ -130,7 +130,11 @@ def build_direct(world: World) -> Any:
 
 
 WAITS = {"exception_that_escapes": "the SDK loses it, and the harness waits for ever"}
-CHAT = {**WAITS, "stream_is_held_back": "no model seat: see the tests of turns"}
+CHAT = {
+    **WAITS,
+    "stream_is_held_back": "no model seat: see the tests of turns",
+    "stream_is_let_through": "no model seat",
+}
 INSIDE = {
     **WAITS,
     "redacted_result": "a result in the harness cannot be changed: see the tests of results",

@@ -6,18 +6,21 @@ import contextlib
 import functools
 import importlib.metadata
 from collections.abc import AsyncIterator, Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
+import pydantic
 import pytest
 
 pytest.importorskip("google.antigravity")
 
 from google.antigravity import types
+from google.antigravity.tools.tool_runner import ToolWithSchema
 
 from tests.examples.by_hand import STARTS_UNSEEN
 from tests.examples.performance import Examples
-from tests.examples.stage import Actor, Ask, Difference, Host, Run
+from tests.examples.stage import Actor, Ask, Converse, Difference, Host, Run, Turn
 from tests.frameworks.antigravity_world import ask, served, started
+from tests.frameworks.scenarios import Scenarios
 from tests.frameworks.test_mcp_examples import server_of
 
 VERSION = tuple(int(part) for part in importlib.metadata.version("google-antigravity").split("."))
@@ -25,7 +28,6 @@ JAILED = "this harness keeps Python tools with the name of a built-in one in the
 
 # The SDK's oldest version warns of a field that its own constructor sets.
 pytestmark = [
-    pytest.mark.skipif(VERSION < (0, 1, 20), reason=JAILED),
     pytest.mark.filterwarnings("ignore:CapabilitiesConfig.compaction_threshold"),
     pytest.mark.timeout(120),  # each example starts a harness
 ]
@@ -56,7 +58,11 @@ def plain(body: Callable[..., Any]) -> Callable[..., Any]:
     def tool(*args: Any, **kwargs: Any) -> Any:
         return body(*args, **kwargs)
 
-    return tool
+    kinds = get_type_hints(body).values()
+    if not any(hasattr(kind, "model_json_schema") for kind in kinds):
+        return tool
+    schema = pydantic.TypeAdapter(tool).json_schema()
+    return ToolWithSchema(tool, schema)
 
 
 class Antigravity(Host):
@@ -68,6 +74,11 @@ class Antigravity(Host):
         "model": "models are called in the harness: no seat",
         "messages": "models are called in the harness: no seat",
         "empty message": "the SDK refuses it before anybody else can",
+        "own spans": "they rest while otelhooks makes its own",
+        "output function": "a schema makes the answer",
+        "invalid arguments": "it calls a tool with whatever the model wrote",
+        "history only": "a run begins with a message",
+        "history of others": "the harness keeps histories: see the tests of turns",
         "failing model": "a model that fails is called again by the harness",
     }
     differences = (
@@ -94,6 +105,15 @@ class Antigravity(Host):
 
                 yield run
 
+    @contextlib.asynccontextmanager
+    async def converse(self, actor: Actor) -> AsyncIterator[Converse]:
+        async with self.open(actor) as run:
+
+            async def further(prompt: str | None, history: Any) -> Turn:
+                return Turn(await run(str(prompt)), "the harness keeps it")
+
+            yield further
+
     def tool_of(self, actor: Actor) -> Any:
         """Return a tool that starts an agent; it has its own harness."""
 
@@ -106,5 +126,10 @@ class Antigravity(Host):
         return delegate
 
 
+@pytest.mark.skipif(VERSION < (0, 1, 20), reason=JAILED)
 class TestExamples(Examples):
+    host = Antigravity()
+
+
+class TestScenarios(Scenarios):
     host = Antigravity()

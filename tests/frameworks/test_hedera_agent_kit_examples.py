@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -13,8 +13,9 @@ pytest.importorskip("hedera_agent_kit")
 from pydantic import create_model
 
 from tests.examples.performance import Examples
-from tests.examples.stage import Actor, Difference
+from tests.examples.stage import Difference
 from tests.frameworks.hedera_world import HAS_PHASES, Client, OneStep, Phased, configured
+from tests.frameworks.scenarios import Scenarios
 from tests.frameworks.test_langchain_examples import Langchain
 
 pytestmark = pytest.mark.timeout(120)  # importing the framework takes long on a busy machine
@@ -37,10 +38,10 @@ class Kit(Langchain):
     also = ("langchain",)
     differences = (*Langchain.differences, FORM, *([FAILURES] if HAS_PHASES else []))
 
-    def tools(self, actor: Actor) -> list[Any]:
+    def tools(self, bodies: Iterable[Callable[..., Any]]) -> list[Any]:
         from hedera_agent_kit.langchain.toolkit import HederaLangchainToolkit
 
-        kit = configured([made(body) for body in actor.tools])
+        kit = configured([made(body) for body in bodies])
         return HederaLangchainToolkit(Client(), kit).get_tools()
 
 
@@ -59,4 +60,8 @@ def made(body: Callable[..., Any]) -> Any:
 
 
 class TestExamples(Examples):
+    host = Kit()
+
+
+class TestScenarios(Scenarios):
     host = Kit()

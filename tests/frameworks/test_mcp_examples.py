@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -14,12 +14,14 @@ pytest.importorskip("mcp")
 from tests.examples.performance import Examples
 from tests.examples.stage import Actor, Difference, Host, Run
 from tests.frameworks.mcp_world import (
+    IS_2,
     connected,
     direct_path_of,
     make_server,
     text_of,
     tool_error_class,
 )
+from tests.frameworks.scenarios import Scenarios
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed .MemoryObject:ResourceWarning")
 
@@ -41,6 +43,11 @@ class Client(Host):
         "own tools": "what presets allow by a bare name is never a server's tool",
         "server": UNNAMED,
         "named tools": UNNAMED,
+        "output function": "the protocol has no runs",
+        "history only": "the protocol has no runs",
+        "history of others": "the protocol has no runs",
+        "history joins runs": "the protocol has no runs",
+        **({} if IS_2 else {"own spans": "1.x has none"}),
     }
     differences = (
         Difference(
@@ -60,12 +67,21 @@ class Client(Host):
 
             yield functools.partial(actor.script.aplay, call)
 
+    @contextlib.contextmanager
+    def own_spans(self, provider: Any) -> Iterator[None]:
+        import mcp.shared._otel as native
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native, "_tracer", provider.get_tracer("mcp-python-sdk"))
+            yield
+
 
 class Server(Client):
     """A program that asks its own server object, whose name it knows."""
 
     lacks: ClassVar = {
         **{need: why for need, why in Client.lacks.items() if need != "named tools"},
+        "own spans": "it makes them for requests",
         "server": "a server object is not the process that is configured under its name",
     }
     differences = (
@@ -107,3 +123,12 @@ class TestClientExamples(Examples):
 
 class TestServerExamples(Examples):
     host = Server()
+
+
+class TestClientScenarios(Scenarios):
+    host = Client()
+
+
+class TestServerScenarios(Scenarios):
+    host = Server()
+    test_the_page_says_what_is_not_there = None  # it tells of clients

@@ -1,10 +1,11 @@
-"""The examples on openai-agents."""
+"""The examples on openai-agents, and the scenarios of the contract that need a host."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,7 +15,8 @@ import agents
 
 from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from tests.examples.performance import Examples
-from tests.examples.stage import Actor, Host, Run
+from tests.examples.stage import Actor, Converse, Host, Run, Turn
+from tests.frameworks.scenarios import Scenarios
 from tests.frameworks.test_openai_agents import MemoryServer
 
 pytestmark = pytest.mark.timeout(120)  # importing the framework takes long on a busy machine
@@ -25,6 +27,11 @@ class OpenAIAgents(Host):
 
     framework = "openai_agents"
     also = ("mcp",)
+    lacks: ClassVar = {
+        "own spans": "its tracing is not OpenTelemetry's",
+        "nameless history": "items of a history name no conversation",
+        "told of unknown tools": "it raises",
+    }
 
     @contextlib.asynccontextmanager
     async def open(self, actor: Actor) -> AsyncIterator[Run]:
@@ -40,6 +47,21 @@ class OpenAIAgents(Host):
                 return (await agents.Runner.run(agent, prompt)).final_output
 
             yield run
+
+    @contextlib.asynccontextmanager
+    async def converse(self, actor: Actor) -> AsyncIterator[Converse]:
+        agents.set_tracing_disabled(True)
+        agent = agent_of(actor)
+
+        async def run(prompt: str | None, history: Any) -> Turn:
+            if history and isinstance(history[0], str):
+                roles = itertools.cycle(("user", "assistant"))
+                history = [{"role": r, "content": t} for r, t in zip(roles, history, strict=False)]
+            message = [] if prompt is None else [{"role": "user", "content": prompt}]
+            result = await agents.Runner.run(agent, [*(history or ()), *message])
+            return Turn(result.final_output, result.to_input_list())
+
+        yield run
 
 
 class PlainModel(ScriptedModel):
@@ -67,8 +89,15 @@ def agent_of(actor: Actor, **settings: Any) -> Any:
     own = () if actor.server else actor.tools
     tools: list[Any] = [agents.function_tool(body, strict_mode=False) for body in own]
     tools += [agent_of(one).as_tool(one.name, "Hand a task on.") for one in actor.delegates]
+    if actor.ending is not None:
+        tools.append(agents.function_tool(actor.ending))
+        settings["tool_use_behavior"] = {"stop_at_tool_names": [actor.ending.__name__]}
     return agents.Agent(name=actor.name, model=PlainModel(next_step), tools=tools, **settings)
 
 
 class TestExamples(Examples):
+    host = OpenAIAgents()
+
+
+class TestScenarios(Scenarios):
     host = OpenAIAgents()

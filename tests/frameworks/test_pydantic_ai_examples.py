@@ -1,10 +1,11 @@
-"""The examples on Pydantic AI."""
+"""The examples on Pydantic AI, and the scenarios of the contract that need a host."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,11 +15,15 @@ pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent
 from pydantic_ai.capabilities.abstract import AbstractCapability
 from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart
+from pydantic_ai.models.instrumented import InstrumentationSettings
+from pydantic_ai.output import ToolOutput
 
 from otelhooks.frameworks.pydantic_ai.scripted import scripted_model
 from tests.examples.by_hand import STARTS_UNSEEN
 from tests.examples.performance import Examples
-from tests.examples.stage import Actor, Host, Run
+from tests.examples.stage import Actor, Converse, Host, Run, Turn
+from tests.frameworks.scenarios import Scenarios
 from tests.frameworks.test_mcp_examples import server_of
 from tests.frameworks.test_pydantic_ai import in_process
 
@@ -48,10 +53,37 @@ class PydanticAI(Host):
 
         yield run
 
+    @contextlib.asynccontextmanager
+    async def converse(self, actor: Actor) -> AsyncIterator[Converse]:
+        agent = agent_of(actor)
+
+        async def run(prompt: str | None, history: Any) -> Turn:
+            if history and isinstance(history[0], str):
+                said = itertools.cycle((ModelRequest.user_text_prompt, answer_of))
+                history = [make(text) for make, text in zip(said, history, strict=False)]
+            result = await agent.run(prompt, message_history=history)
+            return Turn(result.output, result.all_messages())
+
+        yield run
+
+    @contextlib.contextmanager
+    def own_spans(self, provider: Any) -> Iterator[None]:
+        Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
+        try:
+            yield
+        finally:
+            Agent.instrument_all(False)
+
+
+def answer_of(text: str) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)])
+
 
 def agent_of(actor: Actor, **settings: Any) -> Any:
     """Make an agent; those that it starts are run by a tool's function."""
     tools = [*(() if actor.server else actor.tools), *map(tool_of, actor.delegates)]
+    if actor.ending is not None:
+        settings["output_type"] = [str, ToolOutput(actor.ending, name=actor.ending.__name__)]
     servers = [MCPToolset(in_process(server_of(actor)), id=actor.server)] if actor.server else []
     return Agent(
         scripted_model(plainly(actor.script.next)),
@@ -85,4 +117,8 @@ def tool_of(actor: Actor) -> Callable[..., Any]:
 
 
 class TestExamples(Examples):
+    host = PydanticAI()
+
+
+class TestScenarios(Scenarios):
     host = PydanticAI()

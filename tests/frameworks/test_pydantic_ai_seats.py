@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import importlib.metadata
 from typing import Any
@@ -383,6 +384,70 @@ def test_a_text_that_a_function_makes_an_output_of_can_be_rewritten(instrument: 
     instrument(hooks=[shout])
     agent = agent_of(Script("done"), output_type=TextOutput(frame))
     assert asyncio.run(agent.run("begin")).output == "<DONE>"
+
+
+@dataclasses.dataclass
+class Trip:
+    day: datetime.date
+
+
+def of_two(day: datetime.date, title: str) -> Any:
+    return day, title
+
+
+def of_text(title: str) -> Any:
+    return title
+
+
+def of_dict(days: dict[str, int]) -> Any:
+    return days
+
+
+def of_model(order: Order) -> Any:
+    return order
+
+
+def of_dataclass(trip: Trip) -> Any:
+    return trip
+
+
+DAY = datetime.date(2026, 1, 1)
+LATER = datetime.date(2030, 1, 1)
+SAID = {"day": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("function", "asked", "output", "written", "rewritten"),
+    [
+        (of_two, {**SAID, "title": "a"}, (DAY, "a"), {"day": "2030-01-01"}, (LATER, "a")),
+        (of_text, {"title": "a"}, "a", {"title": "b"}, "b"),
+        (of_dict, {"days": {"a": 1}}, {"a": 1}, {"days": {"b": 2}}, {"b": 2}),
+        (of_model, SAID, Order(day=DAY), {"day": "2030-01-01"}, Order(day=LATER)),
+        (of_dataclass, SAID, Trip(DAY), {"day": "2030-01-01"}, Trip(LATER)),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_an_output_function_gets_its_arguments_as_approved(
+    instrument: Any,
+    function: Any,
+    asked: Any,
+    output: Any,
+    written: Any,
+    rewritten: Any,
+    rewrites: bool,
+) -> None:
+    shown: list[Any] = []
+
+    @hooks.pre_tool_call_decide
+    def change(call: types.ToolCall) -> types.HookResult:
+        shown.append(dict(call.args))
+        return types.HookResult(modified_args={**call.args, **written} if rewrites else None)
+
+    instrument(hooks=[change])
+    agent = agent_of(Script(("make", asked)), output_type=ToolOutput(function, name="make"))
+    assert asyncio.run(agent.run("begin")).output == (rewritten if rewrites else output)
+    assert shown == [asked]
 
 
 @pytest.mark.parametrize("of_text", [False, True])

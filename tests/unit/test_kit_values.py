@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+from decimal import Decimal
 from typing import Any
 
 import pydantic
 import pytest
 
-from otelhooks.frameworks.kit.values import Value, copied
+from otelhooks.frameworks.kit.values import Value, copied, plain
 
 
 class Inner(pydantic.BaseModel):
@@ -71,3 +74,47 @@ def test_other_lengths_and_new_names_stay_plain() -> None:
     assert Value(None, "given").write({"x": 1}) == {"x": 1}
     assert Value("text", "given").write({"given": "other"}) == "other"
     assert Value("text", "given").write({"x": 1}) == {"x": 1}
+
+
+@dataclasses.dataclass
+class Plain:
+    day: datetime.date
+
+
+DAY = datetime.date(2026, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (DAY, "2026-01-02"),
+        (Decimal(7), 7),
+        (Decimal("1.5"), 1.5),
+        (Decimal("Infinity"), float("inf")),
+        (Plain(DAY), {"day": "2026-01-02"}),
+        (MODEL, {"parts": [{"account": "a", "amount": 1}], "further": [1]}),
+        ({7: (DAY, "x")}, {"7": ["2026-01-02", "x"]}),
+    ],
+)
+def test_rules_see_what_a_model_may_have_written(given: Any, shown: Any) -> None:
+    assert plain(given) == shown
+    assert type(plain(given)) is type(shown)
+
+
+@pytest.mark.parametrize("given", [DAY, Decimal(7), Plain(DAY)])
+def test_other_objects_are_given_back_as_they_are_or_made_again(given: Any) -> None:
+    value = Value({"it": given}, "given")
+    assert value.shown == {"it": plain(given)}
+    assert value.write({"it": plain(given)})["it"] is given
+    other = {"day": "2030-01-01"} if type(given) is Plain else "2030-01-01"
+    if type(given) is Decimal:
+        assert value.write({"it": 8}) == {"it": Decimal(8)}
+    else:
+        day = datetime.date(2030, 1, 1)
+        assert value.write({"it": other}) == {"it": Plain(day) if type(given) is Plain else day}
+
+
+def test_an_object_that_is_shown_as_a_dict_is_made_again() -> None:
+    value = Value(Plain(DAY), "given")
+    assert value.shown == {"day": "2026-01-02"}
+    assert value.write({"day": "2030-01-01"}) == Plain(datetime.date(2030, 1, 1))

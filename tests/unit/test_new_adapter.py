@@ -17,6 +17,7 @@ def test_it_lays_out_package_model_test_locks_and_page(tmp_path: Path) -> None:
         "otelhooks/frameworks/shop_agents/__init__.py",
         "otelhooks/frameworks/shop_agents/scripted.py",
         "tests/frameworks/test_shop_agents.py",
+        "tests/frameworks/test_shop_agents_examples.py",
         "tests/locks/shop_agents-latest.in",
         "tests/locks/shop_agents-oldest.in",
         "docs/frameworks/shop_agents.md",
@@ -24,7 +25,7 @@ def test_it_lays_out_package_model_test_locks_and_page(tmp_path: Path) -> None:
     for path in written:
         text = path.read_text()
         assert not any(word in text for word in ("NAME", "DISTRIBUTION", "TITLE"))
-    assert "shop-agents>=1,<2" in written[3].read_text()
+    assert "shop-agents>=1,<2" in written[4].read_text()
 
 
 def test_the_adapter_that_it_lays_out_is_one(tmp_path: Path) -> None:

@@ -93,3 +93,45 @@ def test_what_the_consumer_throws_in_fails_the_operation(governed: Any) -> None:
     with pytest.raises(KeyError):
         items.throw(KeyError("x"))
     assert governed.attributes("invoke_agent a")[semconv.ERROR_TYPE] == "KeyError"
+
+
+@pytest.mark.parametrize("who", ["consumer", "framework"])
+def test_what_is_cancelled_since_the_consumer_left_has_not_failed(governed: Any, who: str) -> None:
+    async def endless(request: RunRequest) -> Any:
+        while True:
+            yield "part"
+            await asyncio.sleep(3600)
+
+    async def relayed(request: RunRequest) -> Any:
+        """Stream an inner run that a task reads, as frameworks with workers do."""
+        queue: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def read() -> None:
+            inner = agent_run(runtime.active(), Seat(), RunRequest("inner", "x"))
+            async for part in astream(inner, endless, final=list, chunks=list):
+                queue.put_nowait(part)
+
+        task = asyncio.create_task(read())
+        try:
+            yield await queue.get()
+            if who == "framework":
+                raise ConnectionError
+            yield await queue.get()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def main() -> None:
+        items = astream(opened(runtime.active()), relayed, final=list, chunks=list)
+        assert await anext(items) == "part"
+        if who == "consumer":
+            await items.aclose()
+        else:
+            with pytest.raises(ConnectionError):
+                await anext(items)
+
+    governed()
+    asyncio.run(main())
+    kinds = [span.attributes.get(semconv.ERROR_TYPE) for span in governed.spans]
+    failed = ["asyncio.exceptions.CancelledError", "ConnectionError"]
+    assert kinds == (failed if who == "framework" else [None, None])

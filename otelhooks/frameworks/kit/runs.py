@@ -204,8 +204,12 @@ class Run(Passage, RunRequest):
                 raise refusal(self.canned, self.verdict)
             with _inside(split):
                 async with body(split.value) as inner:
-                    yield inner
-                    self._is_left = True
+                    try:
+                        yield inner
+                        self._is_left = True
+                    except GeneratorExit:  # the consumer's own generator was closed
+                        self._is_left = True
+                        raise
         except BaseException as error:
             if split.proceeds:
                 with contextlib.suppress(type(error)):

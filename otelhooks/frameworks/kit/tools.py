@@ -18,7 +18,7 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
-from otelhooks.frameworks.kit.values import Value, copied
+from otelhooks.frameworks.kit.values import SCALARS, Value, copied, plain
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.drive import Raised
@@ -38,11 +38,10 @@ from otelhooks.telemetry.spans import error_type
 __all__ = ["ToolCall"]
 
 MCP_CLIENT = "mcp.client"
-_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def _is_plain(value: Any) -> bool:
-    if type(value) in _SCALARS:
+    if type(value) in SCALARS:
         return True
     if type(value) is dict:
         return all(type(key) is str and _is_plain(item) for key, item in value.items())
@@ -75,7 +74,7 @@ class ToolCall(Passage, Call):
     judges_again: ClassVar[bool] = False
     recovers: ClassVar[bool] = True
     pauses: ClassVar[tuple[str, ...]] = ()
-    text_name: ClassVar[str] = "arguments"
+    text_name: str = "arguments"
     conversation: str = ""
     is_approved: bool = False
     validate: Callable[[Any], Any] | None = None
@@ -169,15 +168,11 @@ class ToolCall(Passage, Call):
             self._hidden = {name: given[name] for name in hidden if name in given}
         args = {name: each for name, each in given.items() if name not in hidden}
         if not all(map(_is_plain, args.values())):
-            from pydantic_core import to_jsonable_python
-
             shown = {
-                name: (to_jsonable_python(value, serialize_unknown=True), value)
-                for name, value in args.items()
-                if not _is_plain(value)
+                name: (plain(value), value) for name, value in args.items() if not _is_plain(value)
             }
             self._objects = shown
-            args.update({name: copy.deepcopy(plain) for name, (plain, _) in shown.items()})
+            args.update({name: copy.deepcopy(each) for name, (each, _) in shown.items()})
         self.args = args
 
     def goes_to(self, group: str, name: str, server: str | None = None) -> None:

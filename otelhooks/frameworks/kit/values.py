@@ -8,11 +8,14 @@ caller's changes to its own objects after the decision do not change what runs.
 from __future__ import annotations
 
 import copy
+from decimal import Decimal
 from typing import Any
 
 from otelhooks.hooks.calls import same_json
 
-__all__ = ["Value", "copied"]
+__all__ = ["SCALARS", "Value", "copied", "plain"]
+
+SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class Value:
@@ -29,10 +32,9 @@ class Value:
     def __init__(self, given: Any, name: str) -> None:
         self._name = name
         self._own = copied(given)
-        plain = _plain(self._own)
-        if plain is None:
-            plain = {}
-        self.shown: dict[str, Any] = plain if type(plain) is dict else {name: plain}
+        shown = _plain(self._own)
+        self._is_named = type(shown) is not dict and shown is not None
+        self.shown: dict[str, Any] = {name: shown} if self._is_named else shown or {}
 
     def write(self, approved: dict[str, Any]) -> Any:
         """Return what was approved, in the form of what was given.
@@ -42,7 +44,7 @@ class Value:
         """
         if self._own is None:
             return approved or None
-        if type(self._own) is dict or _is_model(self._own):
+        if not self._is_named:
             return _shaped(self._own, self.shown, approved)
         if list(approved) != [self._name]:
             return approved
@@ -59,10 +61,30 @@ def copied(value: Any) -> Any:
     return _mapped(copied, value)
 
 
+def plain(value: Any) -> Any:
+    """Return a value as the JSON that a model may have written for it."""
+    if _is_model(value):
+        value = value.model_dump(by_alias=True, warnings=False)
+    if type(value) is dict:
+        return {str(_leaf(name)): plain(item) for name, item in value.items()}
+    return list(map(plain, value)) if type(value) in (list, tuple) else _leaf(value)
+
+
 def _plain(value: Any) -> Any:
     if _is_model(value):
         return {name: _plain(item) for name, item in value}
-    return _mapped(_plain, value)
+    return _leaf(value) if (mapped := _mapped(_plain, value)) is value else mapped
+
+
+def _leaf(value: Any) -> Any:
+    if type(value) in SCALARS:
+        return value
+    if type(value) is Decimal:  # pydantic would make a text of it, which is no number to a rule
+        number = float(value)
+        return int(value) if number.is_integer() else number
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, serialize_unknown=True)
 
 
 def _mapped(change: Any, value: Any) -> Any:
@@ -100,4 +122,8 @@ def _shaped(own: Any, shown: Any, approved: Any) -> Any:
         }
     if type(approved) is type(own) and type(own) in (list, tuple) and len(own) == len(approved):
         return type(own)(map(_shaped, own, shown, approved))
-    return approved
+    if shown is own or type(own) in (dict, list, tuple):
+        return approved
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(type(own)).validate_python(approved)

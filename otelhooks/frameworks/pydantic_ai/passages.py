@@ -171,20 +171,26 @@ class AppCall(Tool):
         return {"content": [{"type": "text", "text": str(value)}], "isError": False}
 
 
+def holds(output: Any, name: str) -> bool:
+    return name in output if isinstance(output, dict) else hasattr(output, name)
+
+
 class OutputCall(Tool):
     """A call of a function that makes a run's output of what the model gave."""
 
     def read(self, context: Any, about: Any, output: Any) -> None:
         asked = about.tool_call
-        args = {"output": output} if asked is None else asked.args_as_dict()
         tool, id = (asked.tool_name, asked.tool_call_id) if asked is not None else ("", None)
-        self.of(context, getattr(about, "function_name", None) or tool or "output", args, id=id)
+        self.of(context, getattr(about, "function_name", None) or tool or "output", {}, id=id)
         self.canonical = (tool,) if tool not in ("", self.name) else ()
-        self.given, self.is_text = output, asked is None
+        names = [*asked.args_as_dict()] if asked is not None else ["output"]
+        # a function's only argument comes without its name, which rules are to see
+        self.text_name = names[0] if len(names) == 1 else ""
+        self.is_alone = self.text_name != "" and not holds(output, self.text_name)
+        self.take_all({self.text_name: output} if self.is_alone else output)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        written = args["output"] if self.is_text else args
-        return wrapped(written if self.version else self.given)
+        return wrapped(args[self.text_name] if self.is_alone else args)
 
     def denied(self, reason: str) -> Any:
         raise kit.native(f"{_ERRORS}:ModelRetry")(reason)
