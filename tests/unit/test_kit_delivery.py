@@ -236,3 +236,13 @@ def test_what_fails_once_a_call_has_ended_is_logged_without_its_text(
 def test_rules_are_not_asked_about_a_shortening(framework: Any) -> None:
     with guarded(framework, "plain", Shortening, policy.deny("*", reason="no")):
         assert framework().plain("it") == "got it"
+
+
+def test_a_run_knows_that_it_is_inside_another(framework: Any) -> None:
+    class Outer(Run):
+        def call(self, wrapped: Any) -> Any:
+            return f"{wrapped(self.prompt)} {self.is_outermost()}"
+
+    with guarded(framework, "plain", Outer):
+        assert framework().plain("it") == "GOT IT FALSE"
+    assert Run.is_outermost()

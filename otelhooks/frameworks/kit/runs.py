@@ -173,6 +173,12 @@ class Run(Passage, RunRequest):
             except BaseException as error:
                 return await split.afail(error)
 
+    @staticmethod
+    def is_outermost() -> bool:
+        """Return whether the code runs outside of any other run."""
+        frame = current_frame()
+        return frame is None or frame.turn is None
+
     def note_unasked(self, result: Any) -> None:
         """Take calls that the framework answered itself from those that no seat has judged."""
         turn = self.turn

@@ -31,86 +31,29 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.compaction import Compaction
 from otelhooks.frameworks.langchain import models
 from otelhooks.frameworks.langchain.arguments import note
 from otelhooks.frameworks.langchain.builtin import TABLE
-from otelhooks.frameworks.langchain.chains import CHAINS
+from otelhooks.frameworks.langchain.chains import ChainRun
 from otelhooks.frameworks.langchain.events import EventsCall
-from otelhooks.frameworks.langchain.listeners import Listeners
 from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
 from otelhooks.frameworks.langchain.runs import GraphRun
 from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
-from otelhooks.patching.patches import Seat
-from otelhooks.pipeline import runtime
-from otelhooks.pipeline.agent_run import agent_run
-from otelhooks.pipeline.compaction import compaction
-from otelhooks.pipeline.drivers import adrive, drive
-from otelhooks.pipeline.streams import astream, stream
 
 __all__ = ["ADAPTER"]
 
 SUPPORTED = ">=1.0,<2"
 
 
-# -- graphs -----------------------------------------------------------------------------------
-
-
-def stream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``Pregel.stream``."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    run = GraphRun(instance, args, kwargs)
-    items = stream(
-        agent_run(rt, run, run.request),
-        run.inner(wrapped, Listeners.steps),
-        final=list,
-        chunks=run.chunks,
-        holds_back=lambda: run.holds_back(rt),
-    )
-    return run.deliver(items)
-
-
-def astream_graph(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Guard ``Pregel.astream``."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    run = GraphRun(instance, args, kwargs)
-    items = astream(
-        agent_run(rt, run, run.request),
-        run.inner(wrapped, Listeners.asteps),
-        final=list,
-        chunks=run.chunks,
-        holds_back=lambda: run.holds_back(rt),
-    )
-    return run.adeliver(items)
-
-
-def summarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Show the summary that takes the place of a history."""
-    rt = runtime.active()
-    if rt is None:
-        return wrapped(*args, **kwargs)
-    return drive(compaction(rt, str), lambda _: wrapped(*args, **kwargs))
-
-
-async def asummarize(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-    """Do what `summarize` does, for a coroutine."""
-    rt = runtime.active()
-    if rt is None:
-        return await wrapped(*args, **kwargs)
-    return await adrive(compaction(rt, str), lambda _: wrapped(*args, **kwargs))
-
-
-# -- the table --------------------------------------------------------------------------------
-
 _TOOL = "langchain_core.tools.base:BaseTool"
 _MODEL = "langchain_core.language_models.chat_models:BaseChatModel"
-_GRAPH = "langgraph.pregel.main"
+_GRAPH = "langgraph.pregel.main:Pregel"
 _NODE = "langgraph.prebuilt.tool_node:ToolNode"
 _EARLIER_NODE = "langchain.tools.tool_node:_ToolNode"
-_SUMMARIES = "langchain.agents.middleware.summarization"
+_SUMMARY = "langchain.agents.middleware.summarization:SummarizationMiddleware"
+_CHAIN = "langchain_classic.chains.base:Chain"
+_EXECUTOR = "langchain_classic.agents.agent:AgentExecutor"
 _REMOTE, _CODE = "langgraph.pregel.remote", "langchain_quickjs.middleware"
 
 _CORE = (
@@ -130,18 +73,30 @@ _CORE = (
 )
 
 _GRAPHS = (
-    Seat(_GRAPH, "Pregel.stream", stream_graph, entry=True),
-    Seat(_GRAPH, "Pregel.astream", astream_graph, entry=True),
+    kit.seat(f"{_GRAPH}.stream", GraphRun, entry=True),
+    kit.seat(f"{_GRAPH}.astream", GraphRun, entry=True),
     # without it, what is filled in and is plain data is shown to rules
     kit.listen(f"{_NODE}._inject_tool_args", note, required=False),
     kit.listen(f"{_NODE}.inject_tool_args", note, required=False),
 )
 
+
+class _Summary(Compaction):
+    """The summary that replaces a history."""
+
+
 _AGENTS = (
-    Seat(_SUMMARIES, "SummarizationMiddleware._create_summary", summarize, required=False),
-    Seat(_SUMMARIES, "SummarizationMiddleware._acreate_summary", asummarize, required=False),
+    kit.seat(f"{_SUMMARY}._create_summary", _Summary, required=False),
+    kit.seat(f"{_SUMMARY}._acreate_summary", _Summary, required=False),
     kit.listen(f"{_EARLIER_NODE}._inject_tool_args", note, required=False, until="1.0.3"),
     *SHELLS,
+)
+
+_CHAINS = (
+    kit.seat(f"{_CHAIN}.invoke", ChainRun, entry=True),
+    kit.seat(f"{_CHAIN}.ainvoke", ChainRun, entry=True),
+    kit.seat(f"{_EXECUTOR}.stream", ChainRun, entry=True),
+    kit.seat(f"{_EXECUTOR}.astream", ChainRun, entry=True),
 )
 
 
@@ -158,7 +113,7 @@ ADAPTER = kit.Adapter(
     kit.Package("langgraph", SUPPORTED, module="langgraph.pregel", seats=_GRAPHS),
     kit.Package("langchain", SUPPORTED, module="langchain", seats=_AGENTS),
     kit.Package("langchain-anthropic", SUPPORTED, module="langchain_anthropic", seats=EDITORS),
-    CHAINS,
+    kit.Package("langchain-classic", SUPPORTED, module="langchain_classic", seats=_CHAINS),
     _built_on(
         "deepagents",
         ">=0.2,<1",

@@ -7,29 +7,71 @@ out of its run, and told of it as a whole once it is decided.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from otelhooks.frameworks import kit
 from otelhooks.frameworks.langchain.models import is_streaming
-from otelhooks.hooks.context import current_branch
-from otelhooks.pipeline.frames import current_scope
-from otelhooks.pipeline.runtime import Runtime
 
-__all__ = ["Listeners", "must_wait"]
+__all__ = ["HeardRun", "Listeners"]
+
+_CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
+_MANAGER, _AMANAGER = (
+    f"langchain_core.callbacks.manager:{name}"
+    for name in ("CallbackManager", "AsyncCallbackManager")
+)
+_STREAM = "__pregel_stream"
+"""Key under which a graph finds the stream of the one that it runs in."""
 
 
-def must_wait(rt: Runtime, agent: str) -> bool:
-    """Return whether a run's answer has to wait for a hook that may change it.
+class HeardRun(kit.Run):
+    """A run that may be listened to.
 
-    Args:
-        rt: The active runtime.
-        agent: The run's agent. The run has not been entered: inside it, the agent is already part
-            of the branch.
+    Attributes:
+        title: What listeners call it.
+        given: What it was called with.
+        config: Likewise.
+        further: All else, by name.
+        left_out: Those who are told of it once it is decided.
+        heard: What its end is to be told to.
     """
-    here = current_branch()
-    hooks, _ = rt.in_force(current_scope(), f"{here}/{agent}" if here else agent)
-    return rt.stream == "buffer" and bool(hooks.at("post_agent").transformers)
+
+    pauses = ("langgraph.errors:GraphBubbleUp",)
+    title: str
+    given: Any
+    config: Any
+    further: Mapping[str, Any]
+    left_out: Listeners | None = None
+    heard: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed: list[Any] = []
+
+    def runs(self, wrapped: Any, given: Any) -> Any:
+        """Run it with what hooks wrote; listeners are left out while a hook may change it."""
+        listeners = Listeners(self.config) if self.holds_back else None
+        if listeners is None or not listeners.any:
+            return wrapped(given, self.config, **self.further)
+        self.left_out = listeners
+        return listeners.without(wrapped(given, quiet(listeners.config), **self.further))
+
+    def hear(self, items: list[Any]) -> Any:
+        """Tell those who were left out that it starts; keep items for them."""
+        self.passed += items
+        if self.heard is None and self.left_out is not None:
+            self.heard = yield self.left_out.start(self.title, self.given, is_async=self.is_async)
+
+    def delivered(self) -> Any:
+        """Tell those who were left out what it came to."""
+        if self.heard is not None:
+            yield self.heard.on_chain_end(self.output(self.passed))
+
+    def output(self, items: list[Any]) -> Any:
+        """Return what a run came to, for who listens to it as a whole."""
+        raise NotImplementedError
 
 
 class Listeners:
@@ -40,100 +82,83 @@ class Listeners:
     """
 
     def __init__(self, config: Any) -> None:
-        from langchain_core.runnables.config import var_child_runnable_config
-
-        self._variable = var_child_runnable_config
-        self._config: Mapping[str, Any] = config or {}
-        self._ambient: Mapping[str, Any] = var_child_runnable_config.get() or {}
-        given = self._config.get("callbacks") or self._ambient.get("callbacks")
-        self._manager = _manager(given, keep=True)
+        self.config: Mapping[str, Any] = config or {}
+        self._ambient: Mapping[str, Any] = kit.native(_CONFIG).get() or {}
+        given = self.config.get("callbacks") or self._ambient.get("callbacks") or []
+        handlers = given if isinstance(given, list) else given.handlers
+        self._handlers = [handler for handler in handlers if is_streaming(handler)]
+        self._parent = getattr(given, "parent_run_id", None)
 
     @property
     def any(self) -> bool:
         """Whether there are any, or an outer graph streams what this one does."""
-        forwards = any(
-            _STREAM in (c.get("configurable") or {}) for c in (self._config, self._ambient)
-        )
-        return forwards or bool(self._manager and self._manager.handlers)
+        configs = (self.config, self._ambient)
+        forwards = any(_STREAM in (one.get("configurable") or {}) for one in configs)
+        return forwards or bool(self._handlers)
 
-    def left_out(self) -> dict[str, Any]:
-        """Return the run's configuration without them."""
-        return _without(self._config)
+    def without(self, items: Any) -> Any:
+        """Return a run's items, which come where they are not in the surroundings either."""
+        is_stream = hasattr(items, "__next__") or hasattr(items, "__anext__")
+        return _Steps(items, quiet(self._ambient) or None) if is_stream else items
 
-    def steps(self, items: Generator[Any, None, None]) -> Generator[Any, None, None]:
-        """Yield a run's items; it starts where they are not in the surroundings either."""
-        token = self._variable.set(_without(self._ambient) or None)  # type: ignore[arg-type]
+    def start(self, name: str, given: Any, *, is_async: bool) -> Any:
+        """Tell them that the run starts; return, or have awaited, what its end is told to."""
+        make = kit.native(_AMANAGER if is_async else _MANAGER)
+        manager = make(self._handlers, parent_run_id=self._parent)
+        return manager.on_chain_start(None, given, name=name, run_id=self.config.get("run_id"))
+
+
+class _Steps:
+    """A run's items, each made with another configuration around it."""
+
+    def __init__(self, items: Any, around: Any) -> None:
+        self._items, self._around = items, around
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        variable = kit.native(_CONFIG)
+        token = variable.set(self._around)
         try:
-            first = next(items, _END)
+            yield
         finally:
-            self._variable.reset(token)
-        try:
-            if first is not _END:
-                yield first
-                yield from items
-        finally:
-            items.close()
+            variable.reset(token)
 
-    async def asteps(self, items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """Do what `steps` does, for an asynchronous stream."""
-        token = self._variable.set(_without(self._ambient) or None)  # type: ignore[arg-type]
-        try:
-            first = await anext(items, _END)
-        finally:
-            self._variable.reset(token)
-        try:
-            if first is not _END:
-                yield first
-                async for item in items:
-                    yield item
-        finally:
-            await items.aclose()
+    def __iter__(self) -> Any:
+        return self
 
-    def start(self, name: str, given: Any) -> Any:
-        """Tell them that the run starts; return what its end is to be told to."""
-        manager = self._manager or _manager([], keep=True)
-        return manager.on_chain_start(None, given, name=name, run_id=self._config.get("run_id"))
+    __aiter__ = __iter__
 
-    async def astart(self, name: str, given: Any) -> Any:
-        """Do what `start` does, from a coroutine."""
-        from langchain_core.callbacks import AsyncCallbackManager
+    def __next__(self) -> Any:
+        with self._inside():
+            return next(self._items)
 
-        found = self._manager or _manager([], keep=True)
-        manager = AsyncCallbackManager(found.handlers, parent_run_id=found.parent_run_id)
-        run_id: Any = self._config.get("run_id")
-        return await manager.on_chain_start({}, given, name=name, run_id=run_id)
+    async def __anext__(self) -> Any:
+        with self._inside():
+            return await anext(self._items)
+
+    def close(self) -> Any:
+        """Close them."""
+        self._items.close()
+
+    async def aclose(self) -> Any:
+        """Close them."""
+        await self._items.aclose()
 
 
-_END = object()
-_STREAM = "__pregel_stream"
-"""Key under which a graph finds the stream of the one that it runs in."""
-
-
-def _manager(callbacks: Any, *, keep: bool) -> Any:
-    """Return a manager of those handlers that stream, or of all others."""
-    from langchain_core.callbacks import CallbackManager
-
-    if callbacks is None:
-        return None
-    if isinstance(callbacks, list):
-        return CallbackManager([h for h in callbacks if is_streaming(h) is keep])
-    found = [h for h in callbacks.handlers if is_streaming(h) is keep]
-    return CallbackManager(found, parent_run_id=callbacks.parent_run_id)
-
-
-def _without(config: Mapping[str, Any]) -> dict[str, Any]:
-    callbacks = config.get("callbacks")
-    configurable = config.get("configurable") or {}
+def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without handlers that stream, and without an outer graph's stream."""
+    config = dict(config)
+    configurable, callbacks = config.get("configurable") or {}, config.get("callbacks")
     if _STREAM in configurable:
-        kept = {key: value for key, value in configurable.items() if key != _STREAM}
-        config = {**config, "configurable": kept}
+        config["configurable"] = {k: one for k, one in configurable.items() if k != _STREAM}
     if isinstance(callbacks, list):
-        return {**config, "callbacks": [h for h in callbacks if not is_streaming(h)]}
-    if callbacks is None:
-        return dict(config)
-    manager = copy.copy(callbacks)
-    manager.handlers = [h for h in callbacks.handlers if not is_streaming(h)]
-    manager.inheritable_handlers = [
-        h for h in callbacks.inheritable_handlers if not is_streaming(h)
-    ]
-    return {**config, "callbacks": manager}
+        config["callbacks"] = _silent(callbacks)
+    elif callbacks is not None:
+        config["callbacks"] = manager = copy.copy(callbacks)
+        manager.handlers = _silent(callbacks.handlers)
+        manager.inheritable_handlers = _silent(callbacks.inheritable_handlers)
+    return config
+
+
+def _silent(handlers: list[Any]) -> list[Any]:
+    return [handler for handler in handlers if not is_streaming(handler)]

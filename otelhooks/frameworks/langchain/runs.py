@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import uuid
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from otelhooks.frameworks.langchain.listeners import Listeners, must_wait
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.telemetry import failed, semconv
+from otelhooks.frameworks.langchain.listeners import HeardRun, Listeners
 from otelhooks.frameworks.langchain.models import know_tools
 from otelhooks.frameworks.langchain.state import (
     content_of,
     is_command,
-    is_interrupted,
     is_same,
     last_message,
     only,
@@ -27,19 +27,12 @@ from otelhooks.frameworks.langchain.state import (
     update_of,
     with_prompt,
 )
-from otelhooks.frameworks.langchain.tools import is_control_flow
-from otelhooks.pipeline.frames import Turn, current_frame
-from otelhooks.pipeline.run_seat import RunRequest, RunSeat
-from otelhooks.pipeline.runtime import Runtime
-from otelhooks.records.failures import outline
-from otelhooks.telemetry import semconv
 
 __all__ = ["GraphRun"]
 
-log = logging.getLogger("otelhooks.instrumentation")
-
 _TASK = "__pregel_task_id"
 _CHECKPOINTER = "__pregel_checkpointer"
+_INTERRUPT = "__interrupt__"
 _MODEL_NODES = ("model", "agent")
 
 
@@ -65,126 +58,85 @@ class _Changed:
     message: Any
 
 
-class GraphRun(RunSeat):
-    """One run of one graph, through ``stream`` or ``astream``.
+class GraphRun(HeardRun):
+    """One run of one graph, through ``stream`` or ``astream``."""
 
-    Args:
-        graph: The graph.
-        args: Positional arguments of the method: input, config.
-        kwargs: Its keyword arguments.
-    """
-
-    framework = "langchain"
-
-    def __init__(self, graph: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self._graph = graph
-        self._args = args
-        self._kwargs = kwargs
-        self._input = args[0] if args else kwargs.get("input")
-        self._config = args[1] if len(args) > 1 else kwargs.get("config")
-        self._keywords = {k: v for k, v in kwargs.items() if k not in ("input", "config")}
-        self._is_v2 = kwargs.get("version") == "v2"
-        self._has_namespace = bool(kwargs.get("subgraphs"))
-        self._own = (graph.config or {}).get("configurable") or {}
-        self._given = (self._config or {}).get("configurable") or {}
-        self._mode = self._read_mode()
-        self._has_mode = isinstance(self._mode, list)
-        self._turn: Turn | None = None
-        self._left_out: Listeners | None = None
-        self._is_held = False
-        self._tools = tool_names(graph)
-        know_tools(self._tools)
-        self.request = self._read()
-
-    def _read(self) -> RunRequest:
-        graph = self._graph
-        metadata = (graph.config or {}).get("metadata") or {}
-        thread = self._given.get("thread_id", self._own.get("thread_id"))
-        has_message, prompt = prompt_of(update_of(self._input))
+    def read(self, graph: Any, input: Any, config: Any = None, **further: Any) -> None:
+        """Read ``Pregel.stream``."""
+        self.graph, self.given, self.config, self.further = graph, input, config, further
+        self.title = graph.get_name()
+        self.configurable = (config or {}).get("configurable") or {}
+        self.is_inside = _TASK in self.configurable
+        mode = further.get("stream_mode")
+        if mode is None:
+            mode = "values" if self.is_inside else graph.stream_mode
+        self.mode, self.has_mode = mode, isinstance(mode, list)
+        self.has_namespace = bool(further.get("subgraphs"))
+        self.is_v2 = further.get("version") == "v2"
+        tools = tool_names(graph)
+        know_tools(tools)
+        bound = graph.config or {}
+        metadata = bound.get("metadata") or {}
+        own = bound.get("configurable") or {}
+        thread = self.configurable.get("thread_id", own.get("thread_id"))
+        has_message, prompt = prompt_of(update_of(input))
         is_agent = (
-            bool(self._tools)
+            bool(tools)
             or "lc_agent_name" in metadata
             or "ls_integration" in metadata
             or ("messages" in graph.channels and any(n in graph.nodes for n in _MODEL_NODES))
         )
-        return RunRequest(
-            str(metadata.get("lc_agent_name") or graph.name),
-            prompt if has_message else self._input,
-            conversation="" if thread is None else str(thread),
-            operation=semconv.OP_INVOKE_AGENT if is_agent else semconv.OP_INVOKE_WORKFLOW,
-            is_resumed=self._input is None or (is_command(self._input) and not has_message),
-        )
+        self.agent = str(metadata.get("lc_agent_name") or graph.name)
+        self.prompt = prompt if has_message else input
+        self.conversation = "" if thread is None else str(thread)
+        self.operation = semconv.OP_INVOKE_AGENT if is_agent else semconv.OP_INVOKE_WORKFLOW
+        self.is_resumed = input is None or (is_command(input) and not has_message)
 
-    # -- the body -----------------------------------------------------------------------------
+    def call(self, wrapped: Any) -> Any:
+        """Run it with what hooks wrote."""
+        given = with_prompt(self.given, self.prompt) if self.is_rewritten else self.given
+        return self.runs(wrapped, given)
 
-    def inner(
-        self, wrapped: Callable[..., Any], steps: Callable[[Listeners, Any], Any]
-    ) -> Callable[[RunRequest], Any]:
-        """Return the body: a function of what was approved, giving the graph's own stream.
+    # -- answers ------------------------------------------------------------------------------
 
-        Args:
-            wrapped: The graph's method.
-            steps: `Listeners.steps` or `Listeners.asteps`.
-        """
-
-        def run(approved: RunRequest) -> Any:
-            frame = current_frame()
-            self._turn = frame if isinstance(frame, Turn) else None
-            given, config = self._input, self._config
-            if approved.is_rewritten:
-                given = with_prompt(given, approved.prompt)
-            listeners = Listeners(config) if self._is_held else None
-            if listeners is None or not listeners.any:
-                return wrapped(given, config, *self._args[2:], **self._keywords)
-            self._left_out = listeners
-            config = listeners.left_out()
-            return steps(listeners, wrapped(given, config, *self._args[2:], **self._keywords))
-
-        return run
-
-    def holds_back(self, rt: Runtime) -> bool:
-        """Return whether the stream has to wait for a hook; to be asked before the body."""
-        self._is_held = must_wait(rt, self.request.agent)
-        return self._is_held
-
-    # -- what the pipeline asks ---------------------------------------------------------------
-
-    def refused(self, request: RunRequest, reason: str) -> Any:
+    def denied(self, reason: str) -> Any:
         """Return the reason as the answer.
 
         Raises:
             Denied: The graph has no messages that could say it.
         """
-        if "messages" not in self._graph.channels:
-            return super().refused(request, reason)
-        return _Answer(reason, is_kept=False)
+        return self.ready(reason, is_kept=False)
 
-    def answered(self, request: RunRequest, response: Any) -> Any:
+    def answered(self, answer: Any) -> Any:
         """Return a ready answer; the conversation remembers it."""
-        if "messages" not in self._graph.channels:
-            return super().refused(request, str(response))
-        return _Answer(str(response), is_kept=True)
+        return self.ready(str(answer), is_kept=True)
 
-    def response(self, request: RunRequest, raw: Any) -> Any:
+    def ready(self, text: str, *, is_kept: bool) -> Any:
+        """Return an answer that no run gave."""
+        if "messages" not in self.graph.channels:
+            raise self.exception(text)
+        return _Answer(text, is_kept)
+
+    def answer_of(self, raw: Any) -> Any:
         """Return the text of the last message, or the last values of a graph without messages."""
         if isinstance(raw, _Answer):
             return raw.text
-        message, values = self._final(raw.items if isinstance(raw, _Changed) else raw)
+        message, values = self.final(raw.items if isinstance(raw, _Changed) else raw)
         return text_of(message) if message is not None else values
 
-    def with_response(self, request: RunRequest, raw: Any, response: Any) -> Any:
+    def with_answer(self, raw: Any, answer: Any) -> Any:
         """Return the same with another answer, wherever the stream tells it."""
         if isinstance(raw, _Answer):
-            return _Answer(str(response), raw.is_kept)
+            return _Answer(str(answer), raw.is_kept)
         items = raw.items if isinstance(raw, _Changed) else raw
-        old, values = self._final(items)
+        old, values = self.final(items)
         if old is None:
-            return _Changed([replace_values(item, values, response) for item in items], None)
-        new = old.model_copy(update={"content": content_of(response)})
+            return _Changed([replace_values(item, values, answer) for item in items], None)
+        new = old.model_copy(update={"content": content_of(answer)})
         told: list[Any] = []
         was_streamed = False
         for item in items:
-            _, mode, payload = self._parts(item)
+            _, mode, payload = self.parts(item)
             if mode != "messages" or not is_same(payload[0], old):
                 told.append(replace(item, old, new))
             elif not was_streamed:  # one message in place of the many pieces of the old one
@@ -192,195 +144,141 @@ class GraphRun(RunSeat):
                 told.append(replace_values(item, payload, (new, *payload[1:])))
         return _Changed(told, new)
 
-    def is_control_flow(self, error: BaseException) -> bool:
-        """Say whether langgraph pauses or jumps."""
-        return is_control_flow(error)
+    def is_paused(self, raw: Any) -> bool:
+        """Return whether the run stopped at an interrupt."""
+        for item in raw:
+            namespace, mode, payload = self.parts(item)
+            if namespace != ():
+                continue
+            if mode in ("updates", "values") and isinstance(payload, dict):
+                if _INTERRUPT in payload:
+                    return True
+            if self.is_v2 and item.get("interrupts"):
+                return True
+        self.note_unasked(raw)
+        return False
 
-    def is_paused(self, request: RunRequest, raw: Any) -> bool:
-        """Say whether the run stopped at an interrupt; forget calls that the graph itself refused.
+    def answered_itself(self, raw: Any) -> Iterable[str]:
+        """Return the ids of calls that the graph itself refused.
 
         A middleware that limits or rejects calls tells the model so with a message of its own, and
         no seat sees the call, since there is none.
         """
-        if not isinstance(raw, list):
-            return False
-        for item in raw:
-            namespace, mode, payload = self._parts(item)
-            if namespace == () and is_interrupted(mode, payload):
-                return True
-            if self._is_v2 and namespace == () and item.get("interrupts"):
-                return True
-        turn = self._turn
-        if turn is not None and turn.asked:
-            for call_id in refused_by_graph(raw):
-                turn.judged(call_id)
-                if not turn.asked:  # the last state tells all of them: the history was in each
-                    break
-        return False
+        return refused_by_graph(raw)
 
     # -- telling ------------------------------------------------------------------------------
 
-    @staticmethod
-    def chunks(result: Any) -> list[Any]:
+    def whole(self, seen: Any) -> Any:
+        """Return the items of a stream."""
+        return seen
+
+    def told(self, result: Any) -> Any:
         """Return the items that tell a result; an answer of ours is told by `deliver`."""
         return result if isinstance(result, list) else [result]
 
-    def deliver(self, items: Generator[Any, None, None]) -> Generator[Any, None, None]:
-        """Yield a run's items; tell answers of ours in the shape that was asked for."""
-        told: list[Any] = []
-        heard: Any = None
-        try:
-            for item in items:
-                kind = type(item)
-                if self._left_out is None and kind is not _Changed and kind is not _Answer:
-                    yield item
-                    continue
-                found = [item]
-                if kind is _Changed:
-                    found = item.items
-                    self._keep(item)
-                elif kind is _Answer:
-                    before = self._graph.get_state(self._config).values if self._thread else {}
-                    new, found = self._shape(item, before)
-                    if item.is_kept and self._thread:
-                        self._graph.update_state(self._config, new, as_node=self._node)
-                    self._left_out = Listeners(self._config)
-                if self._left_out is not None:
-                    told += found
-                    heard = heard or self._left_out.start(self._graph.get_name(), self._input)
-                yield from found
-            if heard is not None:
-                heard.on_chain_end(self._output(told))
-        finally:
-            items.close()
+    def deliver(self, item: Any) -> Any:
+        """Return an item; answers of ours in the shape that was asked for."""
+        if self.left_out is None and type(item) is not _Changed and type(item) is not _Answer:
+            return (item,)
+        return self.made(item)
 
-    async def adeliver(self, items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-        """Do what `deliver` does, for an asynchronous stream."""
-        told: list[Any] = []
-        heard: Any = None
-        name = self._graph.get_name()
-        try:
-            async for item in items:
-                kind = type(item)
-                if self._left_out is None and kind is not _Changed and kind is not _Answer:
-                    yield item
-                    continue
-                found = [item]
-                if kind is _Changed:
-                    found = item.items
-                    await self._akeep(item)
-                elif kind is _Answer:
-                    state = await self._graph.aget_state(self._config) if self._thread else None
-                    new, found = self._shape(item, state.values if state is not None else {})
-                    if item.is_kept and self._thread:
-                        await self._graph.aupdate_state(self._config, new, as_node=self._node)
-                    self._left_out = Listeners(self._config)
-                if self._left_out is not None:
-                    told += found
-                    heard = heard or await self._left_out.astart(name, self._input)
-                for part in found:
-                    yield part
-            if heard is not None:
-                await heard.on_chain_end(self._output(told))
-        finally:
-            await items.aclose()
+    def made(self, item: Any) -> Any:
+        """Keep an answer of ours in the thread, and tell it to who was left out."""
+        found = [item]
+        if type(item) is _Changed:
+            found = item.items
+            if item.message is not None and self.remembers:
+                yield from self.keep(item.message)
+        elif type(item) is _Answer:
+            state = (yield self.does("get_state")) if self.remembers else None
+            new, found = self.shape(item, state.values if state is not None else {})
+            if item.is_kept and self.remembers:
+                yield self.does("update_state", new, as_node=self.node)
+            self.left_out = Listeners(self.config)
+        yield from self.hear(found)
+        return found
 
-    def _output(self, items: list[Any]) -> Any:
+    def keep(self, message: Any) -> Any:
+        """Put the changed answer into the thread. Telemetry: fails open, since it was told."""
+        try:
+            yield self.does("update_state", {"messages": [message]}, as_node=self.node)
+        except Exception as error:
+            failed("the thread still holds the answer that a hook replaced", error)
+
+    def does(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of the graph, or its asynchronous form, with the run's configuration."""
+        method = getattr(self.graph, f"a{name}" if self.is_async else name)
+        return method(self.config, *args, **kwargs)
+
+    def output(self, items: list[Any]) -> Any:
         """Return what a run came to, for who listens to it as a whole."""
         for item in reversed(items):
-            namespace, mode, payload = self._parts(item)
+            namespace, mode, payload = self.parts(item)
             if namespace == () and mode == "values":
                 return payload
-        message, values = self._final(items)
+        message, values = self.final(items)
         return values if message is None else {"messages": [message]}
 
     @property
-    def _thread(self) -> bool:
+    def remembers(self) -> bool:
         """Whether the graph remembers this conversation by itself; an inner graph does not."""
-        saver = self._given.get(_CHECKPOINTER) or self._graph.checkpointer
-        return _TASK not in self._given and saver not in (None, True, False)
+        saver = self.configurable.get(_CHECKPOINTER) or self.graph.checkpointer
+        return not self.is_inside and saver not in (None, True, False)
 
     @property
-    def _node(self) -> str | None:
+    def node(self) -> str | None:
         """The node whose word an answer of ours is taken for."""
-        return next((name for name in _MODEL_NODES if name in self._graph.nodes), None)
+        return next((name for name in _MODEL_NODES if name in self.graph.nodes), None)
 
-    def _keep(self, changed: _Changed) -> None:
-        """Put the changed answer into the thread. Telemetry: fails open, since it was told."""
-        if changed.message is None or not self._thread:
-            return
-        try:
-            new = {"messages": [changed.message]}
-            self._graph.update_state(self._config, new, as_node=self._node)
-        except Exception as error:
-            log.error("the thread still holds the answer that a hook replaced: %s", outline(error))
-
-    async def _akeep(self, changed: _Changed) -> None:
-        if changed.message is None or not self._thread:
-            return
-        try:
-            new = {"messages": [changed.message]}
-            await self._graph.aupdate_state(self._config, new, as_node=self._node)
-        except Exception as error:
-            log.error("the thread still holds the answer that a hook replaced: %s", outline(error))
-
-    def _shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
+    def shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
         """Return what an answer changes in the state, and the items that tell it."""
-        from langchain_core.messages import AIMessage, convert_to_messages
-
-        graph, kwargs = self._graph, self._kwargs
-        given = update_of(self._input)
+        messages = "langchain_core.messages"
+        graph = self.graph
+        given = update_of(self.given)
         given = dict(given) if isinstance(given, Mapping) else {}
         sent = given.get("messages") or []
-        sent = convert_to_messages(sent if isinstance(sent, list) else [sent])
-        message = AIMessage(answer.text, id=str(uuid.uuid4()))
+        sent = kit.native(f"{messages}:convert_to_messages")(
+            sent if isinstance(sent, list) else [sent]
+        )
+        message = kit.native(f"{messages}:AIMessage")(answer.text, id=str(uuid.uuid4()))
         new = {**given, "messages": [*sent, message]}
         history = before.get("messages") or [] if isinstance(before, Mapping) else []
         values: Any = {**before, **new, "messages": [*history, *sent, message]}
-        keys = kwargs.get("output_keys") or graph.stream_channels_asis
+        keys = self.further.get("output_keys") or graph.stream_channels_asis
         values = values.get(keys) if isinstance(keys, str) else only(values, keys)
-        node = self._node or next(reversed(graph.nodes))
+        node = self.node or next(reversed(graph.nodes))
         payloads = {
             "messages": (message, {"langgraph_node": node}),
             "updates": {node: {"messages": [message]}},
             "values": values,
         }
-        modes = self._mode if isinstance(self._mode, (list, tuple)) else [self._mode]
-        return new, [self._item(mode, payloads[mode]) for mode in payloads if mode in modes]
+        modes = self.mode if isinstance(self.mode, (list, tuple)) else [self.mode]
+        return new, [self.item(mode, payloads[mode]) for mode in payloads if mode in modes]
 
     # -- the shape of items -------------------------------------------------------------------
 
-    def _read_mode(self) -> Any:
-        mode = self._kwargs.get("stream_mode")
-        if mode is None:
-            return "values" if _TASK in self._given else self._graph.stream_mode
-        return mode
-
-    def _item(self, mode: str, payload: Any) -> Any:
-        if self._is_v2:
+    def item(self, mode: str, payload: Any) -> Any:
+        """Return an item of the graph itself, in the shape that was asked for."""
+        if self.is_v2:
             item = {"type": mode, "ns": (), "data": payload}
             return {**item, "interrupts": ()} if mode == "values" else item
-        if self._has_namespace:
-            return ((), mode, payload) if self._has_mode else ((), payload)
-        return (mode, payload) if self._has_mode else payload
+        parts = (((),) if self.has_namespace else ()) + ((mode,) if self.has_mode else ())
+        return (*parts, payload) if parts else payload
 
-    def _parts(self, item: Any) -> tuple[tuple[str, ...], str, Any]:
+    def parts(self, item: Any) -> tuple[tuple[str, ...], str, Any]:
         """Return an item's namespace, mode and payload, whatever shape was asked for."""
-        if self._is_v2:
+        if self.is_v2:
             return item["ns"], item["type"], item["data"]
-        if self._has_namespace and self._has_mode:
-            return item
-        if self._has_namespace:
-            return item[0], self._mode, item[1]
-        if self._has_mode:
-            return (), item[0], item[1]
-        return (), self._mode, item
+        if not self.has_namespace and not self.has_mode:
+            return (), self.mode, item
+        namespace = item[0] if self.has_namespace else ()
+        return namespace, item[-2] if self.has_mode else self.mode, item[-1]
 
-    def _final(self, items: list[Any]) -> tuple[Any, Any]:
+    def final(self, items: list[Any]) -> tuple[Any, Any]:
         """Return the last message of the graph itself, and its last values."""
         pieces: list[Any] = []
         for item in reversed(items):
-            namespace, mode, payload = self._parts(item)
+            namespace, mode, payload = self.parts(item)
             if namespace != ():
                 continue
             if mode == "messages":

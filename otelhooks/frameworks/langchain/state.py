@@ -13,7 +13,6 @@ from typing import Any
 __all__ = [
     "content_of",
     "is_command",
-    "is_interrupted",
     "is_same",
     "last_message",
     "only",
@@ -26,8 +25,6 @@ __all__ = [
     "update_of",
     "with_prompt",
 ]
-
-_INTERRUPT = "__interrupt__"
 
 
 # -- the graph and its input ------------------------------------------------------------------
@@ -169,10 +166,6 @@ def replace_values(item: Any, old: Any, new: Any) -> Any:
     if type(item) is tuple:
         return tuple(new if part is old else part for part in item)
     return item
-
-
-def is_interrupted(mode: str, payload: Any) -> bool:
-    return mode in ("updates", "values") and isinstance(payload, dict) and _INTERRUPT in payload
 
 
 def refused_by_graph(items: list[Any]) -> Iterator[str]:
