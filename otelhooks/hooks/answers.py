@@ -1,7 +1,7 @@
 """What a handler of an ask rule answered.
 
-Decision code: only `True`, or an `Approval` of the right form that says so, approves. Anything else
-is a no, and whatever cannot be read is an error, which denies.
+Decision code: only `True`, or a valid `Approval` that approves, approves. Any other answer denies,
+and an unreadable one is an error, which denies as well.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FORMS = {
 
 
 def read_answer(answer: Any, rule: RuleLike, args: dict[str, Any]) -> Approval:
-    """Return what an answer stands for, as an object that the handler does not hold.
+    """Return what an answer means, as an object that the handler does not hold.
 
     Args:
         answer: What the handler returned, or a `Raised`.
-        rule: The rule whose handler it is.
-        args: Arguments of the call, into which an edit is going to be merged.
+        rule: The rule that the handler belongs to.
+        args: Arguments of the call, into which an edit will be merged.
     """
     if type(answer) is Raised:
         status = "expired" if isinstance(answer.error, TimeoutError) else "error"
@@ -67,5 +67,5 @@ def _edit(edit: Any, args: dict[str, Any]) -> dict[str, Any] | None:
     if type(given) is not dict or not all(type(name) is str for name in given):
         raise TypeError("`edit` of an approval is a dict of arguments by name")
     copied: dict[str, Any] = copy_json(given)
-    same_json({**args, **copied}, args)  # raises here, where it denies, and not where it is merged
+    same_json({**args, **copied}, args)  # raises here, where it denies, not where it is merged
     return copied

@@ -1,6 +1,6 @@
-"""Inspectors that nobody waits for: in order, on a thread of their own; the oldest give way.
+"""Inspectors that no operation waits for: run in order on their own thread; the oldest are dropped.
 
-Inspecting fails open: what they raise is logged, what does not fit is counted.
+Inspecting fails open: what they raise is logged, and dropped hooks are counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["CAPACITY", "flush", "put"]
 log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
 CAPACITY = 1_000
-"""Hooks that may wait; the oldest is dropped for the next one."""
+"""Most hooks that may wait; the oldest is dropped for the next one."""
 
 FLUSH_S = 5.0
 """Longest wait, in seconds, for hooks to finish at the end of a session or of the process."""
@@ -38,7 +38,7 @@ class _Entry(NamedTuple):
 
 
 class _Queue:
-    """The queue and its thread, which is started with the first entry."""
+    """The queue and its thread, which starts with the first entry."""
 
     def __init__(self) -> None:
         self._waiting: collections.deque[_Entry | threading.Event] = collections.deque()
@@ -60,7 +60,7 @@ class _Queue:
             dropped.watch.hook_dropped(dropped.registration)
 
     def _make_room(self) -> _Entry | None:
-        """Take the oldest hook out if too many wait; who waits for hooks is never taken out."""
+        """Remove the oldest hook if too many wait; a caller that waits for hooks is kept."""
         hooks = [i for i, entry in enumerate(self._waiting) if isinstance(entry, _Entry)]
         if len(hooks) < CAPACITY:
             return None
@@ -96,7 +96,7 @@ class _Queue:
             )
             try:
                 value = entry.variables.run(run, effect)
-            except BaseException as error:  # stops a caller; nobody has called here
+            except BaseException as error:  # stops a caller, and this thread has none
                 value = Raised(error)
             if type(value) is Raised:
                 entry.watch.hook_failed(registration, value.error)
@@ -110,15 +110,15 @@ def put(registration: Registration, context: Any, data: Any, watch: Watch) -> No
 
     Args:
         registration: The inspector.
-        context: What it is given.
-        data: What it is given.
-        watch: Hears of its failure, or that it was dropped.
+        context: Its first argument.
+        data: Its second argument.
+        watch: Notified when it fails or is dropped.
     """
     _waiting.put(_Entry(registration, context, data, watch, contextvars.copy_context()))
 
 
 def flush(timeout_s: float = FLUSH_S) -> bool:
-    """Wait until everything that is queued by now has run.
+    """Wait until everything queued so far has run.
 
     Args:
         timeout_s: Longest wait, in seconds.

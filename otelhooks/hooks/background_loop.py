@@ -50,13 +50,13 @@ class BackgroundLoop:
         return self._thread is threading.current_thread()
 
     def forget(self) -> None:
-        """Drop the loop of the parent process, whose thread did not survive the fork."""
+        """Drop the parent process's loop, whose thread did not survive the fork."""
         self._lock = threading.Lock()
         self._loop = self._thread = None
 
 
 async def _outcome(awaitable: Awaitable[Any], future: concurrent.futures.Future[Any]) -> None:
-    """Give a future what an awaitable returns or raises.
+    """Pass what an awaitable returns or raises to a future.
 
     A `SystemExit` or `KeyboardInterrupt` that left the task would stop the loop for all others.
     """
@@ -65,7 +65,7 @@ async def _outcome(awaitable: Awaitable[Any], future: concurrent.futures.Future[
             value = await awaitable
         except asyncio.CancelledError:
             future.set_exception(RuntimeError("the hook was cancelled"))
-        except BaseException as error:  # belongs to the caller that waits
+        except BaseException as error:  # belongs to the waiting caller
             future.set_exception(error)
         else:
             future.set_result(value)

@@ -1,18 +1,18 @@
-"""Hook classes, one a point and kind, and the options that every hook has.
+"""Hook classes, one for each point and kind, and the options that every hook has.
 
 A hook *inspects* (reads), *decides* (allows or denies, may rewrite the input) or *transforms*
-(returns the data, rewritten or not). Options of every hook, set as class attributes or given to
-the decorator (`otelhooks.hooks.functions`):
+(returns the data, rewritten or not). Options of every hook, as class attributes or arguments of the
+decorator (`otelhooks.hooks.functions`):
 
-- ``priority``: low runs first, default 100; equal ones in the order of registration.
-- ``timeout``: seconds; expiry counts as raising. On a synchronous hook it needs ``blocking``.
+- ``priority``: low runs first, default 100; equal ones run in the order of registration.
+- ``timeout``: seconds; expiry counts as raising. A synchronous hook also needs ``blocking``.
 - ``blocking``: the hook waits (a prompt, a network call) and runs in a worker thread.
 - ``background``: an inspector that the operation does not wait for.
 - ``rule_id``: what verdicts of this hook are recorded under, instead of its qualified name.
 
-Hooks of files also have their source (``policy_id``, ``policy_version``), a ``name`` that is used
-instead of the qualified one, and a ``mode`` of their own. An object that is several hooks at once
-is a `HookGroup`.
+Hooks of files also have their source (``policy_id``, ``policy_version``), a ``name`` that replaces
+the qualified one, and a ``mode`` of their own. An object that is several hooks at once is a
+`HookGroup`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Hook(abc.ABC):
 
 
 class HookGroup(Hook):
-    """One object that is several hooks: each of its parts is registered at a point of its own."""
+    """One object that is several hooks: each part is registered at a point of its own."""
 
     @abc.abstractmethod
     def parts(self) -> Iterable[Hook]:
-        """Return the hooks that it stands for; asked once, at registration.
+        """Return the hooks that it contains; called once, at registration.
 
         Raises:
-            TypeError: It is not what it must be.
+            TypeError: The object is not valid.
         """
 
     def has_own(self, method: str, origin: type[HookGroup]) -> bool:
-        """Say whether it, or its class, has another method of that name than a base class has."""
+        """Return whether it, or its class, overrides a method of a base class."""
         return method in vars(self) or getattr(type(self), method) is not getattr(origin, method)
 
 
@@ -73,7 +73,7 @@ class InspectHook(Hook, Generic[DataT]):
 
         Args:
             context: State of the layer.
-            data: Not to be changed.
+            data: Must not be changed.
         """
 
 
@@ -88,10 +88,10 @@ class DecideHook(Hook, Generic[DataT]):
 
         Args:
             context: State of the layer.
-            data: Not to be changed in place.
+            data: Must not be changed in place.
 
         Returns:
-            The decision. Anything else, and an exception, denies.
+            The decision. Anything else denies, and so does an exception.
         """
         return None  # type: ignore[return-value]  # super().run() decides nothing
 
@@ -220,13 +220,13 @@ class OnInteractionHook(
 
 
 class OnCompactionHook(InspectHook["types.Step"]):
-    """Reads what became of a history that was summarised."""
+    """Reads the summary of a history that was shortened."""
 
     POINT: ClassVar[str] = "on_compaction"
 
 
 class StopHook(TransformHook["types.StopArgs", "types.StopHookResult"]):
-    """Lets a turn end, or sends the agent on with a reason."""
+    """Lets a turn end, or makes the agent continue with a reason."""
 
     POINT: ClassVar[str] = "stop"
 
@@ -238,13 +238,13 @@ class OnSubagentStartHook(InspectHook["types.SubagentInfo"]):
 
 
 class OnSubagentStopHook(InspectHook["types.SubagentInfo"]):
-    """Runs when that one has ended."""
+    """Runs when the other agent has ended."""
 
     POINT: ClassVar[str] = "subagent_stop"
 
 
 class OnEventHook(InspectHook["types.HookEvent"]):
-    """Hears of every point after its chain, denies included."""
+    """Called for every point after its chain, including denies."""
 
     POINT: ClassVar[str] = "event"
 
@@ -252,7 +252,7 @@ class OnEventHook(InspectHook["types.HookEvent"]):
 class CustomEventHook(DecideHook["types.ToolCall"]):
     """Decides about an event that the application fires itself.
 
-    A call stands for the event: its name is the event's, its arguments are the payload.
+    The event is passed as a call: its name is the event's, its arguments are the payload.
     """
 
     POINT: ClassVar[str] = "custom"
@@ -261,7 +261,7 @@ class CustomEventHook(DecideHook["types.ToolCall"]):
 class PostParamsNormalizationHook(DecideHook["types.ToolCall"]):
     """Decides about a tool call whose arguments are validated, before its effect.
 
-    Where a tool validates and acts in one step this is a part of pre_tool_call.
+    For a tool that validates and acts in one step, this is part of pre_tool_call.
     """
 
     POINT: ClassVar[str] = "post_params_normalization"
@@ -270,7 +270,7 @@ class PostParamsNormalizationHook(DecideHook["types.ToolCall"]):
 class PostCoreActionHook(TransformHook[Any, Any]):
     """Rewrites or withholds what a tool has prepared, before a second step takes effect.
 
-    Where a tool has one step this is a part of post_tool_call.
+    For a tool with one step, this is part of post_tool_call.
     """
 
     POINT: ClassVar[str] = "post_core_action"
@@ -300,7 +300,7 @@ HOOK_CLASSES: tuple[type[Hook], ...] = (
     OnSubagentStopHook,
     OnEventHook,
 )
-"""Every hook class; a point's deciders, transformers and inspectors are told apart by ``KIND``."""
+"""Every hook class; ``KIND`` distinguishes a point's deciders, transformers and inspectors."""
 
 
 def keyword(hook_class: type[Hook]) -> str:

@@ -1,4 +1,4 @@
-"""The tool call as the hot path carries it: slots first, a pydantic record when somebody looks."""
+"""The tool call as the hot path carries it: slots first, a pydantic record on first use."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 _MAPPINGS = frozenset((collections.OrderedDict, collections.defaultdict))
 _MUTABLE = _MAPPINGS | {set, bytearray}
 _OWN_FIELDS = frozenset(("name", "args", "id", "canonical_path", "work_dir", "server_name", "raw"))
-"""Fields of a record that a `Call` carries itself; the others tell where it was made."""
+"""Fields of a record that a `Call` carries itself; the others say where it was made."""
 
 
 def copy_json(value: Any) -> Any:
-    """Copy JSON-like containers, at any depth; other values are handed on as they are.
+    """Copy JSON-like containers, at any depth; other values are passed on uncopied.
 
-    Containers are the standard library's own; a class that is derived from one is another value.
+    Containers are the standard library's own; an instance of a subclass is another value.
 
     Raises:
-        RecursionError: They are nested too deep, or in themselves.
+        RecursionError: They are nested too deep, or contain themselves.
     """
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # a cast costs on the hot path
     if kind in _SCALARS:
@@ -47,19 +47,19 @@ def copy_json(value: Any) -> Any:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Say whether two values are equal; values that are no JSON count as equal if identical."""
+    """Return whether two values are equal; values that are not JSON are equal if identical."""
     if left is right:
         return True
     kind = type(left)  # pyright: ignore[reportUnknownVariableType]  # likewise
     if kind is not type(right):
-        # 1, 1.0 and True are equal in Python but not to a tool that looks at the type.
+        # 1, 1.0 and True are equal in Python but not to a tool that checks the type.
         return False
     if kind is dict or kind in _MAPPINGS:
         return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
     if kind is list or kind is tuple:
         return len(left) == len(right) and all(map(same_json, left, right))
     if kind is float and left != left:
-        return bool(right != right)  # no number is one value, though it is not equal to itself
+        return bool(right != right)  # NaN is not equal to itself, but is the same value
     return bool((kind in _SCALARS or kind in _MUTABLE) and left == right)
 
 
@@ -68,17 +68,17 @@ class Call:
 
     Attributes:
         name: Name that rules see.
-        args: Arguments; after the last pass a copy that nobody else holds.
+        args: Arguments; after the last pass a copy that no other code holds.
         id: The framework's id of the call.
         server: Name the application gave to the tool's MCP server.
-        claimed_server: True for an MCP tool whose server has no such name: deny and ask rules of
-            every server apply to it, allow rules of none.
-        server_says: What such a server calls itself; matches deny and ask rules only.
+        claimed_server: True for an MCP tool whose server the application did not name: deny and ask
+            rules of every server apply to it, allow rules of none.
+        server_says: The name that such a server gives itself; matches deny and ask rules only.
         canonical: Canonical names that rules may use for this tool as well, such as
             ``run_command`` or ``invoke_subagent``.
-        kind: ``shell``, ``file_read``, ``file_write`` or ``net``, where the adapter knows.
+        kind: ``shell``, ``file_read``, ``file_write`` or ``net``, if the adapter knows.
         path: Normalised path of a file tool.
-        work_dir: Directory that the tool works in, where the adapter knows it.
+        work_dir: Directory that the tool works in, if the adapter knows it.
         raw: The model's own text of the arguments.
         agent: Agent that the call runs under.
         branch: Path of agents.
@@ -87,13 +87,14 @@ class Call:
         is_known: False for a name that only the model or a remote side vouches for; metrics then
             say ``_OTHER``.
         version: Counts changes of value of the arguments.
-        place: Returns what a record says about where it was made, as keyword arguments. Asked once,
-            when the first record is made; None where only agent and branch are known.
+        place: Returns what a record says about where it was made, as keyword arguments. Called
+            once, when the first record is created; None if only agent and branch are known.
         holds_back: Whether the items of a generator tool must wait for a hook that may change them.
         is_counted: Whether limits have counted the operation already: it goes on after a pause, or
-            this is more that is known of it.
-        op: The operation that carries it, where there is one.
-        owner: The object whose method is the seat, where that tells seats of one name apart.
+            only more is known of it now.
+        op: The operation that carries it, if any.
+        owner: The object whose method is the seat, if that is needed to tell seats of one name
+            apart.
     """
 
     owner: Any = None
@@ -171,7 +172,7 @@ class Call:
 
     @classmethod
     def of(cls, record: Any) -> Call:
-        """Carry a record that somebody handed to a dispatch; one of another type as it is."""
+        """Carry a record that was passed to a dispatch; return any other value unchanged."""
         if not isinstance(record, types.ToolCall):
             call = cls(getattr(record, "name", "") or type(record).__name__, {})
             call.foreign = record
@@ -196,7 +197,7 @@ class Call:
             return self.foreign
         record, where = self._record, self._where
         if where is None:
-            if record is not None:  # that this call was made of
+            if record is not None:  # the record that this call was made from
                 names = types.ToolCall.model_fields.keys() - _OWN_FIELDS
                 where = {name: getattr(record, name) for name in names}
             else:
@@ -221,7 +222,7 @@ class Call:
         return record
 
     def _is_renamed(self, record: types.ToolCall, where: dict[str, Any]) -> bool:
-        """Return whether a hook wrote something else about the call into its record."""
+        """Return whether a hook changed anything but the arguments in its record."""
         return (
             record.name != self.name
             or record.server_name != self.server
@@ -233,7 +234,7 @@ class Call:
         )
 
     def rewrite(self, args: dict[str, Any]) -> bool:
-        """Take other arguments; say whether that changed their value."""
+        """Take other arguments; return whether that changed their value."""
         changed = not same_json(args, self.args)
         self.args = args
         self.version += changed

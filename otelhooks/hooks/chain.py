@@ -1,7 +1,7 @@
 """The deciders and gates of one point, one after another, up to the first deny.
 
-What is the same at every point that decides, and what a hook's answer, a hook's failure and a
-ruling stand for. Decision code: a hook that raises, or returns what it must not, denies.
+What all deciding points share: the meaning of a hook's answer, a hook's failure and a ruling.
+Decision code: a hook that raises, or returns an invalid answer, denies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Steps: TypeAlias = Generator[Run, Any, Ruling]
 
 
 def rule_verdict(point: str, ruling: Ruling) -> Verdict:
-    """Return the verdict that a ruling stands for."""
+    """Return a ruling as a verdict."""
     rule = ruling.rule
     verdict = Verdict(point, ruling.decision, evaluations=ruling.evaluations)
     if rule is not None:
@@ -36,7 +36,7 @@ def rule_verdict(point: str, ruling: Ruling) -> Verdict:
         verdict.allowed = False
         verdict.reason = verdict.message = ruling.message
         verdict.error = ruling.error
-        if ruling.error is not None:  # the message may hold what the error says
+        if ruling.error is not None:  # the message may contain the error's text
             verdict.reason = f"rule '{verdict.rule_id}' failed: {error_type(ruling.error)}"
         verdict.result = types.HookResult(
             allow=False,
@@ -54,7 +54,7 @@ def _severity(value: str | None) -> Any:
 
 
 def observed(decision: str, rule: RuleLike) -> Observed:
-    """Return what is recorded of a rule that would deny or ask, and is not enforced."""
+    """Return what is recorded of a rule that would deny or ask but is not enforced."""
     reason = rule.reason or f"Denied by policy '{rule.label}'."
     return Observed(decision, rule.policy_id, rule.id, reason, rule.severity, rule.policy_version)
 
@@ -69,11 +69,11 @@ class Chain:
         self.monitor: bool = monitor
         self.verdict: Verdict = Verdict(point)
         self.last: types.HookResult | None = None
-        self.observed: dict[int, list[Observed]] = {}  # by who said it: asked again, it counts once
+        self.observed: dict[int, list[Observed]] = {}  # by registration: a repeat counts once
         self.evaluations: int = 0
 
     def deny(self, verdict: Verdict) -> Verdict:
-        """End with a deny; what monitor mode saw before goes with it."""
+        """End with a deny, which includes what monitor mode saw before."""
         return self._finish(verdict)
 
     def allow(self, result: types.HookResult | None = None) -> Verdict:
@@ -88,7 +88,7 @@ class Chain:
         return verdict
 
     def judge_hook(self, registration: Registration, value: Any) -> Verdict | None:
-        """Return the deny that a hook's answer stands for, or None if the chain goes on."""
+        """Return a hook's answer as a deny, or None if the chain goes on."""
         self.evaluations += 1
         self.observed.pop(id(registration), None)
         if type(value) is Raised:
@@ -129,7 +129,7 @@ class Chain:
         return None
 
     def crash(self, registration: Registration, error: BaseException) -> Verdict:
-        """Return the deny of a hook that failed; neither model nor record learns how."""
+        """Return the deny of a hook that failed; the details stay out of message and record."""
         failed = f"hook '{registration.source}' failed: "
         return Verdict(
             self.point,
@@ -145,7 +145,7 @@ class Chain:
         )
 
     def modified(self, registration: Registration, result: types.HookResult) -> None:
-        """Remember who rewrote last; deciding rules name it."""
+        """Remember the last rewriter; deciding rules name it."""
         self.verdict.decision = MODIFY
         self.verdict.policy_id = registration.policy_id
         self.verdict.policy_version = registration.policy_version
@@ -156,7 +156,7 @@ class Chain:
     def pass_gates(
         self, gates: Sequence[Registration], subject: Any
     ) -> Generator[Run, Any, Verdict | None]:
-        """Put to the gates what nothing else holds up: all are asked first, then all take."""
+        """Put an otherwise allowed call to the gates: all are asked first, then all count it."""
         denied = None
         if len(gates) > 1:
             denied = yield from self.ask_gates(gates, subject, take=False)
@@ -167,7 +167,7 @@ class Chain:
     def ask_gates(
         self, gates: Sequence[Registration], subject: Any, *, take: bool
     ) -> Generator[Run, Any, Verdict | None]:
-        """Return the deny of the first gate that does not let pass, or None."""
+        """Return the deny of the first gate that refuses, or None."""
         for registration in gates:
             gate: Any = registration.gate
             try:

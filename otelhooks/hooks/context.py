@@ -1,7 +1,7 @@
 """The three layers of hook state, and the branch of agents that the code runs in.
 
 A `SessionContext` lasts for a conversation, a `TurnContext` for one user message, an
-`OperationContext` for one tool or model call. Reads walk outwards, writes stay local.
+`OperationContext` for one tool or model call. Reads look outwards, writes stay local.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _branch: ContextVar[str] = ContextVar("otelhooks_branch", default="")
 
 
 class SpanNotes:
-    """What hooks wrote on a span that is not open yet; put on it when it opens."""
+    """What hooks wrote on a span that is not open yet; copied to it when it opens."""
 
     __slots__ = ("attributes", "events")
 
@@ -62,7 +62,7 @@ class Step:
         status: ``ok``, ``error``, ``denied``, ``recovered``, ``withheld`` or ``paused``.
 
     Args:
-        span_id: Of its span, also as the number that it is; empty without a span.
+        span_id: Id of its span, also as an int; empty without a span.
     """
 
     __slots__ = ("_span_id", "name", "status", "verdict")
@@ -83,13 +83,13 @@ class Step:
 
 
 class HookContext(state.StateStore):
-    """State that hooks share at one layer, and their way to the span of that layer.
+    """State that hooks share at one layer, and access to that layer's span.
 
-    Prefilled keys, read with `get`: ``session_id``, ``turn_number``, ``tool_name``,
-    ``agent_name``, ``branch``, ``source``. A local `set` shadows them; spans keep the true value.
+    Prefilled keys, read with `get`: ``session_id``, ``turn_number``, ``tool_name``, ``agent_name``,
+    ``branch``, ``source``. A local `set` shadows them; spans keep the true value.
 
     Args:
-        parent: Layer outside.
+        parent: The outer layer.
     """
 
     def __init__(self, parent: HookContext | None = None) -> None:
@@ -112,7 +112,7 @@ class HookContext(state.StateStore):
                 layer or below.
 
         Raises:
-            TypeError: `export` with a value that is no str, bool, int or float.
+            TypeError: `export` with a value that is not a str, bool, int or float.
         """
         if export:
             if not isinstance(value, _EXPORTABLE):
@@ -123,7 +123,7 @@ class HookContext(state.StateStore):
         super().set(key, value)
 
     def exports(self) -> dict[str, str | bool | int | float]:
-        """Return what this layer and those outside it export; inner values win."""
+        """Return what this layer and its outer layers export; inner values win."""
         outer = self.parent.exports() if self.parent is not None else {}
         return {**outer, **self._exports} if self._exports else outer
 
@@ -131,13 +131,13 @@ class HookContext(state.StateStore):
     def labels(self) -> frozenset[str]:
         """What the turn and its conversation have touched, such as ``untrusted``.
 
-        The same in every layer, and for sub-agents; see `otelhooks.policy.label`. Nothing removes a
-        label.
+        The same in every layer, and for sub-agents; see `otelhooks.policy.label`. A label is never
+        removed.
         """
         return self._labels.all()
 
     def add_label(self, label: str, per: Lasting = "session") -> None:
-        """Add a label, for good.
+        """Add a label, which is never removed.
 
         Args:
             label: Its name.
@@ -146,9 +146,9 @@ class HookContext(state.StateStore):
         self._labels.add(label, per)
 
     def session_key(self) -> str:
-        """Return what names the conversation where something is counted for it.
+        """Return the key under which something is counted for the conversation.
 
-        Its id; where it has none, a name that no other conversation has, in no process.
+        Its id; without an id, a name that is unique across processes.
         """
         session: HookContext = self
         while session.parent is not None:
@@ -157,9 +157,9 @@ class HookContext(state.StateStore):
         return f"session {id}" if id else session._unique_name()
 
     def turn_key(self) -> str:
-        """Return what names the turn, the same for its sub-agents; outside any, the conversation's.
+        """Return the key of the turn and its sub-agents; outside a turn, the conversation's.
 
-        No other turn has the name, in no process.
+        It is unique across processes.
         """
         turn: TurnContext | None = None
         context: HookContext | None = self
@@ -183,7 +183,7 @@ class HookContext(state.StateStore):
 
     @property
     def trace_id(self) -> str:
-        """Trace that the layer's span lies in: 32 hexadecimal digits, empty without a trace.
+        """Trace of the layer's span: 32 hexadecimal digits, empty without a trace.
 
         Valid before the span opens.
         """
@@ -212,11 +212,11 @@ class HookContext(state.StateStore):
         self.span.add_event(name, attributes)
 
     def know(self, **facts: Any) -> None:
-        """Fill what the layer knows by itself; for the pipeline."""
+        """Fill in what the layer knows by itself; for the pipeline."""
         self._facts.update(facts)
 
     def known(self, key: str) -> str:
-        """Return what is known of the layer, whatever hooks have set; empty if nothing is."""
+        """Return what is known of the layer, whatever hooks have set; empty if nothing is known."""
         context: HookContext | None = self
         while context is not None:
             if key in context._facts:
@@ -225,7 +225,7 @@ class HookContext(state.StateStore):
         return ""
 
     def know_trace(self, trace_id: str | Callable[[], str]) -> None:
-        """Say which trace the layer lies in, or how to find out; for the pipeline."""
+        """Set the trace of the layer, or how to find it; for the pipeline."""
         self._trace_id = trace_id
 
     def _prefilled(self, key: str) -> Any:
@@ -236,7 +236,7 @@ class SessionContext(HookContext):
     """State of a conversation.
 
     Attributes:
-        is_met: Whether somebody has looked if it comes with a history.
+        is_met: Whether it was checked for a history.
     """
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ class SessionContext(HookContext):
         self.is_met: bool = False
 
     def keep_labels(self, keeper: Keeper) -> None:
-        """Say where labels outlive the session; for the pipeline."""
+        """Set where labels outlive the session; for the pipeline."""
         self._labels.keeper = keeper
 
     def meet(self, has_history: Callable[[], bool], *, looks: bool = False) -> None:
@@ -254,7 +254,7 @@ class SessionContext(HookContext):
 
         Args:
             has_history: Returns whether it does.
-            looks: Whether rules read labels: from now on the conversation is known here.
+            looks: Whether rules read labels: if so, the conversation is known here from now on.
         """
         if not self.is_met:
             self.is_met = True
@@ -288,11 +288,11 @@ class OperationContext(HookContext):
     """State of one tool or model call, the same for its decide, error and post hooks.
 
     Attributes:
-        is_recheck: True while a decider is asked again because the arguments changed after it.
-        starts_agent: Name of the agent that the tool call starts; empty where it starts none.
-        tool_kind: ``shell``, ``file_read``, ``file_write`` or ``net``; None where nobody knows.
-        canonical: Canonical names that the tool has beside its own.
-        stages: What the steps of the tool have come to, where hooks look at them one by one.
+        is_recheck: True while a decider runs again because the arguments changed after it.
+        starts_agent: Name of the agent that the tool call starts; empty if it starts none.
+        tool_kind: ``shell``, ``file_read``, ``file_write`` or ``net``; None if unknown.
+        canonical: Canonical names that the tool has besides its own.
+        stages: Values of the tool's steps so far, if hooks look at them one by one.
         call: The tool call as the pipeline carries it, for the pipeline; None for a model call.
     """
 
@@ -309,28 +309,28 @@ class OperationContext(HookContext):
 
     @property
     def judged_under(self) -> frozenset[str]:
-        """The labels in force when it was decided, as far as rules have read them."""
+        """The labels in force at the decision, as far as rules have read them."""
         return self._labels.so_far() if self._noted is None else self._noted
 
     def note_labels(self) -> None:
-        """Remember which labels are in force, before the operation adds one; for the pipeline."""
+        """Remember which labels are in force before the operation adds one; for the pipeline."""
         self._noted = self._labels.so_far()
 
 
 locate: Callable[[], str] = _branch.get
-"""Where the pipeline says that the code runs; replaced when it is loaded."""
+"""Returns the branch that the pipeline knows; the pipeline replaces it when it is imported."""
 
 
 def current_branch(located: str | None = None) -> str:
     """Return the path of agents that this code runs in, such as ``orchestrator/researcher``.
 
     Args:
-        located: Where the pipeline says that the code runs; None to ask it.
+        located: The branch that the pipeline knows; None to ask it.
     """
     scoped = _branch.get()
     if located is None:
         located = locate()
-    # Scopes and runs nest into one another: whichever is inside has the longer path.
+    # Scopes and runs nest in one another: the inner one has the longer path.
     return scoped if len(scoped) >= len(located) else located
 
 

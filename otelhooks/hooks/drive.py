@@ -1,12 +1,12 @@
 """Running what the point generators ask for: a generator yields, a driver runs and sends back.
 
 Generators know neither threads nor event loops. They yield a `Run` and get its value, or a
-`Raised`. Two drivers live here: `run_sync` for seats that are plain functions, `run_async` for
-coroutines on asyncio or trio.
+`Raised`. This module has two drivers: `run_sync` for seats that are plain functions, `run_async`
+for coroutines on asyncio or trio.
 
-From a synchronous seat a hook coroutine that cannot suspend is run in place, without a loop. One
-that can runs on one background loop, so that what it keeps open between calls (a client, a pool)
-stays on the loop it was made on.
+In a synchronous seat, a hook coroutine that cannot suspend runs in place, without a loop. One that
+can suspend runs on one background loop, so that what it keeps open between calls (a client, a pool)
+stays on the loop that created it.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ T = TypeVar("T")
 log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
 ESCAPING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
-"""Exceptions that are no answer of a hook: the caller is being stopped."""
+"""Exceptions that are not a hook's answer: the caller is being stopped."""
 
 _TIDY_UP_S = 5.0
-"""Longest run, in seconds, of each hook that is left once the caller is being cancelled."""
+"""Longest run, in seconds, of each remaining hook once the caller is being cancelled."""
 
 _INSIDE_LOOP_S = 5.0
-"""Longest wait, in seconds, in a thread whose own event loop is running meanwhile."""
+"""Longest wait, in seconds, in a thread whose own event loop is running."""
 
 
 class Raised:
@@ -68,14 +68,14 @@ class Raised:
 
 
 class Run:
-    """A function that a driver is to call.
+    """A function that a driver must call.
 
     Args:
         fn: May return an awaitable.
         args: Its positional arguments.
         blocking: It waits; an asynchronous driver gives it a worker thread.
         is_question: It asks people. It runs on a thread of its own (see `own_threads`), and a plain
-            function waits for it until `timeout`, even if that holds up a running event loop.
+            function waits for it until `timeout`, even if that blocks a running event loop.
         timeout: Seconds, None for no limit. Expiry is a `TimeoutError`.
     """
 
@@ -97,9 +97,9 @@ class Run:
 
 
 class Then:
-    """An awaitable, and what is to be made of what it gives.
+    """An awaitable, and a function for its value.
 
-    Apart, so that a coroutine which cannot suspend can still be run in place.
+    They are kept apart so that a coroutine that cannot suspend can still run in place.
     """
 
     __slots__ = ("awaitable", "read")
@@ -116,12 +116,12 @@ class Then:
 
 
 def then(value: Any, read: Callable[[Any], Any]) -> Any:
-    """Return what is made of a value, or of what it gives where it is awaitable."""
+    """Return `read` of a value; if the value is awaitable, an awaitable of that."""
     return Then(value, read) if inspect.isawaitable(value) else read(value)
 
 
 def escapes(error: BaseException) -> bool:
-    """Say whether an exception must go on up, whatever raised it, alone or in a group."""
+    """Return whether an exception, alone or in a group, must go on up wherever it came from."""
     if isinstance(error, Exception):
         return False
     trio = sys.modules.get("trio")
@@ -133,12 +133,13 @@ def escapes(error: BaseException) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _awaits(code: Any) -> bool:
+    # Only running a coroutine would show whether it suspends, and then it cannot change loops.
     names = {"GET_AWAITABLE", "GET_AITER", "BEFORE_ASYNC_WITH", "GET_YIELD_FROM_ITER"}
     return any(instruction.opname in names for instruction in dis.get_instructions(code))
 
 
 def can_suspend(awaitable: Any) -> bool:
-    """Say whether an awaitable may suspend; a coroutine that awaits nothing cannot."""
+    """Return whether an awaitable may suspend; a coroutine that awaits nothing cannot."""
     code = getattr(awaitable, "cr_code", None)
     return code is None or _awaits(code)
 
@@ -157,11 +158,11 @@ def step(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
     """Send a value into a generator, and run what it asks for until it ends or wants more.
 
     Args:
-        generator: Yields `Run` for what is run here, and anything else for what is not.
+        generator: Yields `Run` for what is run here, and anything else for the caller.
         value: What it waits for; None to start it.
 
     Returns:
-        True and what it returned, or False and what it yielded that is no `Run`.
+        True and what it returned, or False and what it yielded other than a `Run`.
     """
     try:
         effect = generator.send(value)
@@ -171,10 +172,10 @@ def step(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
 
 
 def answer(generator: Generator[Any, Any, Any], effect: Run) -> tuple[bool, Any]:
-    """Run what a generator has asked for, and what it asks for next; returns as `step` does.
+    """Run what a generator has asked for, and what it asks for next; return as `step` does.
 
-    Where the caller is being stopped while a hook runs, the generator is told, so that what it has
-    opened gets its end.
+    If the caller is stopped while a hook runs, the generator receives the exception, so that it can
+    close what it opened.
     """
     asked: Any = effect
     try:
@@ -191,7 +192,7 @@ def answer(generator: Generator[Any, Any, Any], effect: Run) -> tuple[bool, Any]
 
 
 async def astep(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, Any]:
-    """Do what `step` does, from a coroutine."""
+    """Like `step`, from a coroutine."""
     try:
         effect = generator.send(value)
     except StopIteration as stop:
@@ -204,21 +205,21 @@ async def astep(generator: Generator[Any, Any, Any], value: Any) -> tuple[bool, 
 async def aanswer(
     generator: Generator[Any, Any, Any], effect: Run, is_stopping: bool
 ) -> tuple[bool, Any]:
-    """Do what `answer` does, from a coroutine.
+    """Like `answer`, from a coroutine.
 
-    Once the caller is being cancelled, what is left to run is shielded for a few seconds.
+    Once the caller is being cancelled, what remains to run is shielded for a few seconds.
 
     Args:
         generator: As for `answer`.
-        effect: Likewise.
-        is_stopping: Whether the caller is being cancelled already.
+        effect: As for `answer`.
+        is_stopping: Whether the caller is already being cancelled.
     """
     asked: Any = effect
     try:
         while type(asked) is Run:
             try:
                 value = await (_shielded(asked) if is_stopping else arun(asked))
-            except GeneratorExit:  # this coroutine is being closed: nothing can be awaited any more
+            except GeneratorExit:  # this coroutine is being closed: it cannot await any more
                 generator.close()
                 raise
             except BaseException as error:  # raised again by the generator
@@ -263,7 +264,7 @@ def run(effect: Run) -> Any:
 
 
 def _late(limit: float) -> Raised:
-    """Return what comes of a value that is there too late.
+    """Return the failure of a value that comes too late.
 
     Its coroutine never suspended, or went on after it was cancelled.
     """
@@ -369,12 +370,12 @@ def _result(future: concurrent.futures.Future[Any], limit: float | None) -> Any:
         msg = f"no answer within {limit:g} s"
         raise TimeoutError(msg) from error
     except BaseException:
-        future.cancel()  # the waiting thread is being stopped, by Ctrl-C for one
+        future.cancel()  # the waiting thread is being stopped, by Ctrl-C for example
         raise
 
 
 def _is_green() -> bool:
-    """Say whether gevent or eventlet took the place of threads."""
+    """Return whether gevent or eventlet has replaced threads."""
     gevent = sys.modules.get("gevent.monkey")
     if gevent is not None and gevent.is_module_patched("threading"):
         return True

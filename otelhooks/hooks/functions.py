@@ -1,7 +1,7 @@
-"""Hooks made of functions: what their signatures may be, and a decorator for each hook class.
+"""Hooks made of functions: the signatures that they may have, and a decorator for each hook class.
 
 A function takes the data, the context, or both; the context is found by its name or annotation.
-Options of a decorator are those of every hook, which `otelhooks.hooks.base` lists.
+Decorators take the options of every hook, which `otelhooks.hooks.base` lists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _is_context(parameter: inspect.Parameter) -> bool:
 
 
 def _adapt(function: Callable[..., Any], takes_data: bool) -> Callable[[HookContext, Any], Any]:
-    """Return `function` as one of (context, data), however it takes them.
+    """Return `function` as a function of (context, data), whichever of them it takes.
 
     Raises:
         TypeError: The signature fits neither.
@@ -62,7 +62,7 @@ class FunctionHook:
     """A hook made of a function; calling it calls the function, and is always awaitable.
 
     Attributes:
-        f: The function as it was decorated.
+        f: The decorated function.
         invoke: The same, as a function of context and data.
     """
 
@@ -70,12 +70,12 @@ class FunctionHook:
     invoke: Callable[[HookContext, Any], Any]
 
     async def run(self, context: HookContext, data: Any) -> Any:
-        """Call the function with what it asks for."""
+        """Call the function with the arguments that it takes."""
         result = self.invoke(context, data)
         return await result if inspect.isawaitable(result) else result
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function as it stands."""
+        """Call the decorated function."""
         result = self.f(*args, **kwargs)
         return await result if inspect.isawaitable(result) else result
 
@@ -118,12 +118,12 @@ def function_hook(
     Args:
         hook_class: One of `otelhooks.hooks.base`.
         function: Takes the data, the context, or both; at session points no data.
-        read: Makes a hook's answer of what the function returns, where it answers otherwise.
-        may_be_bare: Whether it may also take nothing.
-        **options: Of every hook; see `otelhooks.hooks.base`.
+        read: Converts the function's return value to a hook's answer, if it differs.
+        may_be_bare: Whether it may also take no arguments.
+        **options: Options of every hook; see `otelhooks.hooks.base`.
 
     Raises:
-        TypeError: Its signature is another.
+        TypeError: It has another signature.
     """
     hook: Any = _function_class(hook_class)()
     functools.update_wrapper(hook, function)

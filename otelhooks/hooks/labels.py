@@ -1,7 +1,7 @@
-"""Labels: what a conversation has touched. They are added, never taken away.
+"""Labels: what a conversation has touched. They are added, never removed.
 
-Every context of a turn holds the same object, a sub-agent's contexts that of the turn that started
-it: what one of them has read, all of them have. Hooks read labels and cannot remove one.
+All contexts of a turn hold the same object, and a sub-agent's contexts that of the turn that
+started it: a label that one of them adds applies to all. Hooks read labels and cannot remove one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Keeper(Protocol):
     """Keeps the labels of one conversation longer than a process remembers it."""
 
     def open(self) -> tuple[bool, frozenset[str]]:
-        """Return whether the conversation is known, and its labels; from now on it is known."""
+        """Return whether the conversation is known, and its labels; afterwards it is known."""
         ...
 
     def add(self, label: str) -> None:
@@ -44,7 +44,7 @@ class Labels:
 
     def __init__(self, session: Labels | None = None) -> None:
         self.session: Labels = session or self
-        self._own: set[str] = set()  # its methods are atomic; nothing is ever taken out
+        self._own: set[str] = set()  # its methods are atomic; nothing is ever removed
         self._is_read = False
         self._is_known = False
         self._has_history = False
@@ -53,7 +53,7 @@ class Labels:
     def come_with_history(self) -> None:
         """Note that a session begins with a history; `UNKNOWN` if no labels were kept for it.
 
-        Whether anybody has is looked up when labels are read, by whichever rule or hook.
+        Whether any were kept is looked up when a rule or hook first reads labels.
         """
         self._has_history = True
         if self._is_read:
@@ -65,7 +65,7 @@ class Labels:
         return self.so_far()
 
     def so_far(self) -> frozenset[str]:
-        """Return the labels that are known without looking up what was kept."""
+        """Return the labels that are known without reading those that were kept."""
         session = self.session
         if session is self or not self._own:
             return frozenset(session._own)
@@ -86,7 +86,7 @@ class Labels:
             target.keeper.add(label)
 
     def _read(self) -> Labels:
-        """Read what was kept, once; return the object itself."""
+        """Read the kept labels, once; return the object itself."""
         if not self._is_read:
             if self.keeper is not None:
                 self._is_known, kept = self.keeper.open()

@@ -1,6 +1,6 @@
-"""Threads for what waits long, such as people: neither the application's nor the audit trail's.
+"""Threads for long waits, such as for people: neither the application's nor the audit trail's.
 
-Each is a daemon, so none keeps the process alive. There are at most `MAX_WAITING` at a time.
+Each is a daemon, so none keeps the process alive. At most `MAX_WAITING` exist at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MAX_WAITING", "awaited", "spawn", "start"]
 T = TypeVar("T")
 
 MAX_WAITING = 1_000
-"""Functions that may wait at once, in the whole process."""
+"""Most functions that may wait at once, in the whole process."""
 
 
 _slots = threading.BoundedSemaphore(MAX_WAITING)
@@ -30,11 +30,11 @@ def start(fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
     """Call a function on a thread of its own, in a copy of the caller's context.
 
     Args:
-        fn: It goes on when its future is cancelled; a thread cannot be stopped.
+        fn: It continues when its future is cancelled; a thread cannot be stopped.
         args: Its positional arguments.
 
     Raises:
-        RuntimeError: There are `MAX_WAITING` threads already.
+        RuntimeError: There are already `MAX_WAITING` threads.
     """
     slots = _slots
     if not slots.acquire(blocking=False):
@@ -57,12 +57,12 @@ def start(fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
 def spawn(name: str, fn: Callable[..., T], *args: Any) -> concurrent.futures.Future[T]:
     """Call a function on a daemon thread of this name, in a copy of the caller's context."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
-    future.set_running_or_notify_cancel()  # so that a late answer finds no cancelled future
+    future.set_running_or_notify_cancel()  # so that a late answer does not find a cancelled future
 
     def call() -> None:
         try:
             future.set_result(fn(*args))
-        except BaseException as error:  # belongs to the caller that waits
+        except BaseException as error:  # belongs to the waiting caller
             future.set_exception(error)
 
     context = contextvars.copy_context()

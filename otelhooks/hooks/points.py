@@ -1,10 +1,10 @@
-"""One generator a point that decides: in which order deciders, rules, people and gates are asked.
+"""One generator for each deciding point: the order of deciders, rules, people and gates.
 
-A generator yields what is to be run (`otelhooks.hooks.drive.Run`) and gets back what came out; it
-knows neither threads, event loops nor OpenTelemetry. How answers compose is in
-`otelhooks.hooks.chain` and `otelhooks.hooks.tool_chain`, what transforms and inspects in
-`otelhooks.hooks.results`, and nowhere else. Source of every rule: design section 5. Decision code:
-what cannot be decided is denied.
+A generator yields what must run (`otelhooks.hooks.drive.Run`) and gets the outcome back; it knows
+neither threads, event loops nor OpenTelemetry. How answers combine is in `otelhooks.hooks.chain`
+and `otelhooks.hooks.tool_chain`, what transforms and inspects in `otelhooks.hooks.results`, and
+nowhere else. Source of every rule: design section 5. Decision code: what cannot be decided is
+denied.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ UNREADABLE = "arguments nested too deep"
 
 
 def constant(call: Call, judges: Sequence[Judge]) -> Verdict | None:
-    """Return at once what `pre_tool_call` comes to for a call that rules just allow.
+    """Return at once the verdict of `pre_tool_call` for a call that rules simply allow.
 
     Args:
         call: No hook decides about it; ends with a copy of its arguments.
         judges: Sets of rules.
 
     Returns:
-        The verdict, shared by all such calls; None for a call that is not as simple as that.
+        The verdict, shared by all such calls; None for a call that is less simple.
     """
     if len(judges) != 1:
         return None
@@ -63,23 +63,23 @@ def pre_tool_call(
     *,
     news: bool | None = None,
 ) -> Generator[Run, Any, Verdict]:
-    """Decide about a tool call: deciders in order, rules last on the final arguments, then people.
+    """Decide about a tool call: deciders in order, rules on the final arguments, then people.
 
     Args:
         hooks: Hooks of this point.
-        context: The operation's context; its ``is_recheck`` is set while a decider is asked again.
-        call: Ends with the arguments that are to run, in a copy that no hook holds.
-        watch: Hears what happens.
-        judges: Sets of rules, each of which must allow: those of ``policies=``, then those of the
-            scopes that the call is made in.
+        context: The operation's context; its ``is_recheck`` is set while a decider runs again.
+        call: Ends with the arguments that will run, in a copy that no hook holds.
+        watch: Notified of what happens.
+        judges: Sets of rules; each must allow: those of ``policies=``, then those of the scopes
+            around the call.
         monitor: Denies and asks are recorded, not enforced.
-        approval: What people have said of the call at a seat before this one.
-        news: For a call that was allowed at that seat, whether more is known of it now: hooks are
-            asked again then, rules in any case; none may rewrite it. None for any other call.
+        approval: People's answer about the call at an earlier seat.
+        news: For a call that was allowed at that seat, whether more is known of it now: then hooks
+            run again, and rules in any case; none may rewrite it. None for any other call.
     """
     try:
         call.args = copy_json(call.args)
-    except RecursionError as error:  # what cannot be copied cannot be handed on as approved
+    except RecursionError as error:  # what cannot be copied cannot be passed on as approved
         call.args = {}
         return _unreadable(error)
     first: Ruling | None = None
@@ -123,7 +123,7 @@ def pre_tool_call(
 
 
 def _unreadable(error: BaseException) -> Verdict:
-    """Return the deny of a call whose arguments are nested too deep, or in themselves."""
+    """Return the deny of a call whose arguments are nested too deep, or contain themselves."""
     return Verdict(
         "pre_tool_call",
         DENY,
@@ -162,7 +162,7 @@ def pre_turn(
 def pre_agent(
     hooks: PointHooks, context: Any, call: Any, watch: Watch, monitor: bool = False
 ) -> Generator[Run, Any, Verdict]:
-    """Decide whether an agent starts; the last ready answer is used."""
+    """Decide whether an agent starts; the last ready answer wins."""
     chain = Chain("pre_agent", watch, context, monitor)
     for registration in hooks.deciders:
         value = yield from run_hook(registration, context, call, watch)
@@ -202,7 +202,7 @@ def pre_model_call(
             current = current.model_copy(update=update)
             chain.modified(registration, value)
         _answer(chain, registration, value)
-    if not chain.verdict.answered:  # else no model is called
+    if not chain.verdict.answered:  # otherwise no model is called
         denied = yield from chain.pass_gates(hooks.gates, current)
         if denied is not None:
             return chain.deny(denied), current
@@ -220,7 +220,7 @@ def _allows(value: Any) -> TypeGuard[types.HookResult]:
 
 
 def _contents(call: Any) -> dict[str, Any]:
-    """Return what a hook could change in a model call in place."""
+    """Return the parts of a model call that a hook could change in place."""
     if not isinstance(call, types.ModelCall):
         return {}
     return {"messages": call.messages, "tools": call.tools}
@@ -234,7 +234,7 @@ def _answer(chain: Chain, registration: Registration, value: Any) -> None:
 
 
 def _with(result: types.HookResult | None, changed: bool, **fields: Any) -> types.HookResult:
-    """Return the last answer with what the chain accumulated, if it accumulated anything."""
+    """Return the last answer with what the chain accumulated, if anything."""
     result = result or types.HookResult.allowed()
     if not changed:
         return result

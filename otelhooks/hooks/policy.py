@@ -12,13 +12,13 @@ from otelhooks.policy import PolicyHook as _PolicyDecideHook
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.workspace import WORKSPACE_ONLY_POLICY_NAME
 
-# Upstream's own tests reach for these two names as well.
+# Upstream's own tests use these two names as well.
 __all__ = ["WORKSPACE_ONLY_POLICY_NAME", "_PolicyDecideHook", "_execute_ask_user"]
 __all__ += _policy.__all__
 
 
 async def _execute_ask_user(policy: Policy, tool_call: types.ToolCall, reason: str = "") -> bool:
-    """Ask a rule's handler; what it raises escapes."""
+    """Call a rule's handler; what it raises escapes."""
     if policy.ask_user is None:
         msg = f"rule `{policy.label}` has no handler"
         raise ValueError(msg)

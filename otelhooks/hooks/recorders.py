@@ -1,7 +1,7 @@
-"""Recorders: listeners that are handed the whole record of each verdict about a tool call.
+"""Recorders: listeners that get the whole record of each verdict about a tool call.
 
-An event says what happened; a record is what can be answered for: the verdict with policy and rule,
-the arguments, masked, and their hash. A recorder has it before the call goes on.
+An event says what happened; a record is evidence: the verdict with policy and rule, the masked
+arguments, and their hash. A recorder gets it before the call goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Receipt", "Recorder", "recorders_of"]
 
 
 class Receipt(Protocol):
-    """What a recorder gives for a record."""
+    """What a recorder returns for a record."""
 
     def wait(self) -> bool:
         """Wait until it is known whether the record is kept; may block."""
@@ -27,7 +27,7 @@ class Receipt(Protocol):
 
 
 class Recorder(OnEventHook):
-    """A listener that keeps records of tool calls; `run` hears of what no runtime has recorded.
+    """A listener that keeps records of tool calls; `run` gets events that no runtime has recorded.
 
     Attributes:
         required: Whether a call may not go on without its record.
@@ -37,22 +37,22 @@ class Recorder(OnEventHook):
 
     @property
     def spooled(self) -> int:
-        """Records that are not where they belong yet."""
+        """Records that have not reached their destination."""
         return 0
 
     @abc.abstractmethod
     def wants(self, call: Call) -> bool:
-        """Say whether a call is recorded."""
+        """Return whether a call is recorded."""
 
     def follow(self, context: HookContext) -> None:
-        """Hear that all records of an operation will be handed over: its events say nothing new."""
+        """Note that all records of an operation will follow, so its events add nothing."""
 
     def wants_end(self, is_failed: bool) -> bool:
-        """Say whether it is recorded how a call ended, too."""
+        """Return whether the end of a call is recorded, too."""
         return is_failed
 
     def wants_verdicts(self) -> bool:
-        """Say whether verdicts are recorded, before and after the tool."""
+        """Return whether verdicts are recorded, before and after the tool."""
         return True
 
     @abc.abstractmethod
@@ -60,19 +60,19 @@ class Recorder(OnEventHook):
         """Take a record, without waiting.
 
         Args:
-            record: Of a verdict; with ``outcome`` (``ok``, ``failed``, or ``not_run`` where an
-                allowed call could not be recorded) of how the call ended. Not kept.
-            context: Of the operation, the same for all its records.
+            record: The record of a verdict; with ``outcome`` (``ok``, ``failed``, or ``not_run`` if
+                an allowed call could not be recorded), of the end of the call. Not kept.
+            context: Context of the operation, the same for all its records.
         """
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until all records so far are where they belong.
+        """Wait until all records so far have reached their destination.
 
         Args:
             timeout: Longest wait in seconds; None for no limit.
 
         Returns:
-            Whether they are.
+            Whether they have.
         """
         return True
 

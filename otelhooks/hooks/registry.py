@@ -1,4 +1,4 @@
-"""The one registry under every way to write a hook, and the snapshot that a dispatch uses."""
+"""The one registry for every way to write a hook, and the snapshot that a dispatch uses."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Registration:
         kind: ``inspect``, ``decide``, ``transform`` or ``gate``.
         priority: Low runs first.
         call: Function of context and data; may return an awaitable.
-        hook: What the user registered.
+        hook: The object that the user registered.
         source: Qualified name, for spans, logs and audit.
-        rule_id: What its verdicts are recorded under.
+        rule_id: Rule id of its verdicts.
         policy_id: Source of its verdicts: ``hook``, or a file's stem.
         policy_version: Content hash of that file.
-        mode: ``enforce`` or ``monitor``; None for that of the process.
-        judge: The rules behind it, where the hook is one of `otelhooks.policy.enforce`.
-        gate: The hook itself, where it is a gate.
-        plain: True when `call` can be called in place: it is synchronous and has no time limit.
+        mode: ``enforce`` or ``monitor``; None for the process's mode.
+        judge: The rules behind it, if the hook comes from `otelhooks.policy.enforce`.
+        gate: The hook itself, if it is a gate.
+        plain: True if `call` can run in place: it is synchronous and has no time limit.
     """
 
     __slots__ = (
@@ -101,15 +101,15 @@ _CLASSES = (*HOOK_CLASSES, CustomEventHook, PostParamsNormalizationHook, PostCor
 
 
 def is_observed(registration: Registration, monitor: bool) -> bool:
-    """Say whether what a hook blocks is recorded only; its own mode goes before the process's."""
+    """Return whether a hook's block is only recorded; its own mode overrides the process's."""
     return monitor if registration.mode is None else registration.mode == "monitor"
 
 
 def registrations(hook: Any) -> list[Registration]:
-    """Return what an object is registered as: one entry for each point that it serves.
+    """Return the registrations of an object: one for each point that it serves.
 
     Raises:
-        ValueError: It is no hook.
+        ValueError: It is not a hook.
         TypeError: Its options contradict its kind.
     """
     if isinstance(hook, HookGroup):
@@ -192,13 +192,13 @@ class HookSet:
         self.can_deny: bool = any(r.kind in {"decide", "transform", "gate"} for r in self.all)
 
     def at(self, point: str) -> PointHooks:
-        """Return the hooks of a point; an empty set where there are none."""
+        """Return the hooks of a point; an empty set if there are none."""
         return self._points.get(point, _NONE)
 
     def in_stages(self) -> HookSet:
-        """Return the set for a tool that normalizes, acts and commits in steps of their own.
+        """Return the set for a tool that normalizes, acts and commits in separate steps.
 
-        There the hooks of these steps run between them, not at pre_tool_call and post_tool_call.
+        The hooks of these steps then run between them, not at pre_tool_call and post_tool_call.
         """
         if self._in_stages is None:
             self._in_stages = HookSet(self.all, is_staged=True)

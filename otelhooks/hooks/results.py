@@ -1,7 +1,7 @@
-"""One generator a point that inspects or transforms, and how one hook is run at any point.
+"""One generator for each point that inspects or transforms, and how one hook runs at any point.
 
 Inspecting fails open: what an inspector raises is logged and the chain goes on. Transforming a
-result fails closed: a transformer that raises withholds it. See `otelhooks.hooks.points` for what
+result fails closed: a transformer that raises withholds it. `otelhooks.hooks.points` explains what
 generators yield. Source of every rule: design section 5.
 """
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 HOOK = "hook"
-"""Policy id of what a plain hook decided."""
+"""Policy id of a plain hook's decision."""
 
 RESULT_CHECK_FAILED = "The result was withheld because a policy check failed."
 
@@ -93,13 +93,13 @@ def post_point(
 
     Args:
         point: ``post_tool_call``, ``post_model_call`` or ``post_agent``.
-        hooks: Hooks of the point; its inspectors are not run here, since they see the result that
-            goes on.
+        hooks: Hooks of the point; its inspectors do not run here, because they see the final
+            result.
         context: The operation's context.
         data: The result.
-        watch: Hears what happens.
-        place: Function of the data and what a hook returned, giving the new data.
-        monitor: A block is recorded, the result goes on.
+        watch: Notified of what happens.
+        place: Takes the data and a hook's return value; returns the new data.
+        monitor: A block is recorded, and the result goes on.
 
     Returns:
         The data, and a verdict if it was rewritten or withheld.
@@ -147,19 +147,19 @@ def post_point(
 
 
 def place_value(data: Any, value: Any) -> Any:
-    """Put a value in the place of any data."""
+    """Replace any data by a value."""
     return value
 
 
 def place_result(data: Any, value: Any) -> Any:
-    """Put a value into a tool's result; a `ToolResult` takes the place of the whole."""
+    """Put a value into a tool's result; a `ToolResult` replaces the whole."""
     if isinstance(value, types.ToolResult) or not isinstance(data, types.ToolResult):
         return value
     return data.model_copy(update={"result": value})
 
 
 def place_response(data: Any, value: Any) -> Any:
-    """Put a text into a model's response; anything else takes the place of the whole."""
+    """Put a text into a model's response; anything else replaces the whole."""
     if isinstance(data, types.ModelResponse) and isinstance(value, str):
         return data.model_copy(update={"text": value, "tool_calls": []})
     return value
@@ -170,7 +170,7 @@ def _same_data(new: Any, old: Any) -> bool:
     try:
         if type(new) is not type(old) or not bool(new == old):
             return False
-    except Exception:  # a data frame's == gives a frame, whose truth is an error
+    except Exception:  # a data frame's == returns a frame, whose truth value is an error
         return False
     if isinstance(new, types.ToolResult):
         new, old = new.result, old.result
@@ -178,7 +178,7 @@ def _same_data(new: Any, old: Any) -> bool:
 
 
 def _block(point: str, registration: Registration, value: Any) -> Verdict | None:
-    """Return the verdict of a transformer that takes the result back, or None."""
+    """Return the verdict of a transformer that withholds the result, or None."""
     if type(value) is Raised:
         verdict = Verdict(
             point,
@@ -205,8 +205,8 @@ def on_error(
     """Ask for a value in place of a failure; the first that is not None ends the chain.
 
     Returns:
-        ``allow=True`` and the value, or ``allow=False`` and None; its message, if any, takes the
-        place of the failure's text.
+        ``allow=True`` and the value, or ``allow=False`` and None; its message, if any, replaces the
+        failure's text.
     """
     message = ""
     for registration in hooks.transformers:
@@ -235,7 +235,7 @@ def on_error(
 def interaction(
     hooks: PointHooks, context: Any, spec: Any, watch: Watch
 ) -> Generator[Run, Any, tuple[types.HookResult, Any]]:
-    """Ask for an answer to a question; the first that is not None is it.
+    """Ask for an answer to a question; the first that is not None wins.
 
     Raises:
         Exception: What a hook raised.
@@ -253,7 +253,7 @@ def interaction(
 def stop(
     hooks: PointHooks, context: Any, args: Any, watch: Watch
 ) -> Generator[Run, Any, types.StopHookResult]:
-    """Ask whether a turn may end; the first CONTINUE is used.
+    """Ask whether a turn may end; the first CONTINUE wins.
 
     Raises:
         Exception: What a hook raised.

@@ -12,14 +12,14 @@ from otelhooks.state import StateStore
 __all__ = ["MAX_KEYS", "MAX_LOGS", "RunState", "run_state"]
 
 MAX_KEYS = 10_000
-"""How many values a run keeps."""
+"""Most values that a run keeps."""
 
 MAX_LOGS = 1_000
-"""How many log entries a run keeps; later ones are left out."""
+"""Most log entries that a run keeps; later ones are dropped."""
 
 
 class RunState:
-    """What is kept for one run: a turn with its sub-agents; outside any, the conversation."""
+    """What is kept for one run: a turn with its sub-agents; outside a turn, the conversation."""
 
     def __init__(self) -> None:
         self._cache = StateStore()
@@ -35,7 +35,7 @@ class RunState:
         """Keep a value for the run.
 
         Raises:
-            ValueError: The run keeps too many already.
+            ValueError: The run already keeps too many.
         """
         with self._lock:
             if key not in self._keys and len(self._keys) >= MAX_KEYS:

@@ -1,9 +1,8 @@
 """`HookRunner`: hooks registered by hand and dispatched by hand, over the point generators.
 
 Names and signatures are google-antigravity's, so that code written for its ``HookRunner`` works
-with the import changed; further points are ours. When telemetry is there (`otelhooks.telemetry`
-sets `observer`), each dispatch leaves the marks that the pipeline of an instrumented framework
-leaves.
+with the import changed; further points are ours. With telemetry (the pipeline sets `observer`),
+each dispatch leaves the same spans and records as the pipeline of an instrumented framework.
 """
 
 from __future__ import annotations
@@ -35,37 +34,37 @@ EVENT_TYPES = {
     "run_end": "after_run",
     "pre_turn": "user_message",
 }
-"""Names of points in `HookEvent.type`, where they differ from the point's own."""
+"""Names of points in `HookEvent.type` that differ from the point's own."""
 
 _NAMES = {(c.POINT, c.KIND): f"{keyword(c)}_hooks" for c in HOOK_CLASSES}
-"""Keyword and property of each point and kind."""
+"""Keyword and property for each point and kind."""
 
 
 class Observer(Protocol):
-    """Makes spans, metrics and records of what a runner dispatches. Never raises."""
+    """Creates spans, metrics and records of what a runner dispatches. Never raises."""
 
     def watch(self) -> Watch:
-        """Return the watch that the dispatch is to tell."""
+        """Return the watch that the dispatch notifies."""
         ...
 
     def opened(
         self, context: HookContext, data: Any, verdict: Verdict
     ) -> Generator[Run, Any, str | None]:
-        """An operation was decided about; return why it is refused, None if it may go on."""
+        """Record a decided operation; return why it is refused, None if it may go on."""
         ...
 
     def closed(self, context: HookContext, data: Any, verdict: Verdict | None) -> None:
-        """An operation has come to its end, with a result or a failure."""
+        """Record that an operation has ended, with a result or a failure."""
         ...
 
     def failed(
         self, context: HookContext, error: BaseException, recovered: bool, data: Any
     ) -> None:
-        """An operation has raised."""
+        """Record that an operation has raised."""
         ...
 
     def happened(self, point: str, context: HookContext) -> None:
-        """A point without an operation of its own was dispatched."""
+        """Record the dispatch of a point without an operation of its own."""
         ...
 
 
@@ -76,12 +75,12 @@ class HookRunner:
     """Hooks of one agent, and the dispatch of each point.
 
     Args:
-        hooks: Hook objects of any style; what they are is found out.
+        hooks: Hook objects of any style.
         **by_point: Hooks of one point under its keyword, such as ``pre_tool_call_decide_hooks``;
             they come before those of `hooks`.
 
     Raises:
-        ValueError: An object is no hook.
+        ValueError: An object is not a hook.
         TypeError: An unknown keyword, or a hook whose options contradict its kind.
     """
 
@@ -116,7 +115,7 @@ class HookRunner:
         """Add a hook at every point that it serves.
 
         Raises:
-            ValueError: It is no hook.
+            ValueError: It is not a hook.
         """
         self._add(hook)
         self._hooks = HookSet(self._registered)
@@ -125,7 +124,7 @@ class HookRunner:
         """Return the runner of a sub-agent: these hooks first, then its own.
 
         Args:
-            hooks: What the sub-agent adds.
+            hooks: Hooks that the sub-agent adds.
         """
         runner = HookRunner()
         runner._registered = list(self._registered)
@@ -283,7 +282,7 @@ class HookRunner:
     async def dispatch_pre_tool_call(
         self, turn_context: HookContext, tool_call: types.ToolCall
     ) -> tuple[types.HookResult, types.ToolCall, OperationContext]:
-        """Decide about a tool call; the call that comes back has the arguments that are to run."""
+        """Decide about a tool call; the returned call has the arguments that will run."""
         context, hooks, watch = OperationContext(turn_context), self._hooks, self._watch()
         call = context.call = Call.of(tool_call)
         context.know(tool_name=call.name)

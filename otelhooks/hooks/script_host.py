@@ -1,4 +1,4 @@
-"""What scripts of hook files reach outside of themselves."""
+"""What scripts of hook files can reach."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Host", "Speaker", "active", "set_active"]
 
 
 class Speaker(NamedTuple):
-    """Which hook a script speaks for while it runs.
+    """The hook that a script runs for.
 
     Attributes:
         hook: Its name.
-        event: What it was called for.
+        event: The event that it was called for.
         context: State of the operation.
     """
 
@@ -25,7 +25,7 @@ class Speaker(NamedTuple):
 
 
 class Host:
-    """Reaches nothing; the pipeline's takes its place. Telemetry: fails open, but for `call`."""
+    """Reaches nothing; the pipeline replaces it. Telemetry: fails open, except for `call`."""
 
     def count(self, name: str, value: float, attributes: Mapping[str, Any]) -> None:
         """Add to a counter."""
@@ -40,14 +40,14 @@ class Host:
         """Write an audit record."""
 
     def is_reserved(self, name: str) -> bool:
-        """Say whether a name on spans is not for scripts to write."""
+        """Return whether scripts may not write an attribute of that name on spans."""
         return False
 
     def call(self, tool: str, args: dict[str, Any]) -> Any:
         """Call a function that was registered with `@otelhooks.tool`, through the pipeline.
 
         Raises:
-            LookupError: There is none of that name.
+            LookupError: There is no such function.
             Denied: Policy refuses the call.
         """
         msg = f"call_tool: no `@otelhooks.tool` is called `{tool}`"
@@ -63,6 +63,6 @@ def active() -> Host:
 
 
 def set_active(host: Host) -> None:
-    """Make a host the one that scripts reach."""
+    """Set the host that scripts reach."""
     global _host
     _host = host

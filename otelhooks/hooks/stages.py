@@ -1,9 +1,9 @@
-"""What the steps of a tool have come to, for hooks that look at a call step by step.
+"""The values of a tool's steps, for hooks that look at a call step by step.
 
 A tool that sends a transaction normalizes its parameters, prepares, and commits; hooks of
-`otelhooks.hooks.compat.tool_bound` stand before and after each step. An adapter of such tools puts
-a `StageParams` into the operation's context and runs `HookSet.in_stages`; everywhere else a tool is
-one step, and the hooks of all steps run at pre_tool_call and post_tool_call.
+`otelhooks.hooks.compat.tool_bound` run before and after each step. An adapter of such tools puts a
+`StageParams` into the operation's context and runs `HookSet.in_stages`; any other tool is one step,
+and the hooks of all steps run at pre_tool_call and post_tool_call.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ __all__ = ["StageParams"]
 
 
 class StageParams:
-    """One call of a tool, as far as it has come; None where it has not.
+    """One call of a tool, as far as it has come; None for what has not happened yet.
 
     Args:
         method: Name of the tool.
-        context: The framework's own context of the tool; where it has none, the `HookContext`.
+        context: The framework's own context of the tool; without one, the `HookContext`.
         client: The framework's own client, or None.
         is_staged: Whether the tool has steps of its own, whose values an adapter fills in.
 
     Attributes:
-        raw_params: Arguments as they came, a dict.
-        normalized_params: Arguments as the tool has validated them; a dict like `raw_params` where
-            the framework does not validate apart from the call.
-        core_action_result: What the tool has prepared; where it has one step, its result.
+        raw_params: Original arguments, a dict.
+        normalized_params: Arguments as the tool has validated them; a dict like `raw_params` if the
+            framework does not validate them separately.
+        core_action_result: What the tool has prepared; its result if it has one step.
         tool_result: Its result.
         rewritten_by: Rule ids of the hooks that changed one of these, in order.
     """

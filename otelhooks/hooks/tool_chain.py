@@ -1,7 +1,7 @@
 """The chain of a tool call: arguments change hands, rules judge the final ones, people are asked.
 
-Decision code: arguments that a hook changes in place, or that do not come to rest, deny. In which
-order a call goes through these steps is in `otelhooks.hooks.points`.
+Decision code: arguments that a hook changes in place, or that keep changing, deny. The order of
+these steps is in `otelhooks.hooks.points`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = ["MAX_ROUNDS", "NEVER_SETTLED", "ToolChain"]
 UNSTABLE = "arguments not stable"
 NEVER_SETTLED: str = f"{UNSTABLE}: approvers changed them again and again"
 MAX_ROUNDS: int = 10
-"""How often people are asked about one call; each edit may make another rule ask."""
+"""Most times that people are asked about one call; each edit may make another rule ask."""
 
 _EARLIER = -1
-"""Version of a call before it came to a seat where hooks or rules are asked again."""
+"""Version of a call before it came to a seat where hooks or rules run again."""
 
 
 class ToolChain(Chain):
     """The chain at pre_tool_call, where arguments change hands."""
 
-    evaluations: int  # said again for type checkers: `take` adds to it
+    evaluations: int  # repeated for type checkers: `take` adds to it
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class ToolChain(Chain):
     ) -> None:
         super().__init__("pre_tool_call", watch, context, monitor)
         self.call: Call = call
-        self.approval: Approval | None = approval  # the last; it stands for those before it, too
-        self.allowed: list[tuple[Registration, int]] = []  # with the version each one saw
+        self.approval: Approval | None = approval  # the last one; it includes those before it
+        self.allowed: list[tuple[Registration, int]] = []  # with the version that each one saw
         self.rewriters: set[Registration] = set()
         self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
         self.rewrites: bool = False
@@ -73,15 +73,15 @@ class ToolChain(Chain):
     def second_pass(
         self, deciders: Sequence[Registration], news: bool
     ) -> Generator[Run, Any, Verdict | None]:
-        """Ask deciders again that have allowed the call: rules in any case, hooks on news."""
+        """Run deciders again that have allowed the call: rules in any case, hooks on news."""
         version = _EARLIER if news else self.call.version
         self.allowed = [(r, version if r.judge is None else _EARLIER) for r in deciders]
         return (yield from self.recheck())
 
     def recheck(self) -> Generator[Run, Any, Verdict | None]:
-        """Ask again whoever allowed arguments that were rewritten later.
+        """Run deciders again that allowed arguments that were rewritten later.
 
-        One that has rewritten them itself may deny now; its rewrite does not count any more.
+        One that has itself rewritten them may deny now; a rewrite of it no longer counts.
         """
         version, last = self.call.version, self.last
         stale = [registration for registration, seen in self.allowed if seen != version]
@@ -117,16 +117,16 @@ class ToolChain(Chain):
             call.args = before
             value = Raised(error)
         denied = self.judge_hook(registration, value)
-        rewrites = registration not in self.rewriters  # else a later rewrite took its own's place
+        rewrites = registration not in self.rewriters  # otherwise a later rewrite replaced its own
         if denied is None and rewrites and isinstance(value, types.HookResult) and value.allow:
             try:
                 self._rewrite(registration, value)
-            except Exception as error:  # arguments that are no dict, or nested too deep
+            except Exception as error:  # arguments that are not a dict, or nested too deep
                 self.watch.hook_failed(registration, error)
                 denied = self.judge_hook(registration, Raised(error))
         if call.version != version:
             self.rewriters.add(registration)
-        self.allowed.append((registration, call.version))  # nobody is asked about his own output
+        self.allowed.append((registration, call.version))  # it is not asked about its own output
         return denied
 
     def _rewrite(self, registration: Registration, result: types.HookResult) -> None:
@@ -155,7 +155,7 @@ class ToolChain(Chain):
         return self.take(judge, ruling)
 
     def take(self, judge: Judge, ruling: Ruling) -> Verdict | None:
-        """Return the deny that a ruling stands for, or None if the chain goes on."""
+        """Return a ruling as a deny, or None if the chain goes on."""
         self.evaluations += ruling.evaluations
         seen = [observed(decision, rule) for decision, rule in ruling.observed]
         self.observed[id(judge)] = seen
@@ -181,9 +181,9 @@ class ToolChain(Chain):
         return None
 
     def ask(self, policies: Sequence[Judge]) -> Generator[Run, Any, Verdict | None]:
-        """Ask people, for all rules together; then see whether anything denies or asks by now.
+        """Ask people, for all rules together; then check whether anything denies or asks now.
 
-        An answer counts for the rules that were put to somebody, and for the arguments that it is
+        An answer counts for the rules that were shown to people, and for the arguments that it is
         about: after an edit the call is judged like a new one.
         """
         for _ in range(MAX_ROUNDS):
@@ -204,7 +204,7 @@ class ToolChain(Chain):
         return denied
 
     def _ask_once(self) -> Generator[Run, Any, Verdict | None]:
-        """Put what asks to people, and their edit to the deciders; return what holds it up."""
+        """Put the question to people, and their edit to the deciders; return a deny, if any."""
         rules, call, verdict = list(self.asks.values()), self.call, self.verdict
         deciding = rules[0]
         if verdict.approval is not None:
@@ -217,7 +217,7 @@ class ToolChain(Chain):
         approval = yield from self.watch.approve(rules, call, self.context, verdict.decision_id)
         verdict.approval = approval
         verdict.decision_id = approval.decision_id
-        call.args = shown  # whoever was asked had the other copy in hands
+        call.args = shown  # the handlers had the other copy in hand
         if not approval.approved:
             verdict.allowed = False
             verdict.message = verdict.reason = self._refusal(approval, deciding)
@@ -251,7 +251,7 @@ class ToolChain(Chain):
         return f"User denied tool '{self.call.name}' (policy '{rule.label}')."
 
     def result(self) -> types.HookResult:
-        """Return the last decider's answer, with all arguments if anybody rewrote any."""
+        """Return the last decider's answer, with all arguments if any decider rewrote them."""
         result = self.last or types.HookResult.allowed()
         if self.rewrites:
             result = result.model_copy(

@@ -1,4 +1,4 @@
-"""What rules say about a call, and what came out at a point."""
+"""What rules say about a call, and the verdict at a point."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STRICTNESS = {ALLOW: 0, MODIFY: 1, ASK: 2, DENY: 3}
 
 
 class RuleLike(Protocol):
-    """What a verdict tells of the rule behind it."""
+    """What a verdict reports of the rule behind it."""
 
     @property
     def id(self) -> str:
@@ -57,12 +57,12 @@ class RuleLike(Protocol):
 
     @property
     def label(self) -> str:
-        """Name or tool, as messages have it."""
+        """Name or tool, as used in messages."""
         ...
 
     @property
     def reason(self) -> str:
-        """What takes the place of the standard message, or nothing."""
+        """Replaces the standard message, if not empty."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class RuleLike(Protocol):
 
     @property
     def handler(self) -> Callable[..., Any] | None:
-        """Who is asked, as the rule was given it."""
+        """The handler that is asked, as given to the rule."""
         ...
 
     @property
@@ -86,12 +86,12 @@ class Ruling:
 
     Attributes:
         decision: ``allow``, ``deny`` or ``ask``.
-        rule: The rule that decided; None where none matched.
+        rule: The rule that decided; None if none matched.
         message: What the model reads on a deny.
-        error: What went wrong, where the deny stands for a rule that could not be evaluated.
+        error: What went wrong, if the deny is of a rule that could not be evaluated.
         observed: Rules in monitor mode that would have denied or asked, in order.
         evaluations: How many predicates ran.
-        verdict: The plain allow that it stands for, made once where an engine keeps its rulings.
+        verdict: The same as a plain allow, created once if an engine keeps its rulings.
     """
 
     __slots__ = ("decision", "error", "evaluations", "message", "observed", "rule", "verdict")
@@ -115,7 +115,7 @@ class Ruling:
 
 
 class Judge(Protocol):
-    """A set of rules, as the point that asks it sees it."""
+    """A set of rules, as seen by the point that asks it."""
 
     needs_context: bool
     """Whether rules read the operation's context."""
@@ -124,13 +124,13 @@ class Judge(Protocol):
         """Decide about a call.
 
         Args:
-            call: With its final arguments.
+            call: The call with its final arguments.
             context: The operation's context.
         """
         ...
 
     def constant(self, call: Call) -> Ruling | None:
-        """Return what `evaluate` would, where that depends on nothing but the tool; None else."""
+        """Return what `evaluate` would, if only the tool matters for it; else None."""
         ...
 
 
@@ -141,12 +141,12 @@ class Approval:
         status: ``approved``, ``rejected``, ``expired``, ``withdrawn`` or ``error``.
         edit: Arguments that the approver changed, to merge into the call.
         approver_type: ``human``, ``service`` or ``rule``.
-        approver_id: Pseudonym, where the channel knows one.
+        approver_id: Pseudonym, if the channel knows one.
         wait_s: Seconds from question to answer.
         error: Why the question could not be put or answered.
-        rejected_by: The rule whose handler said no, where several were asked.
+        rejected_by: The rule whose handler refused, if several were asked.
         decision_id: Joins question, answer and call; set by telemetry.
-        rules: Those that were put to people; set by whoever asked, like `args`.
+        rules: The rules that people were asked for; set by the asking code, like `args`.
         args: The arguments that the answer is for, an edit merged into them.
     """
 
@@ -192,18 +192,18 @@ class Approval:
 
     @property
     def is_answered(self) -> bool:
-        """Whether an approver has answered: not if time was over, or nobody could be asked."""
+        """Whether an approver has answered: not after a timeout, or without an approver."""
         return self.status in {"approved", "rejected"}
 
     def join(self, before: Approval | None) -> None:
-        """Stand for an approval before this one, too, if it is for the same arguments."""
+        """Include an earlier approval, if it is for the same arguments."""
         if before is not None and same_json(before.args, self.args):
             self.rules = (*before.rules, *self.rules)
 
     def covers(self, rule: RuleLike, args: dict[str, Any]) -> bool:
-        """Return whether people approved a call on behalf of this rule, with these arguments.
+        """Return whether people approved a call for this rule, with these arguments.
 
-        Rules that differ only in whom they ask have the same id.
+        Rules that differ only in their handler have the same id.
         """
         return (
             self.approved
@@ -239,14 +239,14 @@ class Observed:
 
 
 class Verdict:
-    """What came out at one point: what was decided, by whom, and what the model reads.
+    """The outcome at one point: what was decided, by which rule, and what the model reads.
 
     Attributes:
         point: Point name.
-        decision: ``allow``, ``deny``, ``ask`` or ``modify``: the strictest thing that was said.
+        decision: ``allow``, ``deny``, ``ask`` or ``modify``: the strictest that was said.
         allowed: Whether the operation goes on.
         result: The `HookResult` that a dispatch returns.
-        policy_id: ``hook`` for a plain hook, else the source of the rule. Empty if nobody decided.
+        policy_id: ``hook`` for a plain hook, else the source of the rule. Empty if nothing decided.
         rule_id: Rule, or the hook's rule id.
         reason: For span, event and audit; names hook and cause of a crash.
         message: What the model reads.
@@ -254,7 +254,7 @@ class Verdict:
         observed: Verdicts of monitor mode.
         approval: How a question ended.
         answer: A ready answer; `answered` says whether there is one.
-        withheld: Whether a result was taken back after the operation had run.
+        withheld: Whether a result was withheld after the operation had run.
         evaluations: How many rules with a predicate, and hooks, ran.
         decision_id: Joins span, event and audit record; set on first use by telemetry.
     """
@@ -316,9 +316,9 @@ class Verdict:
         self.decision_id: str = ""
 
     def is_stricter_than(self, other: Verdict) -> bool:
-        """Say whether this one goes before another: deny > ask > modify > allow.
+        """Return whether this verdict outranks another: deny > ask > modify > allow.
 
-        What monitor mode only observed goes behind the same thing enforced.
+        A verdict that monitor mode only observed ranks below the same one enforced.
         """
         return self._rank() > other._rank()
 
@@ -327,7 +327,7 @@ class Verdict:
         return max([*ranks, (_STRICTNESS[self.decision], True)])
 
     def observes_more_than(self, before: Verdict | None) -> bool:
-        """Say whether monitor mode saw what it had not seen in a verdict before this one."""
+        """Return whether monitor mode saw something that an earlier verdict did not have."""
         known = set[tuple[str, str, str]]() if before is None else before._observed_by()
         return not self._observed_by() <= known
 
@@ -335,7 +335,7 @@ class Verdict:
         return {(seen.decision, seen.policy_id, seen.rule_id) for seen in self.observed}
 
     def goes_on(self, before: Verdict) -> bool:
-        """Say whether it lets go on what one before a pause let begin, for the same reason."""
+        """Return whether it allows what a verdict before a pause allowed, for the same reason."""
         return (
             (before.allowed and self.allowed)
             and (before.decision, before.policy_id, before.policy_version, before.rule_id)
@@ -345,12 +345,12 @@ class Verdict:
         )
 
     def is_plain(self) -> bool:
-        """Say whether nothing but an allow came out, with nothing more to tell."""
+        """Return whether it is only an allow, with nothing more to report."""
         return self.decision == ALLOW and not self.observed and not self.answered
 
 
 def text_of(error: BaseException, form: Callable[[Any], str] = repr) -> str:
-    """Return an exception as text, its class where its own code has none to give.
+    """Return an exception as text, or its class if its own code cannot produce a text.
 
     Args:
         error: Its ``__repr__`` or ``__str__`` may raise anything.
@@ -358,16 +358,16 @@ def text_of(error: BaseException, form: Callable[[Any], str] = repr) -> str:
     """
     try:
         return form(error)
-    except Exception:  # what is to be reported must not take the place of what happened
+    except Exception:  # reporting a failure must not replace it by another
         return type(error).__qualname__
 
 
 def refusal(message: str, verdict: Verdict | None) -> Denied:
-    """Return the exception that stands for a refusal, where a caller wants one.
+    """Return the exception for a refusal, for callers that want one.
 
     Args:
         message: What the caller reads.
-        verdict: What decided; None where nobody has, and the call could not be recorded.
+        verdict: What decided; None if nothing did, and the call could not be recorded.
     """
     if verdict is None:
         return Denied(message)

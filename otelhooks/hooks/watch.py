@@ -1,7 +1,7 @@
-"""What a point tells of itself while it runs: hooks that ran or failed, questions, events.
+"""What a point reports while it runs: hooks that ran or failed, questions, events.
 
-The base class is what a `HookRunner` without telemetry uses; the pipeline's subclass makes spans,
-metrics and records of the same calls.
+A `HookRunner` without telemetry uses the base class; the pipeline's subclass makes spans, metrics
+and records of the same calls.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from otelhooks.records.failures import outline
 __all__ = ["Watch", "ask_handlers", "asking"]
 
 asking: contextvars.ContextVar[RuleLike | None] = contextvars.ContextVar("asking", default=None)
-"""The rule on whose behalf a handler is being asked."""
+"""The rule that a handler is being asked for."""
 
 log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
 
 class Watch:
-    """Hears what happens at a point. Telemetry: its methods must not raise."""
+    """Is notified of what happens at a point. Telemetry: its methods must not raise."""
 
     def hook_ran(self, registration: Registration, seconds: float) -> None:
-        """A hook has ended, however it ended."""
+        """Note that a hook has ended, with or without an error."""
 
     def hook_failed(self, registration: Registration, error: BaseException) -> None:
-        """A hook has raised, or returned what it must not; what it says of that is content."""
+        """Note that a hook has raised, or returned an invalid value; its message is content."""
         log.error(
             "hook `%s` failed at %s: %s", registration.source, registration.point, outline(error)
         )
 
     def hook_dropped(self, registration: Registration) -> None:
-        """A background hook was dropped, since too many are waiting."""
+        """Note that a background hook was dropped, because too many are waiting."""
         log.warning("hook `%s` was dropped: too many are waiting", registration.source)
 
     def approve(
         self, rules: Sequence[RuleLike], call: Call, context: Any, decision_id: str = ""
     ) -> Generator[Run, Any, Approval]:
-        """Ask whoever is to be asked about one call.
+        """Ask the handlers or the channel about one call.
 
         Args:
             rules: Rules that said ask, in order.
-            call: With its final arguments.
+            call: The call with its final arguments.
             context: The operation's context.
-            decision_id: Of the question before, where one decision takes several.
+            decision_id: Id of the question before, if one decision takes several.
         """
         return ask_handlers(rules, call)
 
     def answered(self, verdict: Verdict, call: Call) -> None:
-        """A question was answered that is not the last about its call: another rule asks now."""
+        """Note the answer to a question that another rule's question about the call follows."""
 
     def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
-        """Make the record that listeners of every point get; content stays out.
+        """Create the record that listeners of every point get; it contains no content.
 
-        What a failure says is content: its kind takes the place of its text.
+        A failure's message is content, so only its kind is included.
         """
         fields.pop("input", None)
         fields.pop("output", None)
@@ -89,15 +89,15 @@ def ask_handlers(
     channel: Callable[..., Any] | None = None,
     timeout: float | None = None,
 ) -> Generator[Run, Any, Approval]:
-    """Put a call to the handlers of the rules that want it asked; each handler once.
+    """Ask the handlers of the rules that want a call approved; each handler once.
 
-    Fails closed: see `read_answer`. An edit ends the round: the others were not shown it, and what
-    it makes of the call is a new one.
+    Fails closed: see `read_answer`. An edit ends the round: the others were not shown it, and the
+    call with the edit is a new one.
 
     Args:
         rules: Rules that said ask.
-        call: With its final arguments.
-        channel: Who is asked for rules that have no handler of their own.
+        call: The call with its final arguments.
+        channel: Asked for rules that have no handler of their own.
         timeout: Seconds that each may take; None for no limit.
     """
     started = time.perf_counter()
@@ -112,7 +112,7 @@ def ask_handlers(
         if any(handler is other for other in asked):
             continue
         if asked:
-            call.args = copy_json(args)  # the one before may have changed what it was shown
+            call.args = copy_json(args)  # the handler before may have changed what it was shown
         asked.append(handler)
         previous = asking.get()
         asking.set(rule)

@@ -99,7 +99,7 @@ class Unit:
         return any(sys.modules.get(name) is not None for name in self.modules)
 
     def watch(self) -> None:
-        """Be told of each of its modules that begins to run from now on, when it has run."""
+        """Watch its modules that begin to run from now on; judge each when it has run."""
         imports.watch(self.modules, self._ran)
 
     def start(self, *, as_they_are: bool) -> None:

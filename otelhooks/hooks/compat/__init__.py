@@ -1,6 +1,6 @@
-"""Ways to write hooks for people who come from other systems; one registry and pipeline under all.
+"""Ways to write hooks for users of other systems; all share one registry and pipeline.
 
 `otelhooks.hooks` and `otelhooks.policy` export them: `LifecycleHook` and `Hooks` with
 `observing_hooks`, `AbstractHook` and `AbstractPolicy` with two ready-made policies.
-``python -m otelhooks.hooks.compat.check FILE`` says what of a file works with its imports changed.
+``python -m otelhooks.hooks.compat.check FILE`` reports what in a file works with changed imports.
 """

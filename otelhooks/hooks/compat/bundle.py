@@ -1,4 +1,4 @@
-"""A bundle of functions, one a point, and the callback that only listens."""
+"""A bundle of functions, one for each point, and the callback that only listens."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _Reading: TypeAlias = Callable[[types.HookResult], Any]
 
 
 class Hooks(base.HookGroup):
-    """Functions at the points that they are named after; those left out are not registered.
+    """Functions at the points that they are named after; omitted ones are not registered.
 
-    Each may be sync or async and receives the record of its point, with a parameter named
-    ``context`` the context as well. What it returns is a `HookResult`, or None to allow. With
-    ``action="deny"`` its ``message`` is the reason; with ``action="modify"`` it says what goes on
-    instead in the field of its point.
+    Each may be sync or async. It receives the record of its point, and also the context if it has a
+    parameter named ``context``. It returns a `HookResult`, or None to allow. With ``action="deny"``
+    its ``message`` is the reason; with ``action="modify"`` the field of its point replaces the
+    value.
 
     Args:
         pre_tool_use: `ToolCall`; ``input``: the arguments, a dict or its JSON.
@@ -43,7 +43,7 @@ class Hooks(base.HookGroup):
         on_event: `HookEvent`; observes every point.
 
     Raises:
-        TypeError: A function takes what its point does not have, or is none.
+        TypeError: A function takes what its point does not have, or is not a function.
     """
 
     KIND: ClassVar[base.Kind] = "inspect"
@@ -96,16 +96,16 @@ class Hooks(base.HookGroup):
 def observing_hooks(
     callback: Callable[[types.HookEvent], Any], *, background: bool = False
 ) -> base.OnEventHook:
-    """Return a hook that hands every event to a callback and decides nothing.
+    """Return a hook that passes every event to a callback and decides nothing.
 
     Args:
         callback: Sync or async function of a `HookEvent`; what it returns is ignored, what it
             raises is logged and counted.
         background: Call it from a thread of its own, in order for each session, so that a slow
-            callback holds nothing up; a full queue drops the oldest event and counts it.
+            callback delays nothing; a full queue drops the oldest event and counts it.
 
     Raises:
-        TypeError: It takes no event.
+        TypeError: It does not take an event.
     """
     return _part("callback", callback, base.OnEventHook, None, background=background)
 
@@ -129,11 +129,11 @@ def _part(
 
 
 def _said(reading: _Reading, decides: bool, answer: Any) -> Any:
-    """Return an answer as hooks give it.
+    """Return an answer in the form of hooks.
 
     Raises:
-        TypeError: It is no `HookResult`.
-        ValueError: It modifies, and does not say what.
+        TypeError: It is not a `HookResult`.
+        ValueError: It modifies, but does not say what.
     """
     if answer is None:
         return types.HookResult() if decides else None

@@ -1,8 +1,8 @@
-"""Shows what of a file works here that was written for google-antigravity's or Hedera's hooks.
+"""Shows what works here in a file that was written for google-antigravity's or Hedera's hooks.
 
     python -m otelhooks.hooks.compat.check FILE...
 
-The checker is a package of its own, since only a migration needs it.
+The checker is a package of its own, because only a migration needs it.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""One class for all points, in the manner of a trait with no-op methods."""
+"""One class for all points, like a trait with no-op methods."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class LifecycleHook(base.HookGroup):
     """A hook at every point whose method a subclass overrides.
 
     A method may be sync or async, and takes the context (named ``context``, or annotated
-    `HookContext`), the data of its point, both or neither. One that decides may return None, which
-    allows. Methods that inspect, decide and transform are told apart as the classes of
-    `otelhooks.hooks` are, and named like their decorators (``pre_tool_call`` decides;
-    ``post_tool_call`` reads, ``post_tool_call_transform`` rewrites).
+    `HookContext`), the data of its point, both or neither. A deciding method may return None, which
+    allows. Methods are named like the decorators of the `otelhooks.hooks` classes, and inspect,
+    decide or transform as those do (``pre_tool_call`` decides; ``post_tool_call`` reads,
+    ``post_tool_call_transform`` rewrites).
 
     Raises:
-        TypeError: When a subclass is defined with a method that is named like one of a point and is
-            none: it would never run.
+        TypeError: A subclass defines a method whose name looks like a point's but is not one: it
+            would never run.
     """
 
     KIND: ClassVar[base.Kind] = "inspect"
@@ -70,16 +70,16 @@ class LifecycleHook(base.HookGroup):
                 )
 
     def on_session_start(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear that a conversation starts; there is no data."""
+        """Called when a conversation starts; without data."""
 
     def on_session_end(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear that a conversation ends; there is no data."""
+        """Called when a conversation ends; without data."""
 
     def on_run_start(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear that a framework's entry function is called: `RunInfo`."""
+        """Called when a framework's entry function is called: `RunInfo`."""
 
     def on_run_end(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear that it has returned or failed: `RunInfo`."""
+        """Called when the entry function has returned or failed: `RunInfo`."""
 
     def pre_turn(self, *args: Any, **kwargs: Any) -> Any:
         """Decide about a user's message; return a `HookResult`."""
@@ -91,13 +91,13 @@ class LifecycleHook(base.HookGroup):
         """Decide whether an agent starts: `AgentCall`; return a `HookResult`."""
 
     def post_agent_transform(self, *args: Any, **kwargs: Any) -> Any:
-        """Return an agent's answer, rewritten; None leaves it."""
+        """Return an agent's answer, rewritten; None keeps it."""
 
     def pre_model_call(self, *args: Any, **kwargs: Any) -> Any:
         """Decide about a model call: `ModelCall`; return a `HookResult`."""
 
     def post_model_call_transform(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a model's answer, rewritten: `ModelResponse`; None leaves it."""
+        """Return a model's answer, rewritten: `ModelResponse`; None keeps it."""
 
     def post_model_call(self, *args: Any, **kwargs: Any) -> Any:
         """Read a model's answer: `ModelResponse`."""
@@ -109,7 +109,7 @@ class LifecycleHook(base.HookGroup):
         """Decide about a tool call: `ToolCall`; return a `HookResult`."""
 
     def post_tool_call_transform(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a tool's result, rewritten: `ToolResult`; None leaves it."""
+        """Return a tool's result, rewritten: `ToolResult`; None keeps it."""
 
     def post_tool_call(self, *args: Any, **kwargs: Any) -> Any:
         """Read a tool's result or failure: `ToolResult`."""
@@ -121,16 +121,16 @@ class LifecycleHook(base.HookGroup):
         """Answer an agent's question: `AskQuestionInteractionSpec`; None leaves it to others."""
 
     def on_compaction(self, *args: Any, **kwargs: Any) -> Any:
-        """Read what became of a history that was summarised: `Step`."""
+        """Read the summary of a history that was shortened: `Step`."""
 
     def stop(self, *args: Any, **kwargs: Any) -> Any:
-        """Send the agent on with a `StopHookResult`: `StopArgs`; None lets it stop."""
+        """Make the agent continue with a `StopHookResult`: `StopArgs`; None lets it stop."""
 
     def on_subagent_start(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear that an agent starts another: `SubagentInfo`."""
+        """Called when an agent starts another: `SubagentInfo`."""
 
     def on_subagent_stop(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear that that one has ended: `SubagentInfo`."""
+        """Called when the other agent has ended: `SubagentInfo`."""
 
     def on_event(self, *args: Any, **kwargs: Any) -> Any:
-        """Hear of every point after its chain: `HookEvent`."""
+        """Called for every point after its chain: `HookEvent`."""

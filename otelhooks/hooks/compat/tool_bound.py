@@ -1,9 +1,9 @@
-"""Hooks and policies that are bound to tools and stand before and after each step of a call.
+"""Hooks and policies that are bound to tools and run before and after each step of a call.
 
 Names and signatures are those of the Hedera Agent Kit (Source: hedera-agent-kit 3.4.2,
 ``shared.hook`` and ``shared.policy``). A tool that validates, prepares and commits in steps of its
-own has them at these four places; with any other tool the first two lie at pre_tool_call and the
-last two at post_tool_call. Policies judge after everybody has rewritten.
+own has them at these four places; with any other tool the first two are part of pre_tool_call and
+the last two of post_tool_call. Policies judge after all rewrites.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LAST = 2**31
 
 _FIELDS = ("raw_params", "normalized_params", "core_action_result", "tool_result")
 _STEPS = ("normalized_params", "core_action_result")
-"""Fields that an adapter fills where a tool has steps of its own."""
+"""Fields that an adapter fills for a tool with steps of its own."""
 
 
 class _Stage(NamedTuple):
     """A place beside a tool's steps.
 
     Attributes:
-        name: What follows ``should_block_``.
+        name: The name after ``should_block_``.
         point: The class of hooks at that place.
         field: Field of `StageParams` that hooks may rewrite there.
     """
@@ -75,17 +75,17 @@ _STAGES = (
 
 
 class AbstractHook(base.HookGroup):
-    """A hook of some tools; a subclass overrides the methods of the places it wants.
+    """A hook of some tools; a subclass overrides the methods of the places it needs.
 
     A method may be sync or async; what it returns is ignored, what it raises blocks. It rewrites by
     changing or assigning the field of its place: ``params.raw_params``, ``normalized_params``,
-    ``core_action_result``, ``tool_result``. The last two places are not reached by a tool that has
-    failed. ``context`` is the framework's own context of the tool, else the `HookContext`.
+    ``core_action_result``, ``tool_result``. A tool that has failed does not reach the last two
+    places. ``context`` is the framework's own context of the tool, else the `HookContext`.
 
     Attributes:
-        name: For people; the class's own name where it is empty.
+        name: For people; the class's own name if empty.
         description: For people.
-        relevant_tools: Exact names; ``"*"`` stands for all, an empty collection for none.
+        relevant_tools: Exact names; ``"*"`` means all, an empty collection none.
     """
 
     KIND: ClassVar[base.Kind] = "inspect"
@@ -98,7 +98,7 @@ class AbstractHook(base.HookGroup):
         """Return a hook for each method that is overridden.
 
         Raises:
-            TypeError: `relevant_tools` is not there, or no collection of names.
+            TypeError: `relevant_tools` is missing or not a collection of names.
         """
         _tools(self)
         for stage in _STAGES:
@@ -106,31 +106,31 @@ class AbstractHook(base.HookGroup):
                 yield _part(self, stage)
 
     async def pre_tool_execution_hook(self, context: Any, params: StageParams, method: str) -> Any:
-        """Stand before anything of the call has happened."""
+        """Runs before anything of the call has happened."""
 
     async def post_params_normalization_hook(
         self, context: Any, params: StageParams, method: str
     ) -> Any:
-        """Stand between the validation of the arguments and the tool's work."""
+        """Runs between the validation of the arguments and the tool's work."""
 
     async def post_core_action_hook(self, context: Any, params: StageParams, method: str) -> Any:
-        """Stand behind the tool's work; where it prepares a transaction, that is not sent yet."""
+        """Runs after the tool's work; a transaction that it prepares is not sent yet."""
 
     async def post_secondary_action_hook(
         self, context: Any, params: StageParams, method: str
     ) -> Any:
-        """Stand behind the whole; nothing can be prevented any more."""
+        """Runs after the whole call, too late to prevent anything."""
 
 
 class AbstractPolicy(AbstractHook):
-    """Says of some tools when to block; a subclass overrides one ``should_block_...`` or more.
+    """Says when to block some tools; a subclass overrides one ``should_block_...`` or more.
 
     They may be sync or async and return True or False; anything else, and an exception, blocks. The
     reason is ``Action blocked by policy: NAME (DESCRIPTION)``.
 
     Raises:
-        TypeError: When a subclass is defined that overrides none of them, or a method of
-            `AbstractHook`, which is what calls them.
+        TypeError: A subclass overrides none of them, or overrides a method of `AbstractHook`, which
+            calls them.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -146,8 +146,8 @@ class AbstractPolicy(AbstractHook):
         """Return a hook for each method that is overridden.
 
         Raises:
-            TypeError: `relevant_tools` is not there, or no collection of names; or it has a method
-                of `AbstractHook`.
+            TypeError: `relevant_tools` is missing or not a collection of names, or the object
+                overrides a method of `AbstractHook`.
         """
         _tools(self)
         for stage in _STAGES:
@@ -157,7 +157,7 @@ class AbstractPolicy(AbstractHook):
                 yield _part(self, stage)
 
     async def pre_tool_execution_hook(self, context: Any, params: StageParams, method: str) -> Any:
-        """Raise ValueError where it blocks, for whoever calls hooks by hand."""
+        """Raise ValueError if it blocks, for callers that run hooks by hand."""
         await self._stop(_STAGES[0], context, params, method)
 
     async def post_params_normalization_hook(
@@ -186,25 +186,25 @@ class AbstractPolicy(AbstractHook):
     async def should_block_pre_tool_execution(
         self, context: Any, params: StageParams, method: str
     ) -> bool:
-        """Say whether to block before anything of the call has happened."""
+        """Return whether to block before anything of the call has happened."""
         return False
 
     async def should_block_post_params_normalization(
         self, context: Any, params: StageParams, method: str
     ) -> bool:
-        """Say whether to block now that the arguments are validated."""
+        """Return whether to block now that the arguments are validated."""
         return False
 
     async def should_block_post_core_action(
         self, context: Any, params: StageParams, method: str
     ) -> bool:
-        """Say whether to block what the tool has prepared."""
+        """Return whether to block what the tool has prepared."""
         return False
 
     async def should_block_post_secondary_action(
         self, context: Any, params: StageParams, method: str
     ) -> bool:
-        """Say whether to keep the result back; nothing can be prevented any more."""
+        """Return whether to keep the result back; nothing can be prevented any more."""
         return False
 
 
@@ -221,7 +221,7 @@ def _tools(hook: AbstractHook) -> Collection[str]:
     """Return the names that a hook is bound to.
 
     Raises:
-        TypeError: It does not say, or not as a collection of names.
+        TypeError: The names are missing or not a collection of names.
     """
     name = type(hook).__qualname__
     try:
@@ -237,10 +237,10 @@ def _tools(hook: AbstractHook) -> Collection[str]:
 
 
 def _is_yes(answer: Any, name: str) -> bool:
-    """Return what a policy said.
+    """Return a policy's answer.
 
     Raises:
-        TypeError: Neither yes nor no.
+        TypeError: It is not a bool.
     """
     if not isinstance(answer, bool):
         raise TypeError(f"`{name}` returned {type(answer).__name__}, not a bool")
@@ -257,7 +257,7 @@ def _blocked(policy: AbstractHook) -> str:
 
 
 def _part(hook: AbstractHook, stage: _Stage) -> base.Hook:
-    """Return one place of a hook or policy as a hook of the point that it lies at."""
+    """Return one place of a hook or policy as a hook of its point."""
     kind = _Decides if stage.point.KIND == "decide" else _Transforms
     made: Any = type(kind.__name__, (kind, stage.point), {})
     return made(hook, stage)
@@ -281,12 +281,12 @@ class _Part(abc.ABC):
         self.blocking = hook.blocking
 
     def call(self, params: StageParams, data: Any, value: Any) -> Any:
-        """Call the method; return its answer as hooks of the point give it, or an awaitable of it.
+        """Call the method; return its answer, or an awaitable of it, as hooks of the point do.
 
         Args:
-            params: Of the operation.
-            data: What hooks of the point are given.
-            value: What the field is now, where the tool has no such step of its own.
+            params: The parameters of the operation.
+            data: What hooks of the point get.
+            value: Present value of the field, if the tool has no such step of its own.
         """
         if not (params.is_staged and self.field in _STEPS):
             setattr(params, self.field, _own(value))
@@ -312,7 +312,7 @@ class _Part(abc.ABC):
         return then(self.method(params.context, params, params.method), read)
 
     def is_bound(self, tool: str, server: str | None, context: Any) -> bool:
-        """Say whether a tool is one of those that the hook is bound to."""
+        """Return whether a tool is one of those that the hook is bound to."""
         tools = _tools(self.hook)
         canonical = context.canonical if isinstance(context, OperationContext) else ()
         names = {"*", tool, f"{server}/{tool}", *canonical}
@@ -321,7 +321,7 @@ class _Part(abc.ABC):
     @property
     @abc.abstractmethod
     def unchanged(self) -> Any:
-        """The answer of a hook of this point that has nothing to say."""
+        """The answer of a hook of this point that changes nothing."""
 
     @abc.abstractmethod
     def rewritten(self, params: StageParams, data: Any) -> Any:
@@ -343,7 +343,7 @@ class _Decides(_Part):
 
     def rewritten(self, params: StageParams, data: Any) -> types.HookResult:
         if params.is_staged and self.field in _STEPS:
-            return self.unchanged  # whoever runs the steps takes it from there
+            return self.unchanged  # the code that runs the steps takes the value from `params`
         value: Any = getattr(params, self.field)
         if not isinstance(value, dict):
             raise TypeError(f"`{self.field}` became {type(value).__name__}, not a dict")
@@ -379,7 +379,7 @@ class _Transforms(_Part):
 
 
 def _params(context: Any, tool: str) -> StageParams:
-    """Return what hooks of one operation share."""
+    """Return what the hooks of one operation share."""
     if not isinstance(context, OperationContext):
         return StageParams(tool, context)
     if context.stages is None:
@@ -388,14 +388,14 @@ def _params(context: Any, tool: str) -> StageParams:
 
 
 def _own(value: Any) -> Any:
-    """Return a copy that a hook may change in place, where a value is of a kind that has one."""
+    """Return a copy that a hook may change in place, for kinds of values that can be copied."""
     if dataclasses.is_dataclass(value) or hasattr(value, "model_copy"):
         return copy.copy(value)
     return copy_json(value)
 
 
 def _contents(value: Any) -> Any:
-    """Return what of a value can be compared later: a copy, with the fields of an object."""
+    """Return the part of a value that can be compared later: a copy, with an object's fields."""
     if hasattr(value, "__dict__"):
         return [type(value), copy_json(vars(value))]
     return copy_json(value)

@@ -17,10 +17,10 @@ Counter = Callable[[Any], int]
 
 
 class RejectToolPolicy(AbstractPolicy):
-    """Blocks some tools always.
+    """Always blocks some tools.
 
     Args:
-        relevant_tools: Exact names; ``"*"`` stands for all.
+        relevant_tools: Exact names; ``"*"`` means all.
     """
 
     name = "Reject Tool Policy"
@@ -36,14 +36,14 @@ class RejectToolPolicy(AbstractPolicy):
 
 
 class MaxRecipientsPolicy(AbstractPolicy):
-    """Blocks a transfer or airdrop to more recipients than that.
+    """Blocks a transfer or airdrop to more recipients than allowed.
 
-    The six tools of the kit that transfer or airdrop are counted by themselves, in the arguments as
-    they are called with and as the kit has normalized them. A tool that nobody can count is
+    It counts the recipients of the kit's six tools that transfer or airdrop, in the arguments of
+    the call and as the kit has normalized them. A tool whose recipients cannot be counted is
     blocked.
 
     Args:
-        max_recipients: So many may be; 0 or more.
+        max_recipients: Most recipients that are allowed; 0 or more.
         additional_tools: Further tools that it is bound to.
         custom_strategies: Tool name -> function that counts the recipients in the arguments (a
             dict; in the Hedera Agent Kit its normalized parameters).
@@ -94,13 +94,13 @@ def _given(params: Any, *fields: str) -> Any:
     """Return the field that arguments have, or the first that an object has.
 
     Raises:
-        ValueError: They have none of them, or arguments several: the tool reads one of those, and a
-            model that sends another beside it would have that one counted.
+        ValueError: They have none of the fields, or arguments have several: the tool reads only
+            one, and a model could send another one to be counted.
     """
     if isinstance(params, dict):
         args = cast("dict[str, Any]", params)
         if args.keys() == {"kwargs"} and isinstance(args["kwargs"], dict):
-            return _given(args["kwargs"], *fields)  # as the kit's MCP tools are called
+            return _given(args["kwargs"], *fields)  # the form of the kit's MCP tools
         found = [args[field] for field in (*fields, "kwargs") if field in args]
         if len(found) > 1 or "kwargs" in args:
             raise ValueError("recipients are given in more than one place")
@@ -113,7 +113,7 @@ def _given(params: Any, *fields: str) -> Any:
 
 
 def _receivers(entries: Any) -> int:
-    """Count accounts that receive: of a list of entries, or of a map of account to amount."""
+    """Count receiving accounts in a list of entries, or in a map of account to amount."""
     if isinstance(entries, dict):
         return sum(1 for amount in cast("dict[Any, Any]", entries).values() if amount > 0)
     if not isinstance(entries, list):
