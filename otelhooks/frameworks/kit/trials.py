@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -17,7 +18,13 @@ __all__ = ["Trial", "prove"]
 
 
 def prove(
-    framework: str, distribution: str, module: str, paths: Mapping[str, Callable[[Trial], Any]]
+    framework: str,
+    distribution: str,
+    module: str,
+    paths: Mapping[str, Callable[[Trial], Any]],
+    *,
+    denied: str = "danger",
+    backends: Sequence[str] = ("asyncio",),
 ) -> Proof:
     """Run the script of a trial on each path, against a rule that denies one of its tools.
 
@@ -26,11 +33,14 @@ def prove(
         distribution: Its main package.
         module: Import name.
         paths: Name to a coroutine function of a trial that returns the run's answer.
+        denied: What the rule is for; ``*/danger`` where servers have the tools.
+        backends: On which each path runs, ``asyncio`` or ``trio``.
     """
     found: list[tuple[str, bool, str]] = []
-    with otelhooks.scope(policies=[policy.deny("danger", reason=REASON)]):
-        for name, run in paths.items():
+    with otelhooks.scope(policies=[policy.deny(denied, reason=REASON)]):
+        for (name, run), backend in itertools.product(paths.items(), backends):
             trial = Trial()
-            went_on = anyio.run(run, trial) == "done"
-            found.append((name, *trial.outcome(went_on=went_on)))
+            went_on = anyio.run(run, trial, backend=backend) == "done"
+            path = name if len(backends) == 1 else f"{name}, {backend}"
+            found.append((path, *trial.outcome(went_on=went_on)))
     return Proof.of(framework, installed((distribution,), module)[1], found)

@@ -1,61 +1,42 @@
 """Prove a deny with the real MCP package: a scripted host, against a server in this process."""
-# pyright: basic
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.metadata
 import importlib.util
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
+import mcp
+from mcp import types
 
-import otelhooks
-from otelhooks import policy
+from otelhooks.frameworks.kit import trials
 from otelhooks.frameworks.mcp import wire
-from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, Trial
+
+try:
+    from mcp.server.mcpserver import MCPServer as Server
+except ImportError:  # 1.x
+    from mcp.server.fastmcp import FastMCP as Server
 
 __all__ = ["prove"]
 
-_NAME = "prover"
-
-Call = Callable[[str, dict[str, Any]], Awaitable[str]]
+IS_2 = hasattr(mcp, "Client")
 
 
-class _Trial(Trial):
-    """A trial with a server, whose tools a host asks for.
-
-    Attributes:
-        server: The server object.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.server = _server_class()(_NAME, log_level="ERROR")
-        self.server.add_tool(self.danger, name="danger")
-        self.server.add_tool(self.safe, name="safe")
-
-    async def play(self, call: Call) -> tuple[bool, str]:
-        """Ask for both tools, as a host does for its model; say whether the deny held."""
-        self.shown = await call("danger", {"path": "/"})
-        return self.outcome(went_on=await call("safe", {"x": 1}) == "1")
-
-
-def _server_class() -> Any:
-    if importlib.util.find_spec("mcp.server.mcpserver") is not None:
-        return importlib.import_module("mcp.server.mcpserver").MCPServer
-    return importlib.import_module("mcp.server.fastmcp").FastMCP
+def _server_of(trial: trials.Trial) -> Any:
+    server = Server("prover", log_level="ERROR")
+    server.add_tool(trial.danger, name="danger")
+    server.add_tool(trial.safe, name="safe")
+    return server
 
 
 @contextlib.asynccontextmanager
-async def _connected(server: Any) -> AsyncIterator[tuple[Any, Any]]:
+async def _connected(trial: trials.Trial) -> AsyncIterator[tuple[Any, Any]]:
     """Connect to a server in this process; give a client and its session, which are one in 1.x."""
-    package = importlib.import_module("mcp")
-    if hasattr(package, "Client"):
-        async with package.Client(server) as client:
+    server = _server_of(trial)
+    if IS_2:
+        async with mcp.Client(server) as client:
             yield client, client.session
     else:
         memory = importlib.import_module("mcp.shared.memory")
@@ -63,59 +44,51 @@ async def _connected(server: Any) -> AsyncIterator[tuple[Any, Any]]:
             yield session, session
 
 
-async def _client(trial: _Trial) -> tuple[bool, str]:
-    async with _connected(trial.server) as (client, _):
-
-        async def call(name: str, args: dict[str, Any]) -> str:
-            return str(wire.value_of(await client.call_tool(name, args)))
-
-        return await trial.play(call)
+async def _play(trial: trials.Trial, call: Any) -> str:
+    """Ask for both tools, as a host does for its model; return its answer."""
+    trial.shown = str(wire.value_of(await call("danger", {"path": "/"})))
+    return "done" if wire.value_of(await call("safe", {"x": 1})) == "1" else "not run"
 
 
-async def _request(trial: _Trial) -> tuple[bool, str]:
-    async with _connected(trial.server) as (_, session):
-
-        async def call(name: str, args: dict[str, Any]) -> str:
-            request = wire.make(
-                "CallToolRequest", method="tools/call", params={"name": name, "arguments": args}
-            )
-            records = importlib.import_module("mcp.types")
-            if not hasattr(session, "dispatch_input_request"):  # 1.x
-                request = records.ClientRequest(request)
-            return str(wire.value_of(await session.send_request(request, records.CallToolResult)))
-
-        return await trial.play(call)
+async def _client(trial: trials.Trial) -> str:
+    async with _connected(trial) as (client, _):
+        return await _play(trial, client.call_tool)
 
 
-async def _server(trial: _Trial) -> tuple[bool, str]:
-    async def call(name: str, args: dict[str, Any]) -> str:
+async def _request(trial: trials.Trial) -> str:
+    async with _connected(trial) as (_, session):
+
+        async def call(name: str, args: dict[str, Any]) -> Any:
+            params = {"name": name, "arguments": args}
+            request = wire.make("CallToolRequest", method="tools/call", params=params)
+            if not IS_2:
+                request = types.ClientRequest(request)
+            return await session.send_request(request, types.CallToolResult)
+
+        return await _play(trial, call)
+
+
+async def _server(trial: trials.Trial) -> str:
+    server = _server_of(trial)
+
+    async def call(name: str, args: dict[str, Any]) -> Any:
         try:
-            found = await trial.server.call_tool(name, args)
+            found = await server.call_tool(name, args)
         except Exception as error:  # the package's class for a tool's error lies elsewhere in 1.x
             return str(error)
-        if isinstance(found, tuple):
-            return str(wire.content_value(*found))
-        return str(wire.value_of(found))
+        return wire.content_value(*found) if isinstance(found, tuple) else found
 
-    return await trial.play(call)
+    return await _play(trial, call)
 
 
-_PATHS = (("client", _client), ("raw request", _request), ("server object", _server))
-
-
-def prove() -> Proof:
+def prove() -> Any:
     """Run a denied and an allowed tool on each path; the deny holds for this block only."""
-    found: list[tuple[str, bool, str]] = []
-    rules = [policy.deny("*/danger", reason=REASON)]
-    for name, path in _PATHS:
-        for backend in ("asyncio", "trio"):
-            if backend == "trio" and not _has_trio():
-                continue
-            with otelhooks.scope(policies=rules):
-                held, detail = anyio.run(path, _Trial(), backend=backend)
-            found.append((f"{name}, {backend}", held, detail))
-    return Proof.of("mcp", importlib.metadata.version("mcp"), found)
-
-
-def _has_trio() -> bool:
-    return importlib.util.find_spec("trio") is not None
+    has_trio = importlib.util.find_spec("trio") is not None
+    return trials.prove(
+        "mcp",
+        "mcp",
+        "mcp",
+        {"client": _client, "raw request": _request, "server object": _server},
+        denied="*/danger",
+        backends=("asyncio", "trio") if has_trio else ("asyncio",),
+    )
