@@ -1,8 +1,8 @@
 """Policies: rules about tool calls, and the engine that evaluates them.
 
-Rules are built with `allow`, `deny`, `ask_user`, `veto` and `hide`, or come as presets. They are
-given to ``otelhooks.instrument(policies=[...])``, or made a hook of with `enforce`. `RateLimit`,
-`Budget` and `label` stand beside rules: they remember what has happened before. So does
+Rules are built with `allow`, `deny`, `ask_user`, `veto` and `hide`, or come as presets. Pass them
+to ``otelhooks.instrument(policies=[...])``, or turn them into a hook with `enforce`. `RateLimit`,
+`Budget` and `label` remember what has happened before; they are used like rules. So is
 `AbstractPolicy`, for policies that are code.
 """
 

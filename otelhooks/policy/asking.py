@@ -1,6 +1,6 @@
-"""Handlers of ask rules: functions that say whether a call may run.
+"""Handlers of ask rules: functions that decide whether a call may run.
 
-Decision code: an answer that is not exactly ``True`` is a no, and so is an exception.
+Decision code: any answer other than exactly ``True`` denies, and so does an exception.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def bind_handler(handler: Callable[..., Any]) -> BoundHandler:
     """Return a handler as a function of call and reason, whatever it takes.
 
     The reason goes to a parameter of that name, to ``**kw``, or to the second positional parameter
-    whatever its name; a handler of one parameter gets the call alone. So does one whose signature
+    whatever its name; a handler with one parameter gets only the call. So does one whose signature
     cannot be read.
 
     Args:
         handler: Sync or async.
 
     Raises:
-        ConfigError: It cannot be called, or not with a call.
+        ConfigError: It is not callable, or does not accept a call.
     """
     if not callable(handler):
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""The rule in the place of a safety assessor, which google-antigravity has and this process not.
+"""The rule that replaces a safety assessor, which google-antigravity has but this process does not.
 
-Loaded with `otelhooks.policy.auto`, since a dataclass takes a millisecond to make.
+Loaded with `otelhooks.policy.auto`, because creating a dataclass takes a millisecond.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["AutoPolicy", "auto"]
 class AutoPolicy(Policy):
     """A rule for every tool that a safety assessor would have to clear.
 
-    No assessor runs in this process, and what nobody assessed is not allowed: the rule denies every
-    call that no more specific rule allows, or asks, with a handler.
+    No assessor runs in this process, and a call that was not assessed is not allowed: the rule
+    denies every call that no more specific rule allows, or asks, with a handler.
 
     Attributes:
         model: Model that google-antigravity's harness assesses with; not used here.
@@ -40,7 +40,7 @@ class AutoPolicy(Policy):
 
     @property
     def auto(self) -> bool:
-        """Whether a safety assessor is meant to decide: yes."""
+        """Whether a safety assessor should decide: yes."""
         return True
 
 
@@ -50,7 +50,7 @@ def auto(
     """Refuse what no safety assessor has cleared, or ask for it; see `AutoPolicy`.
 
     Args:
-        name: What messages call the rule.
+        name: Name in messages.
         handler: As for `ask_user`.
         model: Kept for google-antigravity's harness.
     """

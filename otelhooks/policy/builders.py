@@ -1,4 +1,4 @@
-"""Builders of rules, one a decision."""
+"""Builders of rules, one for each decision."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ __all__ = [
 ]
 
 
-# What the overloads share. Each builder itself spells its keywords out, for `help()` and for
-# Python's own error about an unknown one, and hands on `locals()`: its parameters and nothing else.
+# What the overloads share. Each builder itself spells out its keywords, for `help()` and for
+# Python's own error about an unknown one, and passes on `locals()`: its parameters and nothing
+# else.
 class _Any(TypedDict, total=False):
     name: str
     reason: str
@@ -71,7 +72,8 @@ def _build(
     def rule(pattern: str, name: str = name, id: str | None = id) -> Policy:
         return Policy(pattern, decision, name=name, id=id, ask_user=handler, **fields)
 
-    # The name of the class loads pydantic, 50 ms, which a program without such servers never needs.
+    # The name of the class loads pydantic (50 ms), which a program without such servers never
+    # needs.
     if isinstance(tool, str) or not isinstance(tool, types.BaseMcpServerConfig):
         if mcp_tools is not None:
             raise ConfigError("mcp_tools cannot be specified when tool is a string.")
@@ -120,20 +122,20 @@ def allow(
         tool: Name, ``server/tool``, glob, ``kind:shell``, ``*``, or a server's configuration.
         mcp_tools: Tools of that server; None for all of them.
         when: Predicate on the call; None for always.
-        name: What messages call the rule; for a server's tools each one's name is added.
+        name: Name in messages; for a server's tools each one's name is added.
         reason: For span, event and audit record.
         id: Stable name in telemetry; a hash of the rule if None.
         severity: For alerts.
-        mode: ``monitor`` records and does not enforce; None takes the mode of the set.
+        mode: ``monitor`` records but does not enforce; None takes the mode of the set.
         agent: Glob on the branch of agents that the rule is for; None for every agent.
         when_labels: One of these labels must be in force, see `label`; None for any. Rules that do
-            not allow also apply when the conversation's history is unknown.
+            not allow also apply if the conversation's history is unknown.
 
     Returns:
         One rule, or for a server a list of them.
 
     Raises:
-        ConfigError: Something it says is not understood.
+        ConfigError: An argument is not understood.
 
     Example:
         >>> allow("view_file").decision
@@ -203,7 +205,7 @@ def ask_user(
 
     The handler, which may be the second argument, gets the `ToolCall`, and the reason if it takes
     one; only ``True`` approves. None leaves the question to the approval channel. ``reason`` is
-    shown to the person who is asked, and to the model after a no.
+    shown to the person who is asked, and to the model after a refusal.
 
     Example:
         >>> ask_user("run_command", lambda call: call.args["CommandLine"] == "ls").decision
@@ -241,7 +243,7 @@ def veto(
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
 ) -> Policy | list[Policy]:
-    """Refuse calls before any other rule is looked at, in any mode, whoever approves.
+    """Refuse calls before any other rule is checked, in any mode, whoever approves.
 
     Parameters, return value and errors as for `deny`. A ``when`` that raises denies in monitor mode
     too.
@@ -268,7 +270,7 @@ def hide(
     mode: Mode | None = None,
     agent: str | None = None,
 ) -> Policy | list[Policy]:
-    """Take a tool's definition out of model calls where that is possible, and refuse its calls.
+    """Remove a tool's definition from model calls where possible, and refuse its calls.
 
     Parameters, return value and errors as for `deny`.
     """

@@ -1,8 +1,8 @@
-"""A second set of rules beside the one that holds: evaluated on every call, never enforced.
+"""A second set of rules beside the one in force: evaluated on every call, never enforced.
 
-It asks nobody, counts nothing and changes nothing: it is given copies, and what it says is told
-where it differs. Telemetry: fails open. A predicate that waits is left behind after a short time,
-one that raises denies, as it would if the set held.
+It asks no person, counts nothing and changes nothing: it gets copies, and is reported where its
+decision differs. Telemetry: fails open. A predicate that waits is abandoned after a short time; one
+that raises denies, as it would if the set were in force.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("otelhooks.policy")
 
 TIME_LIMIT_S = 0.1
 MAX_AT_ONCE = 8
-"""Evaluations that may run at a time, those that were left behind included."""
+"""Most evaluations that may run at a time, including abandoned ones."""
 
 
 class Candidate:
@@ -46,12 +46,12 @@ class Candidate:
     def flip(
         self, call: Call, labels: frozenset[str], live: Verdict | None
     ) -> Generator[Run, Any, Ruling | None]:
-        """Return what the set would have done, where that is not what happens; else None.
+        """Return what the set would have done if it differs from what happens; else None.
 
         Args:
-            call: As it was judged, with its final arguments; not touched.
-            labels: Those in force.
-            live: What was decided; None where there was nobody to decide.
+            call: The judged call, with its final arguments; not changed.
+            labels: Labels in force.
+            live: What was decided; None if nothing decided.
         """
         now = said(live)
         if now == DENY and live is not None and live.policy_id == HOOK:
@@ -104,9 +104,9 @@ class _Labels:
 
 
 def said(verdict: Verdict | None) -> str:
-    """Return what rules said of a call: ``allow``, ``deny`` or ``ask``, whether enforced or not.
+    """Return what rules decided about a call: ``allow``, ``deny`` or ``ask``, enforced or not.
 
-    What plain hooks rewrote is no matter of rules.
+    Rewrites by plain hooks do not concern rules.
     """
     if verdict is None:
         return ALLOW

@@ -1,13 +1,13 @@
 """Counts that several calls, threads or processes share, on the library ``limits``.
 
-Two of its strategies are used. A cap on a session or a turn is a *fixed window* that is as long as
-a count is kept: one atomic increment. A cap a minute, hour or day is a *moving window*: there is no
-border at which twice the number passes. Sums (tokens, cost) are fixed windows in any case, since a
-moving one keeps an entry for each unit.
+It uses two strategies of that library. A cap on a session or a turn is a *fixed window* that is as
+long as a count is kept: one atomic increment. A cap per minute, hour or day is a *moving window*:
+there is no border at which twice the number passes. Sums (tokens, cost) are always fixed windows,
+since a moving one keeps an entry for each unit.
 
-The library's own storage in memory is not used: with several threads it lets more pass than the
-limit, loses the first count, and starts a thread for its upkeep that looks at every key
-(Source: limits 5.8, ``storage/memory.py``).
+The library's own memory storage is not used: with several threads it lets more pass than the limit,
+loses the first count, and starts a maintenance thread that looks at every key (Source: limits 5.8,
+``storage/memory.py``).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MIN_KEYS_TO_PRUNE = 4_096
 
 
 class MemoryStorage(Storage, MovingWindowSupport):
-    """Counts of this process: every step under one lock, forgotten when their time is over.
+    """Counts of this process: every step under one lock, dropped when they expire.
 
-    Time is the monotonic clock's: setting the machine's clock ends no window.
+    Time is the monotonic clock's: setting the machine's clock does not end a window.
     """
 
     STORAGE_SCHEME: list[str] | None = None
@@ -50,11 +50,11 @@ class MemoryStorage(Storage, MovingWindowSupport):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """What the storage raises by itself: nothing."""
+        """Exceptions that the storage itself raises: none."""
         return ValueError
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Add to a count, and return it; `expiry` in seconds holds from its first unit."""
+        """Add to a count, and return it; `expiry` is in seconds from its first unit."""
         now = time.monotonic()
         with self._lock:
             self._prune(now)
@@ -100,7 +100,7 @@ class MemoryStorage(Storage, MovingWindowSupport):
         return time.time() + oldest - now, number
 
     def check(self) -> bool:
-        """Say that the storage is there."""
+        """Return that the storage is available."""
         return True
 
     def reset(self) -> int:
@@ -118,7 +118,7 @@ class MemoryStorage(Storage, MovingWindowSupport):
             self._entries.pop(key, None)
 
     def _prune(self, now: float) -> None:
-        """Drop what is over, each time that the number of keys has doubled."""
+        """Drop expired keys, each time that the number of keys has doubled."""
         if len(self._counts) + len(self._entries) < self._prune_at:
             return
         self._counts = {k: entry for k, entry in self._counts.items() if entry[1] > now}
@@ -141,9 +141,9 @@ class Counter:
     Args:
         max: Units that are allowed, 1 or more.
         window_s: Seconds that a count is kept, from its first unit.
-        storage: ``memory``, an address that `limits` knows (``redis://host:6379/0``), or a storage
-            of that library.
-        is_moving: Whether the window moves; else it starts with its first unit.
+        storage: ``memory``, an address that `limits` accepts (``redis://host:6379/0``), or a
+            storage of that library.
+        is_moving: Whether the window moves; otherwise it starts with its first unit.
 
     Attributes:
         waits: Whether each step goes over a network.
@@ -171,15 +171,15 @@ class Counter:
             )
 
     def take(self, *key: str) -> bool:
-        """Count one unit, unless that is one too many; one step, whoever else counts."""
+        """Count one unit, unless that is one too many; one atomic step."""
         return self._limiter.hit(self._item, *key)
 
     def add(self, amount: int, *key: str) -> None:
-        """Count units that have been used already."""
+        """Count units that are already used."""
         self._limiter.hit(self._item, *key, cost=amount)
 
     def read(self, *key: str) -> int:
-        """Return the units that are used; of a moving window no more than `max`."""
+        """Return the used units; of a moving window at most `max`."""
         if isinstance(self._limiter, FixedWindowRateLimiter):
             return self._limiter.storage.get(self._item.key_for(*key))
         return self.max - self._limiter.get_window_stats(self._item, *key).remaining
@@ -189,13 +189,13 @@ def open_storage(storage: str | Storage) -> Storage:
     """Return the storage of an address; nothing is connected yet.
 
     Raises:
-        ConfigError: The address is not known, or a package for it is missing.
+        ConfigError: The address is unknown, or a package for it is missing.
     """
     if isinstance(storage, Storage):
         return storage
     if storage == "memory":
         return MemoryStorage()
-    scheme = storage.partition(":")[0]  # never the rest: it may hold a password
+    scheme = storage.partition(":")[0]  # never the rest: it may contain a password
     options = _redis_options() if scheme in {"redis", "rediss"} else {}
     try:
         return cast("Storage", storage_from_string(storage, **options))
@@ -206,16 +206,16 @@ def open_storage(storage: str | Storage) -> Storage:
         raise ConfigError(
             f"storage `{scheme}:...` cannot be used: {cause}",
             hint="use `memory`, or `redis://host:6379/0` with the extra `otelhooks[redis]`",
-        ) from None  # neither the address nor what its parser says of it
+        ) from None  # neither the address nor its parser's message
 
 
 def _redis_options() -> dict[str, Any]:
-    """Return options that keep a call from waiting long for a server that is gone."""
+    """Return options that keep a call from waiting long for an unreachable server."""
     try:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
     except ImportError:
-        return {}  # `limits` says what is missing
+        return {}  # `limits` reports what is missing
     return {
         "socket_timeout": _TIMEOUT_S,
         "socket_connect_timeout": _TIMEOUT_S,

@@ -1,8 +1,9 @@
-"""A set of rules, compiled: from a call to the few rules that can match it, and what they say.
+"""A compiled set of rules: from a call to the few rules that can match it, and their decision.
 
-Rules lie on nine levels: exact tool deny, ask, allow; pattern deny, ask, allow; ``*`` deny, ask,
+Rules have nine levels: exact tool deny, ask, allow; pattern deny, ask, allow; ``*`` deny, ask,
 allow; vetoes come before them. The first level with a rule whose predicate holds decides; within a
-level the first registered. Nothing scans all rules but the first sight of a tool's name.
+level, the rule that was registered first. All rules are scanned only when a tool's name is first
+seen.
 
 Decision code: a predicate that raises, or that changes the arguments in place, denies.
 """
@@ -41,23 +42,24 @@ __all__ = ["PolicySet", "failure"]
 _log = logging.getLogger("otelhooks.policy")
 
 _TOOLS_KEPT = 16_384
-"""Names of tools that a set remembers; models invent names, so it must have an end."""
+"""Most names of tools that a set remembers; models invent names, so it must be bounded."""
 
 _UNMATCHED = tuple(Ruling(ALLOW, evaluations=count) for count in range(16))
-"""What comes of a call that no rule matched, by the number of predicates that ran."""
+"""The outcome for a call that no rule matched, by the number of predicates that ran."""
 
 Default = Literal["allow", "deny"]
 Observations = tuple[tuple[str, RuleLike], ...]
 
 
 class _Plan:
-    """What the rules say about one tool, before the arguments are known.
+    """What the rules say about one tool before the arguments are known.
 
     Attributes:
-        rules: That can match, in the order in which they are tried, up to one that always does;
-            each with whether it is a greedy ask, which only holds back what would be allowed.
-        name: The tool's, as messages have it.
-        constant: The ruling, where it depends on nothing but the tool; None else.
+        rules: Rules that can match, in the order in which they are tried, up to one that always
+            matches; each with whether it is a greedy ask, which only holds back what would be
+            allowed.
+        name: Name of the tool in messages.
+        constant: The ruling, if only the tool matters for it; else None.
     """
 
     __slots__ = ("constant", "name", "rules")
@@ -94,11 +96,11 @@ class _Plan:
         evaluations: int,
         held: tuple[Rule, ...],
     ) -> Ruling:
-        """Return what a rule that matches stands for.
+        """Return the ruling of a rule that matches.
 
         Args:
-            rule: None where no rule matches.
-            observed: What was only recorded on the way there.
+            rule: None if no rule matches.
+            observed: Rules that were only recorded on the way there.
             evaluations: How many predicates ran.
             held: Greedy asks that match; they count if the call would be allowed.
         """
@@ -127,23 +129,21 @@ class PolicySet:
     Args:
         rules: Rules and lists of rules, in load order.
         mcp_servers: Configurations of servers; their ``enabled_tools`` and ``disabled_tools`` deny.
-        default: What holds where no rule matches.
-        mode: For rules that have none of their own; ``monitor`` records and does not enforce.
+        default: Decision if no rule matches.
+        mode: For rules that have none of their own; ``monitor`` records but does not enforce.
         source: Policy id of these rules: a file's stem, or ``code``.
         sources: More rules, loaded after these, each with the id and version of its source.
-        default_source: Policy id of the one of them that says the default; `source` if None.
+        default_source: Policy id of the source that sets the default; `source` if None.
         channel: Whether an approval channel answers for ask rules without a handler.
-
-    Attributes:
         rules: All rules, in load order.
         version: Content hash, 12 hexadecimal digits.
-        can_deny: Whether some call can be denied or held up.
-        can_hide: Whether some tool's definition is kept from the model.
+        can_deny: Whether any call can be denied or held up.
+        can_hide: Whether any tool's definition is kept from the model.
         names_tools: Whether a rule that denies or asks names one tool.
-        needs_context: Whether rules read the operation's context: its labels.
+        needs_context: Whether rules read the operation's context, for its labels.
 
     Raises:
-        ConfigError: A rule cannot be understood, or has nobody to ask.
+        ConfigError: A rule cannot be understood, or asks without an approver.
 
     Example:
         >>> from otelhooks import policy
@@ -205,7 +205,7 @@ class PolicySet:
             own = rule_id(policy)
             count = ids[source, own] = ids.get((source, own), 0) + 1
             if count > 1 and policy.id is None:
-                own = f"{own}-{count}"  # rules that only their byte code tells apart
+                own = f"{own}-{count}"  # rules that differ only in their byte code
             version = versions[source]
             rules.append(
                 Rule(policy, order=order, source=source, version=version, mode=self.mode, id=own)
@@ -243,13 +243,13 @@ class PolicySet:
         return self._with([*self._entries, *added])
 
     def without(self, *rules: Policy | Rule) -> PolicySet:
-        """Return a set that does not have these rules.
+        """Return a set without these rules.
 
         Args:
-            rules: As they were given, or as the set has them; an equal rule counts.
+            rules: As they were given, or as the set has them; equal rules match.
 
         Raises:
-            ConfigError: The set does not have one of them.
+            ConfigError: The set does not contain one of them.
         """
         entries = list(self._entries)
         for rule in rules:
@@ -271,10 +271,10 @@ class PolicySet:
         return new
 
     on_tool: Callable[[Call], object] | None = None
-    """Told of a tool before it is judged for the first time; must not raise."""
+    """Called with a tool before it is judged for the first time; must not raise."""
 
     def constant(self, call: Call) -> Ruling | None:
-        """Return the ruling about a call where it depends on nothing but the tool; None else."""
+        """Return the ruling about a call if only the tool matters for it; else None."""
         key = (
             call.name,
             call.server,
@@ -287,22 +287,22 @@ class PolicySet:
         return plan.constant if plan is not None else None
 
     def constant_for(self, record: types.ToolCall) -> Ruling | None:
-        """Do the same for a record that was handed to a hook."""
+        """Do the same for a record that was passed to a hook."""
         plan = self._plans.get((str(record.name), record.server_name, False, None, (), None))
         return plan.constant if plan is not None else None
 
     def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         """Decide about a call.
 
-        Yields only for predicates that are asynchronous. `KeyboardInterrupt`, `SystemExit` and
-        cancellation escape; whatever else a predicate raises denies.
+        Yields only for asynchronous predicates. `KeyboardInterrupt`, `SystemExit` and cancellation
+        escape; anything else that a predicate raises denies.
 
         Args:
-            call: With its final arguments; predicates see a copy of them.
-            context: The operation's; rules read its labels. Without one they are unknown.
+            call: The call with its final arguments; predicates see a copy of them.
+            context: The operation's context; rules read its labels. Without it they are unknown.
 
         Returns:
-            The ruling; not to be changed, since it may be shared.
+            The ruling; must not be changed, because it may be shared.
         """
         key = (
             call.name,
@@ -367,15 +367,15 @@ class PolicySet:
 
     @property
     def asked(self) -> set[Rule]:
-        """Rules that were tried, or were next to be tried, for some call that was judged."""
+        """Rules that were tried, or were next to be tried, for any judged call."""
         with self._lock:
             plans = list(self._plans.values())
         return {rule for plan in plans for rule, _ in plan.rules}
 
     def hides(self, tool: Call) -> Rule | None:
-        """Return the rule that takes a tool's definition out of model calls, or None.
+        """Return the rule that removes a tool's definition from model calls, or None.
 
-        A rule that hides counts only where it would deny whatever the arguments are.
+        A hiding rule counts only if it would deny whatever the arguments are.
 
         Args:
             tool: A call of it; the arguments do not matter.
@@ -397,7 +397,7 @@ class PolicySet:
         """Return the rules that can match a tool, in the order in which they are tried.
 
         Args:
-            call: Of the tool; the arguments and the agent do not matter.
+            call: A call of the tool; the arguments and the agent do not matter.
         """
         fallback = (Match(rule, rule.level) for rule in self._fallback)
         return (*self._index.candidates(call), *fallback)
@@ -432,18 +432,18 @@ class PolicySet:
                 "rule `%s` of policy `%s` could not be evaluated and denies: %s",
                 rule.id,
                 rule.policy_id,
-                type(error).__qualname__,  # its text may hold arguments
+                type(error).__qualname__,  # its text may contain arguments
             )
 
 
 def _default_deny(source: str, version: str, mode: Mode, order: int) -> Rule:
-    """Return the rule that stands for ``default="deny"``."""
+    """Return the rule for ``default="deny"``."""
     policy = Policy("*", Decision.DENY, name="default", id="default")
     return Rule(policy, order=order, source=source, version=version, mode=mode, id="default")
 
 
 def _labels(context: Any) -> frozenset[str]:
-    """Return the labels in force; where there is no context, nobody knows them."""
+    """Return the labels in force; they are unknown without a context."""
     return _NO_CONTEXT if context is None else context.labels
 
 
@@ -467,16 +467,16 @@ def _check(call: Call, view: dict[str, Any], subject: Any) -> None:
 
 
 def _restore(call: Call, view: dict[str, Any]) -> None:
-    """Put back the arguments of a call that a failed predicate was given, in the same objects."""
+    """Restore the arguments that a failed predicate was given, in the same objects."""
     call.args.clear()
     call.args.update(copy_json(view))
 
 
 def failure(rule: RuleLike, error: BaseException) -> str:
-    """Return what the model is told where a predicate or a handler has failed.
+    """Return the message for the model when a predicate or a handler has failed.
 
     Args:
-        rule: Whose it is.
+        rule: The rule that it belongs to.
         error: What it raised.
     """
     try:

@@ -1,7 +1,7 @@
 """Ids and versions of rules that are code: the same rule has the same id in every process.
 
 An id leaves out what may change with the version of Python (byte code) and what alerts should
-survive (wording, severity, mode). A version takes everything in.
+survive (wording, severity, mode). A version includes everything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def digest(*parts: str, length: int) -> str:
 
 
 def describe(value: Any, *, code: bool, _seen: frozenset[int] = frozenset()) -> str:
-    """Describe a predicate, and what it has captured, as a text without memory addresses.
+    """Describe a predicate, and what it has captured, as text without memory addresses.
 
     Args:
         value: The predicate, or a value in it.

@@ -1,4 +1,4 @@
-"""`enforce`: rules as a hook, for use with a runner by hand or beside other hooks."""
+"""`enforce`: rules as a hook, for use with a hand-driven runner or beside other hooks."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PolicyHook(PreToolCallDecideHook):
         self.judge = judge
 
     async def run(self, context: HookContext | None, data: types.ToolCall) -> types.HookResult:
-        """Decide about a call, and ask whom the rules say; fails closed.
+        """Decide about a call, and ask if the rules say so; fails closed.
 
-        Never suspends where predicates and handlers are synchronous.
+        Never suspends if predicates and handlers are synchronous.
 
         Args:
             context: Not needed.
-            data: Handed to predicates that take a `ToolCall`, and to handlers, as it is.
+            data: Passed unchanged to predicates that take a `ToolCall`, and to handlers.
         """
         if type(data) is types.ToolCall:
             constant = self.judge.constant_for(data)
@@ -59,7 +59,7 @@ class PolicyHook(PreToolCallDecideHook):
                 return _denied(ruling, failure(rule, answer.error))
             if answer is not True:
                 return _denied(ruling, ruling.message)
-            # Time has passed, and the handler had the call in its hands.
+            # Time has passed, and the handler could have changed the call.
             before, approval = approval, Approval("approved")
             approval.rules, approval.args = (rule,), copy_json(Call.of(data).args)
             approval.join(before)
@@ -83,15 +83,15 @@ def enforce(
     *,
     mcp_servers: Sequence[types.BaseMcpServerConfig] | None = None,
 ) -> PolicyHook:
-    """Make a hook of rules.
+    """Return rules as a hook.
 
     Args:
         policies: Rules, and lists of rules as builders for servers and presets return them.
         mcp_servers: Configurations of the servers that rules may name; ``[]`` if unknown.
 
     Raises:
-        ConfigError: A rule cannot be understood, has nobody to ask, or names a server's tool while
-            `mcp_servers` is None.
+        ConfigError: A rule cannot be understood, asks without an approver, or names a server's tool
+            while `mcp_servers` is None.
 
     Example:
         >>> hook = enforce([deny("run_command")])

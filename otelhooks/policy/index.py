@@ -1,4 +1,4 @@
-"""From a tool to the rules that can match it: dictionaries for names, a scan for globs only."""
+"""From a tool to the rules that can match it: dictionaries for names, a scan only for globs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Match(NamedTuple):
 
     Attributes:
         rule: The rule.
-        level: On which it is tried for this tool, as `Rule.level`.
+        level: Level at which it is tried for this tool, as `Rule.level`.
         is_greedy: Whether it is a deny or ask for a name that may not be the tool's: a bare name or
-            glob where the tool is a server's, what the server calls itself, one of several
+            glob if the tool is a server's, the name that the server gives itself, one of several
             canonical names, another split of ``a/b/c``. It never makes the verdict about that tool
-            milder: such an ask counts only where the call would be allowed.
+            milder: such an ask counts only if the call would be allowed.
     """
 
     rule: Rule
@@ -35,13 +35,13 @@ class ServerList:
     """The ``enabled_tools`` or ``disabled_tools`` of a server's configuration, as a deny.
 
     Args:
-        config: The server's.
+        config: Configuration of the server.
         mode: Mode of the set.
 
     Attributes:
         server: Name of the server.
         is_limiting: Whether the configuration has either list.
-        rule: What denies are recorded under.
+        rule: Rule that denies are recorded under.
     """
 
     __slots__ = ("_disabled", "_enabled", "is_limiting", "rule", "server")
@@ -56,18 +56,18 @@ class ServerList:
         self.rule: Rule = Rule(
             policy, order=-1, source="mcp_servers", version="", mode=mode, id=name
         )
-        self.rule.level = 0  # beside exact denies: no rule that names the tool lifts it
+        self.rule.level = 0  # like exact denies: no rule that names the tool lifts it
 
     def denies(self, tool: str) -> bool:
-        """Say whether the lists leave a tool out."""
+        """Return whether the lists exclude a tool."""
         return tool in self._disabled or (self._enabled is not None and tool not in self._enabled)
 
 
 class Index:
-    """All rules, by what their tool part says.
+    """All rules, by their tool part.
 
     Args:
-        rules: Of one set.
+        rules: Rules of one set.
         servers: Lists of its servers.
     """
 
@@ -105,7 +105,7 @@ class Index:
         server, says = call.server or None, call.server_says or None
         is_of_server = server is not None or call.claimed_server or says is not None
         if call.claimed_server:
-            # An adapter that says both does not know the application's name: take the safe reading.
+            # An adapter that sets both does not know the application's name: use the safe reading.
             server = None
         found: list[Rule] = []
         doubtful: list[Rule] = []
@@ -116,13 +116,13 @@ class Index:
             found, doubtful = self._unnamed(call)
         else:
             todays_name = str(types.normalize_builtin_tool_name(call.name))
-            if len(call.canonical) > 1:  # it is several things, and no name of one allows them all
+            if len(call.canonical) > 1:  # it is several things: an allow for one is not enough
                 found = self._bare((call.name, todays_name))
                 doubtful = self._bare(call.canonical)
             else:
                 found = self._bare((call.name, todays_name, *call.canonical))
             if "/" in call.name:
-                # A bridge may name a server's tool so: what denies the one denies the other.
+                # A bridge may name a server's tool like this: what denies one denies the other.
                 of_server, _, tool = call.name.partition("/")
                 doubtful += self._of(of_server, tool)
                 bare = self._bare((tool, tool.rpartition("/")[2]))
@@ -140,11 +140,11 @@ class Index:
         return found + [r for r in globs if any(map(r.selector.fits_tool, names))]
 
     def _named(self, call: Call, server: str, says: str | None) -> tuple[list[Rule], list[Rule]]:
-        """Return rules for a tool of a server that the application named, and the doubtful ones.
+        """Return certain and doubtful rules for a tool of a server that the application named.
 
-        What the server calls itself, and canonical names, which are names of local tools, match
-        deny and ask rules only. So does a reading of ``a/b/c`` as tool ``b/c`` of server ``a``,
-        where the server is called ``a/b``: rules are read that way.
+        The name that the server gives itself, and canonical names, which are names of local tools,
+        match deny and ask rules only. So does a reading of ``a/b/c`` as tool ``b/c`` of server
+        ``a``, if the server is called ``a/b``: rules are read that way.
         """
         doubtful = self._bare(call.canonical)
         if says is not None:
@@ -157,7 +157,7 @@ class Index:
         return found + lists, doubtful
 
     def _unnamed(self, call: Call) -> tuple[list[Rule], list[Rule]]:
-        """Return lists that deny a tool of a server without a name, and rules of every server."""
+        """Return lists that deny a tool of an unnamed server, and rules of every server."""
         doubtful = self._bare(call.canonical)
         doubtful += self._of_any_server.get(call.name, ())
         doubtful += [r for r in self._server_globs if r.selector.fits_tool(call.name)]

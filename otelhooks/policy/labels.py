@@ -1,8 +1,8 @@
-"""Labels by rule: a tool that has run marks the conversation; rules with ``when_labels`` read it.
+"""Labels by rule: a tool that runs marks the conversation; rules with ``when_labels`` read it.
 
 A mark is set when nothing holds the call up any more, before the tool's body runs: so a tool that
-fails, is cancelled or hands out its result piece by piece has marked it as well, and one that is
-denied has not.
+fails, is cancelled or returns its result piece by piece has also marked the conversation, and a
+denied one has not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Label(Gate):
     """Marks the conversation with labels when a tool runs; see `label`.
 
     Attributes:
-        tool: Which tools it is about.
+        tool: The tools that it is about.
         adds: The labels.
         per: ``session`` or ``turn``.
     """
@@ -54,7 +54,7 @@ class Label(Gate):
         self.per: Lasting = per
         self.label: str = policy.label
         self.id: str = id if id is not None else f"label_{policy.label}_{'_'.join(labels)}"
-        # Matched as a deny is: where a server's name is in doubt, it applies.
+        # Matched like a deny: if a server's name is in doubt, it applies.
         rule = Rule(policy, order=0, source="code", version="", mode="enforce", id=self.id)
         self._index = Index([rule], ())
         self._known: dict[tuple[Any, ...], bool] = {}
@@ -63,7 +63,7 @@ class Label(Gate):
         return f"label({self.tool!r}, adds={self.adds!r})"
 
     def matches(self, call: Call) -> bool:
-        """Say whether it is about a call's tool."""
+        """Return whether it is about a call's tool."""
         key = (
             call.name,
             call.server,
@@ -98,21 +98,21 @@ def label(
     name: str = "",
     id: str | None = None,
 ) -> Label:
-    """Mark the conversation when a tool runs; nothing takes a mark away.
+    """Mark the conversation when a tool runs; a mark is never removed.
 
-    Rules with ``when_labels`` read it, in the agent that called the tool, in those that it starts
-    and in those that started it. A tool that fails has marked, one that is denied has not.
+    Rules with ``when_labels`` read it, in the agent that called the tool, its sub-agents, and the
+    agents that started it. A tool that fails has marked the conversation; a denied one has not.
 
     Args:
         tool: As for `allow`.
         adds: One label or several: letters, digits and ``_ . : / -``.
-        per: ``session`` for the rest of the conversation; ``turn`` for this user message, where
-            what the tool gave is not in the history of the next one.
-        name: What messages call it; the tool if empty.
+        per: ``session`` for the rest of the conversation; ``turn`` for this user message, if the
+            tool's result is not in the history of the next one.
+        name: Name in messages; the tool if empty.
         id: Stable name; made of tool and labels if None.
 
     Raises:
-        ConfigError: Something it says is not understood.
+        ConfigError: An argument is not understood.
 
     Example:
         >>> from otelhooks import policy

@@ -1,8 +1,8 @@
-r"""Regular expressions in time that grows with the text only, and within a bound.
+r"""Regular expressions whose time grows only with the text, and within a bound.
 
-Patterns are Python's, read by its own parser, without what no automaton can do: references to
-groups, looking around, and repeats that keep what they took. A pattern becomes an automaton whose
-states are found while a text is read, so no pattern and no text makes it backtrack.
+Patterns are Python's, read by its own parser, without what an automaton cannot do: back-references,
+look-around, and possessive repeats. A pattern becomes an automaton whose states are found while a
+text is read, so no pattern and no text makes it backtrack.
 
 The package `regex` with its `timeout=` would be shorter, and weaker. In its release 2026.11.15
 `(?i:e)*[^]a]` does not match `A`, so a rule would miss calls; ten million characters hold
@@ -30,7 +30,7 @@ LIMIT_S: Final = 0.1
 _MAX_NODES = 5_000
 _MAX_PATTERN = 1_000
 _MAX_STEPS = 20_000
-"""How many steps of the automaton are remembered, before it is built anew."""
+"""Steps of the automaton that are remembered before it is built again."""
 
 _CHECK_EVERY = 512
 _IS_OLD = sys.version_info < (3, 11)
@@ -40,17 +40,17 @@ _parse: Any = importlib.import_module("sre_parse" if _IS_OLD else "re._parser")
 
 _ONE_CHARACTER = (_sre.ANY, _sre.IN, _sre.LITERAL, _sre.NOT_LITERAL)
 _MORE = "x"
-"""Stands for the rest of a text, for `$`, which holds before a line feed that ends it."""
+"""The rest of a text, for `$`, which matches before a line feed that ends it."""
 
 
 class Pattern:
     """A pattern that was read.
 
     Args:
-        text: Python's syntax; flags as ``(?i)``.
+        text: Pattern in Python's syntax; flags as ``(?i)``.
 
     Raises:
-        ValueError: It is no pattern, too large, or of a kind that is not known here.
+        ValueError: It is not a pattern, too large, or of an unsupported kind.
     """
 
     def __init__(self, text: str) -> None:
@@ -74,22 +74,22 @@ class Pattern:
     @staticmethod
     @functools.lru_cache(maxsize=256)
     def of(text: str) -> Pattern:
-        """Return the pattern of a text, read once."""
+        """Return the pattern of a text, which is read once."""
         return Pattern(text)
 
     def matches(self, text: str) -> bool:
-        """Say whether the pattern fits the start of a text, as `re.match` does.
+        """Return whether the pattern matches at the start of a text, like `re.match`.
 
         Raises:
-            TimeoutError: It cannot be said in time.
+            TimeoutError: The time was not enough.
         """
         return self._from_start.run(text)
 
     def is_in(self, text: str) -> bool:
-        """Say whether the pattern fits anywhere in a text, as `re.search` does.
+        """Return whether the pattern matches anywhere in a text, like `re.search`.
 
         Raises:
-            TimeoutError: It cannot be said in time.
+            TimeoutError: The time was not enough.
         """
         return self._anywhere.run(text)
 
@@ -98,14 +98,14 @@ _Fits = Callable[[str, int], object]
 
 
 class _Program:
-    """A pattern as nodes: what is read, where it splits, what must hold at a place.
+    """A pattern as nodes: what is read, where it splits, what must hold at a position.
 
     Attributes:
         start: Number of the first node.
-        accept: Number of the node that says that the pattern fits.
-        reads: For a node that reads a character: what tries one, and the node after it.
-        splits: For a node that reads none: the nodes after it.
-        asserts: For a node that only passes in some places: what tries one, and the node after it.
+        accept: Number of the node that is reached if the pattern matches.
+        reads: For a node that reads a character: the test for it, and the next node.
+        splits: For a node that reads none: the next nodes.
+        asserts: For a node that only passes at some positions: the test, and the next node.
     """
 
     def __init__(self, tree: Any) -> None:
@@ -170,14 +170,14 @@ class _Program:
 
 
 def _fits(kind: Any, value: Any, flags: int) -> _Fits:
-    """Return how Python's own engine tries one item of a pattern at a place in a text."""
+    """Return how Python's own engine tests one item of a pattern at a position in a text."""
     state = _parse.State()
     state.flags = flags
     return _compile.compile(_parse.SubPattern(state, [(kind, value)]), flags).match
 
 
 def _sample(char: str) -> str:
-    """Return one of a few characters, which assertions cannot tell from this one behind them."""
+    """Return a representative character that assertions cannot distinguish from this one."""
     if char == "_" or char.isalnum():
         return "a" if char.isascii() else "\u00e9"
     return "\n" if char == "\n" else " "
@@ -187,10 +187,10 @@ _Key = tuple[frozenset[int], str]
 
 
 class _State:
-    """Where an automaton can be: the nodes it has reached, and what it read last.
+    """A state of an automaton: the nodes it has reached, and what it read last.
 
     Attributes:
-        after: The state after each character that was read here before; True where it fits.
+        after: The state after each character that was read here before; True if it matches.
     """
 
     __slots__ = ("after", "before", "nodes")
@@ -202,11 +202,11 @@ class _State:
 
 
 class _Automaton:
-    """Reads texts character by character; what it found out about a state it remembers.
+    """Reads texts character by character, and remembers what it has computed for a state.
 
     Args:
         program: The pattern.
-        anywhere: Whether it may fit anywhere, and not only at the start.
+        anywhere: Whether it may match anywhere, not only at the start.
     """
 
     def __init__(self, program: _Program, *, anywhere: bool) -> None:
@@ -227,11 +227,11 @@ class _Automaton:
         return self._states[key]
 
     def run(self, text: str) -> bool:
-        """Say whether the pattern fits.
+        """Return whether the pattern matches.
 
         Raises:
-            TypeError: The text is none.
-            TimeoutError: It cannot be said in time.
+            TypeError: The argument is not text.
+            TimeoutError: The time was not enough.
         """
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = "re: only a text can be matched"
@@ -255,10 +255,10 @@ class _Automaton:
         return False
 
     def _step(self, state: _State, rest: str, end: float) -> _State | bool:
-        """Return where a character leads: True where the pattern fits before it, False nowhere.
+        """Return where a character leads: True if the pattern matches before it, False if nowhere.
 
         Args:
-            state: Where the automaton is.
+            state: State of the automaton.
             rest: The character and, if more follows it, `_MORE`; empty at the end of the text.
             end: When to give up, in the thread's time.
         """

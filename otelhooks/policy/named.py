@@ -1,12 +1,12 @@
-"""What a call names: the paths and commands in its arguments, wherever and however they are there.
+"""The paths and commands in a call's arguments, wherever and in whatever form they appear.
 
 One reader for `workspace_only`, the guard of policy files and the functions ``named.paths`` and
 ``named.commands`` of hook files. A path is the value of an argument with a known name, at any
-depth; a key of a mapping in such an argument; and a file that the text of a patch is about. A text
-that is JSON is read as what it says too, since servers decode such texts after rules have decided.
+depth; a key of a mapping in such an argument; or a file that the text of a patch is about. A JSON
+text is also read as its content, since servers decode such texts after rules have decided.
 
-What it cannot see: paths in arguments of other names (but as `Role.TEXT`), in formats other than
-JSON and patches, and what a tool makes up by itself.
+What it cannot see: paths in arguments with other names (except as `Role.TEXT`), in formats other
+than JSON and patches, and what a tool makes up by itself.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ _CONTENTS = frozenset(map(_plain, _CONTENT_ARGUMENTS))
 
 
 class Role(enum.Enum):
-    """What a value in the arguments is."""
+    """The role of a value in the arguments."""
 
     BASE = "base"
     """A directory that other paths of the call may be relative to."""
@@ -174,16 +174,16 @@ class Role(enum.Enum):
     TEXT = "text"
     """Any other value."""
     CONTENT = "content"
-    """What is written to, or looked for in, the file that is named beside it."""
+    """Content that is written to, or searched in, a file named beside it."""
 
 
 class Found(NamedTuple):
     """A value in the arguments of a call.
 
     Attributes:
-        argument: Name of the argument that it is, or that it is in.
-        value: As it is there; a text in nearly all cases.
-        role: What it is.
+        argument: Name of the argument that it is, or that contains it.
+        value: The unchanged value; nearly always a text.
+        role: Its role.
     """
 
     argument: str
@@ -192,13 +192,13 @@ class Found(NamedTuple):
 
 
 class _Pairs(tuple[tuple[str, Any], ...]):
-    """An object of JSON; of a name that is there twice, both values count."""
+    """An object of JSON; if a name occurs twice, both values count."""
 
     __slots__ = ()
 
 
 def _items(value: Any) -> list[tuple[str, Any]] | None:
-    """Return what a container of named values holds; None for anything else."""
+    """Return the items of a container of named values; None for anything else."""
     if isinstance(value, _Pairs):
         return list(value)
     if isinstance(value, Mapping):
@@ -212,14 +212,14 @@ def _items(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def _listed(value: Any) -> list[Any] | None:
-    """Return what a list or set holds; None for anything else."""
+    """Return the items of a list or set; None for anything else."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(cast("Iterable[Any]", value))
     return None
 
 
 def _decoded(text: str) -> Any:
-    """Return what a text says that is JSON; None for any other."""
+    """Return the content of a JSON text; None for any other text."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return None
     try:
@@ -235,12 +235,13 @@ def walk(
 
     Args:
         value: The arguments, or the value of one.
-        argument: The name of that one.
-        role: What that one is. All in a path is path, but for what is known to be something else.
-        beside: Whether a path is named beside it, or beside what it is in.
+        argument: Name of that argument.
+        role: Role of that argument. Everything in a path is a path, except for known other
+            arguments.
+        beside: Whether a path is named beside it, or beside what contains it.
 
     Raises:
-        RecursionError: They are nested too deep, or in themselves.
+        RecursionError: They are nested too deep, or contain themselves.
     """
     items, listed = _items(value), _listed(value)
     if items is not None:
@@ -299,8 +300,8 @@ _LONGEST_PATH = 4096
 def patched(text: str) -> Iterator[str]:
     """Yield the files that a text is about, if it is a patch.
 
-    Of each file of a unified diff the forms without its first folders as well: how many a tool
-    leaves out (``a/``, ``b/``) is the tool's affair.
+    For each file of a unified diff, also the forms without its first folders: each tool decides how
+    many of them (``a/``, ``b/``) it strips.
     """
     for header in _HEADER.finditer(text):
         if header["whole"] is not None:
@@ -336,10 +337,10 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_a-zA-Z]+")
 
 
 def use(name: str, kind: str | None = None, canonical: Iterable[str] = ()) -> str:
-    """Return what a tool does to the files that it is given: ``read`` or ``write``.
+    """Return what a tool does to the files that it gets: ``read`` or ``write``.
 
-    What the framework's adapter knows goes first, then the words of the name, all of which must be
-    known: `search_replace` does not only search. What is not known writes.
+    The adapter's knowledge comes first, then the words of the name, all of which must be known:
+    `search_replace` does not only search. Unknown tools write.
     """
     if kind is not None or canonical:
         reads = kind == "file_read" or not _READING_TOOLS.isdisjoint(canonical)
@@ -363,9 +364,9 @@ _COMMAND_ARGUMENTS = frozenset(
 
 
 def is_shell(name: str, args: Any, kind: str | None = None, canonical: Iterable[str] = ()) -> bool:
-    """Return whether a tool runs commands: by what its adapter knows, its name, or an argument.
+    """Return whether a tool runs commands: by its adapter, its name, or an argument.
 
-    What is typed into a running program (``write_stdin``) counts: that may be a shell.
+    Input for a running program (``write_stdin``) counts, since that may be a shell.
     """
     return (
         kind == "shell"

@@ -1,7 +1,7 @@
 """Where a path can lead.
 
-A path leads wherever some tool may take it to lead: as it is, without blanks and quotes around it,
-with variables expanded, with percent signs decoded, with backslashes as separators.
+A path leads wherever a tool may understand it to lead: as it is, without blanks and quotes around
+it, with expanded variables, with decoded percent signs, with backslashes as separators.
 `otelhooks.policy.named` finds the paths in a call.
 """
 
@@ -31,7 +31,7 @@ class Folder:
 
     Attributes:
         path: Without links.
-        folds_case: Whether its file system takes ``A`` and ``a`` for the same.
+        folds_case: Whether its file system treats ``A`` and ``a`` as the same.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Folder:
         """Return a directory by name, resolved now; it need not exist.
 
         Raises:
-            ConfigError: It is no path.
+            ConfigError: It is not a path.
         """
         text: Any = os.fspath(directory)
         if not isinstance(text, str) or not text.strip() or "\0" in text:
@@ -51,7 +51,7 @@ class Folder:
         return cls(path, _folds_case(path))
 
     def contains(self, path: str) -> bool:
-        """Say whether a path without links lies in the directory, or is it."""
+        """Return whether a path without links is the directory or lies in it."""
         mine = self.path.rstrip(os.sep)
         if self.folds_case:
             mine, path = _fold(mine), _fold(path)
@@ -71,7 +71,7 @@ def _folds_case(path: str) -> bool:
 
 
 def readings(text: str) -> list[str]:
-    """Return a text in each form in which a tool may take it for a path, without looking it up."""
+    """Return a text in each form in which a tool may read it as a path, without looking it up."""
     found = [text]
     for _ in range(_MOST_DECODINGS):
         found.append(urllib.parse.unquote(found[-1]))
@@ -84,8 +84,8 @@ def spellings(value: Any) -> set[str]:
     """Return a path in each form in which a tool may read it.
 
     Raises:
-        TypeError: It is no path, such as the number of an open file.
-        ValueError: It leads to no place of the local file system.
+        TypeError: It is not a path but, for example, the number of an open file.
+        ValueError: It does not lead to a place in the local file system.
     """
     text = os.fsdecode(value)
     url = _FILE_URL.fullmatch(text)
@@ -94,7 +94,7 @@ def spellings(value: Any) -> set[str]:
             raise ValueError("a file of another host")
         whole = url["path"]
         if ".." in urllib.parse.unquote(whole):
-            raise ValueError("a URL that climbs")  # where to depends on who reads it
+            raise ValueError("a URL that climbs")  # its target depends on the reader
         found = {urllib.parse.unquote(p) for p in (whole, re.split("[?#]", whole)[0])}
         found |= {path.strip() for path in found}
     elif _URL.match(text) or (os.name != "nt" and _DRIVE.match(text)):
@@ -116,14 +116,14 @@ def _home(path: str) -> str:
 def places(
     paths: Iterable[Any], checked: Iterable[Any], bases: Iterable[Any], here: str
 ) -> Iterator[str]:
-    """Yield the places that paths can stand for.
+    """Yield the places that paths can mean.
 
-    A relative path is meant relative to where the tool works, and to each directory of the same
-    call: a tool may not know the argument that the model gave it.
+    A relative path is relative to where the tool works, and to each directory of the same call: a
+    tool may not know the argument that the model gave it.
 
     Args:
         paths: Relative to `bases`, which may be relative to one another.
-        checked: Those of `bases` that are to be looked at themselves.
+        checked: Those of `bases` that are also checked themselves.
         bases: Directories of the call.
         here: Where the tool works, absolute.
     """
@@ -146,5 +146,5 @@ def real_path(path: str) -> str:
     try:
         os.stat(real)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # a file that is to be created
+        pass  # a file that will be created
     return real

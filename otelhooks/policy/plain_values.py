@@ -1,7 +1,7 @@
-"""Values as scripts can take them: JSON and decimal numbers, at any depth up to a bound.
+"""Values in the form that scripts accept: JSON and decimal numbers, at any depth up to a bound.
 
-Decision code: what has no such form is an error, so that nobody decides about something else than
-what is there.
+Decision code: a value without such a form is an error, so that a decision is never about something
+else than the real value.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import pydantic
 __all__ = ["MAX_DEPTH", "MAX_VALUES", "plain"]
 
 MAX_DEPTH = 200
-"""Deepest nesting that is handed to a script."""
+"""Deepest nesting that is passed to a script."""
 
 MAX_VALUES = 200_000
-"""How many values are handed to a script in one call."""
+"""Most values that are passed to a script in one call."""
 
 _SCALARS = frozenset((str, int, bool, type(None), decimal.Decimal))
 
@@ -32,16 +32,16 @@ _SCALARS = frozenset((str, int, bool, type(None), decimal.Decimal))
 def plain(value: Any) -> Any:
     r"""Return a value as a script sees it; containers are copied.
 
-    Bytes become text (what is no UTF-8 in them as ``\xff``), dates and times ISO 8601, sets lists,
+    Bytes become text (bytes that are not UTF-8 as ``\xff``), dates and times ISO 8601, sets lists,
     paths and UUIDs text, enumeration members their values, models and dataclasses mappings. A
-    number that JSON does not know becomes text: comparing it with a number then fails.
+    number that JSON cannot express becomes text: comparing it with a number then fails.
 
     Args:
         value: Anything.
 
     Raises:
         TypeError: It has no such form.
-        ValueError: It is too large, nested too deep or in itself, or two keys become one.
+        ValueError: It is too large, nested too deep, contains itself, or two keys become one.
     """
     return _Copy().of(value, MAX_DEPTH)
 
@@ -98,7 +98,7 @@ class _Copy:
     def _other(self, value: Any, depth: int) -> Any:
         if isinstance(value, enum.Enum):
             return self.of(value.value, depth)
-        if isinstance(value, (str, int)):  # a class derived from it
+        if isinstance(value, (str, int)):  # of a subclass
             return _valid(str.__str__(value)) if isinstance(value, str) else int(value)
         if isinstance(value, float):
             return self.of(float(value), depth)
@@ -120,14 +120,14 @@ class _Copy:
         if isinstance(value, Set):
             items = self._items(cast("Set[Any]", value), depth)
             return sorted(items, key=repr)
-        if isinstance(value, (list, tuple)):  # a class derived from it
+        if isinstance(value, (list, tuple)):  # of a subclass
             return self._items(cast("list[Any]", value), depth)
         msg = f"a script cannot be given a {type(value).__name__}"
         raise TypeError(msg)
 
 
 def _key(key: Any) -> str:
-    """Return a key as JSON writes it."""
+    """Return a key as in JSON."""
     if isinstance(key, enum.Enum):
         key = key.value
     if isinstance(key, str):
@@ -141,5 +141,5 @@ def _key(key: Any) -> str:
 
 
 def _valid(text: str) -> str:
-    """Return a text without halves of characters, which no script can hold."""
+    """Return a text without lone surrogates, which no script can hold."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Predicates of rules (`when`): what each one takes is read once, at load.
+"""Predicates of rules (`when`): their parameters are read once, at load.
 
 A predicate takes nothing, the argument dict, or, by the annotation of its first parameter, a
 pydantic model parsed from the arguments or the `ToolCall`. It is sync or async.
@@ -27,13 +27,13 @@ __all__ = ["AllOf", "Test", "check_numbers", "read"]
 
 _SCALARS = (str, bytes, int, range, type, python_types.NoneType)
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")  # of CPython's byte code; the second in 3.12 and 3.13
-# Names that a dict of arguments goes by; understood even where they cannot be resolved, since they
-# are often imported for the type checker only.
+# Names of a dict of arguments in annotations; accepted even if they cannot be resolved, since they
+# are often imported only for the type checker.
 _DICT_NAMES = frozenset(("dict", "Dict", "Mapping", "MutableMapping", "Any", "object", "JSON"))
 
 
 def check_numbers(value: Any) -> None:
-    """Raise if arguments hold NaN: every comparison with it is false, so no limit would hold.
+    """Raise if arguments contain NaN: every comparison with it is false, so no limit would hold.
 
     Args:
         value: A container, or a model that was parsed from the arguments.
@@ -51,7 +51,7 @@ def check_numbers(value: Any) -> None:
 
 
 def _items(value: Any) -> Iterable[Any]:
-    """Return what a container, a model or a dataclass holds; keys are held, too."""
+    """Return what a container, a model or a dataclass contains, including keys."""
     of_class = value.__class__
     if isinstance(value, Mapping):
         mapping = cast("Mapping[Any, Any]", value)
@@ -67,10 +67,10 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 class AllOf:
-    """Several predicates, all of which must hold.
+    """Several predicates that must all hold.
 
     Args:
-        predicates: Tested in order; the first that does not hold ends it.
+        predicates: Tested in order; stops at the first that does not hold.
     """
 
     __slots__ = ("predicates",)
@@ -93,8 +93,8 @@ class Test(typing.NamedTuple):
     """A predicate as the engine calls it.
 
     Attributes:
-        function: Takes one thing; its answer may be awaitable.
-        wants_call: Whether that is the `ToolCall`; else it is the argument dict.
+        function: Takes one argument; its answer may be awaitable.
+        wants_call: Whether the argument is the `ToolCall`; otherwise the argument dict.
     """
 
     function: Callable[[Any], Any]
@@ -105,12 +105,12 @@ def read(when: Callable[..., Any], label: str) -> Test:
     """Read what a predicate takes.
 
     Args:
-        when: As the rule has it.
-        label: The rule's, for errors.
+        when: The rule's predicate.
+        label: The rule's label, for errors.
 
     Raises:
-        ConfigError: It is not callable, cannot be called with what rules have to give, or never
-            returns a value.
+        ConfigError: It is not callable, cannot be called with what rules can pass, or never returns
+            a value.
     """
     if isinstance(when, AllOf):
         return Test(_all([_of_call(read(each, label)) for each in when.predicates]), True)
@@ -147,13 +147,14 @@ def read(when: Callable[..., Any], label: str) -> Test:
 
 
 def _answers(when: Callable[..., Any]) -> bool:
-    """Return whether a function can end with another value than None, as far as its code says."""
+    """Return whether a function can end with a value other than None, as far as its code shows."""
     code = getattr(_function(when), "__code__", None)
     return code is None or _returns_values(code)
 
 
 @functools.lru_cache(maxsize=256)
 def _returns_values(code: python_types.CodeType) -> bool:
+    # A forgotten `return` would only show as a condition that never holds, so the code must tell.
     steps = list(dis.get_instructions(code))
     ends = [(a, b) for a, b in itertools.pairwise(steps) if b.opname in _RETURNS]
     return not ends or any(not _is_none(a, b) for a, b in ends)
@@ -178,7 +179,7 @@ def _function(when: Callable[..., Any]) -> Any:
 
 
 def _is_model(annotation: type[Any]) -> bool:
-    import pydantic  # imported here: most programs have no predicate that asks for a model
+    import pydantic  # imported here: most programs have no predicate that takes a model
 
     return issubclass(annotation, pydantic.BaseModel)
 
@@ -190,7 +191,7 @@ def _of_nothing(when: Callable[..., Any]) -> Callable[[Any], Any]:
 def _of_model(when: Callable[..., Any], model: type[pydantic.BaseModel]) -> Callable[[Any], Any]:
     def test(args: Any) -> Any:
         parsed = model.model_validate(args)
-        check_numbers(parsed)  # a text may be read as NaN
+        check_numbers(parsed)  # a text may be parsed as NaN
         return when(parsed)
 
     return test
@@ -202,7 +203,7 @@ def _of_call(test: Test) -> Callable[[types.ToolCall], Any]:
 
 
 async def _awaited(value: Any) -> Any:
-    while inspect.isawaitable(value):  # what an `await` was forgotten for, too
+    while inspect.isawaitable(value):  # also if an inner `await` was forgotten
         value = await value
     return value
 
@@ -229,10 +230,10 @@ def _all(functions: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def _annotation(when: Callable[..., Any], parameter: inspect.Parameter, label: str) -> type[Any]:
-    """Return the class that the first parameter is annotated with, `object` if with none.
+    """Return the class that annotates the first parameter, `object` without an annotation.
 
     Raises:
-        ConfigError: It is a text that means nothing where the predicate was defined, or several
+        ConfigError: It is a text that has no meaning where the predicate was defined, or several
             models.
     """
     resolve = functools.partial(_resolve, when, label)
@@ -248,7 +249,7 @@ def _annotation(when: Callable[..., Any], parameter: inspect.Parameter, label: s
 
 
 def _classes(annotation: Any, resolve: Callable[[str], Any]) -> set[type[Any]]:
-    """Return the classes that an annotation may stand for: several for a union."""
+    """Return the classes that an annotation may mean: several for a union."""
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
     if isinstance(annotation, str):
@@ -264,7 +265,7 @@ def _classes(annotation: Any, resolve: Callable[[str], Any]) -> set[type[Any]]:
 
 
 def _resolve(when: Callable[..., Any], label: str, text: str) -> Any:
-    """Evaluate an annotation that is a text, in the names its function can see."""
+    """Evaluate an annotation that is a text, with the names that its function can see."""
     name = text.partition("[")[0].rpartition(".")[2].strip("\"' ")
     function = _function(inspect.unwrap(when))
     try:
@@ -282,7 +283,7 @@ def _resolve(when: Callable[..., Any], label: str, text: str) -> Any:
 
 
 def _captured(function: Any) -> dict[str, Any]:
-    """Return what a function has captured of the function that it was defined in."""
+    """Return what a function has captured from the function that defines it."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     found: dict[str, Any] = {}
     for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):

@@ -12,12 +12,12 @@ _ALL = "*"
 
 
 def allow_all() -> Policy:
-    """Let every call run that no other rule holds up."""
+    """Let every call run that no other rule stops."""
     return allow(_ALL, name="allow_all")
 
 
 def deny_all() -> Policy:
-    """Refuse every call that no more specific rule lets run."""
+    """Refuse every call that no more specific rule allows."""
     return deny(_ALL, name="deny_all")
 
 

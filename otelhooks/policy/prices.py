@@ -1,4 +1,4 @@
-"""What tokens of a model cost: a table of prices, or a function."""
+"""What a model's tokens cost: a table of prices, or a function."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Prices:
     """Prices of models, read.
 
     Args:
-        given: A table or a function, as `otelhooks.policy.Budget` takes it. The first entry of a
-            table that fits a model holds.
+        given: A table or a function, as `otelhooks.policy.Budget` takes it. The first matching
+            entry of a table is used.
 
     Raises:
-        ConfigError: It is neither, or an entry is no price.
+        ConfigError: It is neither, or an entry is not a price.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Prices:
             )
 
     def knows(self, model: str) -> bool:
-        """Say whether a model has a price."""
+        """Return whether a model has a price."""
         return self.cost((model,), types.Usage()) is not None
 
     def cost(self, models: tuple[str, ...], usage: types.Usage) -> float | None:
         """Return what tokens cost, in US dollars, under the first name that has a price.
 
-        Decision code: a function that raises, or gives no amount, knows no price.
+        Decision code: a function that raises, or does not return an amount, knows no price.
         """
         for model in models:
             found = self._function_cost(model, usage) if self._function else None

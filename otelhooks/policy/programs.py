@@ -1,8 +1,8 @@
 """What simple commands may do to the files that their words name.
 
-`otelhooks.policy.shell` reads the words. A program that is not known here to do nothing but read
-may write whatever it is given, and a word with an unknown part, or a pattern, may be each program
-that it fits.
+`otelhooks.policy.shell` reads the words. A program that is not known here to only read may write
+whatever it gets, and a word with an unknown part, or a pattern, may be each program that it
+matches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _READING = frozenset(
     ).split()
 )
 _READING_OF_GIT = frozenset("add blame branch commit merge rev-parse status switch tag".split())
-_UNSEEN = frozenset("awk gawk mawk node python python3".split())  # they write by what they are told
+_UNSEEN = frozenset("awk gawk mawk node python python3".split())  # their scripts are not read
 _RENAMING = frozenset(("alias", "enable", "expand_aliases", "hash"))
 _BEFORE_PROGRAM = frozenset(
     (
@@ -106,8 +106,8 @@ def words(text: str) -> list[str]:
 def arguments(command: Sequence[str]) -> Iterator[str]:
     """Yield the words of a simple command, and what may be values in them.
 
-    Values of options (``-opolicies/p.yaml``, ``--output=x``, ``-d@x``), parts (``host:x``), and
-    the files that a script of ``sed`` writes.
+    These are values of options (``-opolicies/p.yaml``, ``--output=x``, ``-d@x``), parts
+    (``host:x``), and the files that a ``sed`` script writes.
     """
     is_sed = any(_is_one(word, frozenset(("sed",))) for word in command)
     for word in command:
@@ -133,7 +133,7 @@ def folders(command: Sequence[str]) -> list[str]:
             found += command[place + 1 :]
         elif UNKNOWN in word:  # such as an option, or `cd`
             found += (each for each in command[place + 1 :] if UNKNOWN not in each)
-        elif _name(word) == "ln":  # where a link leads to starts at the link
+        elif _name(word) == "ln":  # the target of a link is relative to the link
             found += itertools.chain.from_iterable(
                 (each, posixpath.dirname(each)) for each in command[place + 1 :]
             )
@@ -149,7 +149,7 @@ def folders(command: Sequence[str]) -> list[str]:
 def pattern(word: str) -> str | None:
     """Return a pattern for `fnmatch` that matches all that a shell's does; None for a plain word.
 
-    Brackets, whatever is in them, and what is unknown stand for any text.
+    Brackets with any content, and unknown parts, match any text.
     """
     if _SPECIAL.search(word) is None:
         return None
@@ -160,7 +160,7 @@ def pattern(word: str) -> str | None:
 
 
 def _any(part: str, begin: str, end: str) -> str:
-    """Return a name with all from its first to its last bracket as any text."""
+    """Return a name with everything from its first to its last bracket as any text."""
     start, stop = re.search(begin, part), part.rfind(end)
     if start is None or stop < start.end():
         return part
@@ -168,7 +168,7 @@ def _any(part: str, begin: str, end: str) -> str:
 
 
 def stands_for(pattern: str, name: str) -> bool:
-    """Return whether a `pattern` can stand for a name, in lower or upper case."""
+    """Return whether a `pattern` can match a name, in lower or upper case."""
     shortest = pattern.replace(_DIGITS, "?").replace("*", "")
     return len(shortest) <= len(name) and fnmatch.fnmatchcase(name.lower(), pattern.lower())
 
@@ -195,7 +195,7 @@ def _is_one(word: str, names: frozenset[str], *, at_all: bool = False) -> bool:
 
 
 def program(command: Sequence[str]) -> int | None:
-    """Return which word of a command is its program; None where it only sets variables."""
+    """Return which word of a command is its program; None if it only sets variables."""
     is_xargs = False
     for place, word in enumerate(command):
         is_named = place > 0 and command[place - 1] == "function"
@@ -207,7 +207,7 @@ def program(command: Sequence[str]) -> int | None:
 
 
 def operands(command: Command) -> list[str]:
-    """Return the words that a command gives to its program; one that is unknown for ``xargs``."""
+    """Return the words that a command passes to its program; an unknown one for ``xargs``."""
     place = program(command) or 0
     given = command[min(place + 1, command.certain) :]
     return [*given, UNKNOWN] if "xargs" in command[:place] else given
@@ -229,9 +229,9 @@ def only_reads(command: Command) -> bool:
 
 
 def trees(command: Command) -> list[str]:
-    """Return the words of a command that removes, moves or links the folders in its words.
+    """Return the folders in a command's words that it removes, moves or links.
 
-    And those that it takes for said: ``git clean`` and ``find -delete`` begin where they stand.
+    This includes implied ones: ``git clean`` and ``find -delete`` begin in the working directory.
     """
     place = program(command)
     if place is None:
@@ -256,12 +256,12 @@ def is_copied(command: Command) -> bool:
 
 
 def is_copied_as_whole(command: Command) -> bool:
-    """Return whether a command puts what is in a folder into another."""
+    """Return whether a command copies the content of a folder into another."""
     return is_copied(command) and any(map(_AS_WHOLE.fullmatch, command))
 
 
 def only_names(command: Sequence[str]) -> str | None:
-    """Return the pattern of ``find -name`` that all that is found fits; None if there is none."""
+    """Return the pattern of ``find -name`` that all found files match; None if there is none."""
     if not _OR.isdisjoint(command) or any(UNKNOWN in word for word in command):
         return None
     names = [after for word, after in itertools.pairwise(command) if word in {"-name", "-iname"}]
@@ -269,7 +269,7 @@ def only_names(command: Sequence[str]) -> str | None:
 
 
 def executed(commands: Sequence[Command]) -> list[Command]:
-    """Return commands with those that are only quoted as run, if a program may take them."""
+    """Return commands, with merely quoted ones marked as run if a program may run them."""
     takes = any(
         each.runs and (_takes_texts(each) or any(map(_TAKEN_LATER.match, each)))
         for each in commands
@@ -292,7 +292,7 @@ def _takes_texts(command: Command) -> bool:
 
 
 def _parts(command: Command) -> list[Command]:
-    """Return a command, and apart from it those that ``find`` executes."""
+    """Return a command, and separately the commands that ``find`` executes."""
     place = program(command)
     if place is None or _name(command[place]) != "find":
         return [command]

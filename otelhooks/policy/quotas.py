@@ -1,7 +1,7 @@
-"""Rate limits and budgets: how many turns and tool calls there may be, what models may cost.
+"""Rate limits and budgets: how many turns and tool calls may run, and what models may cost.
 
-Both are gates (`otelhooks.hooks.gates`): they count what nothing else holds up, and a call once.
-Decision code: where a count cannot be read, they deny, or allow with ``on_error="allow"``; the span
+Both are gates (`otelhooks.hooks.gates`): they count what nothing else stops, and a call once.
+Decision code: if a count cannot be read, they deny, or allow with ``on_error="allow"``; the span
 says so in either case.
 """
 
@@ -31,12 +31,12 @@ __all__ = ["Budget", "OnError", "Per", "RateLimit", "Unknown"]
 
 T = TypeVar("T")
 _Debt: TypeAlias = tuple["Counter", int, tuple[str, str]]
-"""Units that are used and not counted yet: of which count, how many, whose."""
+"""Used units that are not counted yet: counter, number, key."""
 
 _log = logging.getLogger("otelhooks.policy")
 
 Per = Literal["session", "turn", "minute", "hour", "day"]
-"""What a count is kept for: a conversation, a turn with its sub-agents, or a stretch of time."""
+"""What a count is kept for: a conversation, a turn with its sub-agents, or a period of time."""
 OnError = Literal["deny", "allow"]
 Unknown = Literal["deny", "tokens"]
 
@@ -49,7 +49,7 @@ _NANO = 1_000_000_000
 
 
 class _Limit(Gate):
-    """What rate limits and budgets share: where they count, and what happens where they cannot."""
+    """What rate limits and budgets share: where they count, and what happens if they cannot."""
 
     unreadable: str = ""
 
@@ -100,7 +100,7 @@ class _Limit(Gate):
         return Counter(max, window_s, self._storage, is_moving=is_moving)
 
     def _key(self, context: HookContext | None) -> str:
-        """Return whose count it is, as a hash: what a server keeps says nothing of users."""
+        """Return the key of a count as a hash, so that a server stores nothing about users."""
         if self.per in _WINDOWS_S or context is None:
             name = ""
         else:
@@ -108,10 +108,10 @@ class _Limit(Gate):
         return hashlib.sha256(f"{self.id}\0{name}".encode()).hexdigest()[:32]
 
     def _do(self, counter: Counter, fn: Callable[..., T], *args: Any) -> Generator[Run, Any, T]:
-        """Take one step with a counter; in a worker thread where it waits for a network.
+        """Take one step with a counter; in a worker thread if it waits for a network.
 
         Raises:
-            Exception: The count could not be reached.
+            Exception: The count could not be read or written.
         """
         if not counter.waits:
             return fn(*args)
@@ -126,8 +126,8 @@ class _Limit(Gate):
         return Ruling(DENY, self, self.reason or message)
 
     def _failed(self, error: BaseException) -> Ruling:
-        """Return what holds where a count could not be reached."""
-        cause = type(error).__qualname__  # its text may hold addresses
+        """Return the ruling if a count could not be read or written."""
+        cause = type(error).__qualname__  # its text may contain addresses
         if cause not in self._said:
             self._said.add(cause)
             _log.error("limit `%s` could not be checked (%s): %s", self.id, self.on_error, cause)
@@ -138,7 +138,7 @@ class _Limit(Gate):
 
 
 class _Said:
-    """A limit as the rule behind something that it has said and not enforced."""
+    """A limit as the rule behind a decision that it did not enforce."""
 
     handler = None
     ask = None
@@ -153,25 +153,25 @@ class _Said:
 
 
 class RateLimit(_Limit):
-    """Deny turns or tool calls once there have been enough of them.
+    """Deny turns or tool calls after a number of them.
 
-    Call N+1 is denied: ``Rate limit exceeded: N of N tool calls used``. Only what would run is
-    counted: what a hook, a rule or a person refuses is not. Give one object one id: limits of the
-    same id in the same storage share their counts.
+    Call N+1 is denied: ``Rate limit exceeded: N of N tool calls used``. Only calls that would run
+    are counted, not those that a hook, a rule or a person refuses. Give each object its own id:
+    limits with the same id in the same storage share their counts.
 
     Args:
         turns: User messages that may be answered, 1 or more; None for any number.
-        tool_calls: Tool calls that may run, those of sub-agents included; None for any number.
+        tool_calls: Tool calls that may run, including those of sub-agents; None for any number.
         per: ``session`` or ``turn`` (tool calls only); ``minute``, ``hour`` and ``day`` are counted
-            over all that the limit governs, in any stretch of that length.
+            over all that the limit governs, in any period of that length.
         storage: ``memory``; ``redis://host:6379/0`` for several processes (extra
             ``otelhooks[redis]``); any other address or storage of the library ``limits``.
-        on_error: ``deny`` or ``allow`` where the count cannot be reached.
-        name: What logs call it.
+        on_error: ``deny`` or ``allow`` if the count cannot be read or written.
+        name: Name in logs.
         id: Stable name in telemetry and storage; made of numbers and words if None.
-        reason: What the model is told, in place of the standard message.
+        reason: Message for the model, in place of the standard one.
         severity: For alerts.
-        mode: ``monitor`` counts and records, and denies nothing; None takes the set's.
+        mode: ``monitor`` counts and records, but denies nothing; None takes the set's mode.
 
     Raises:
         ConfigError: A value cannot be used.
@@ -245,21 +245,21 @@ class RateLimit(_Limit):
 class Budget(_Limit):
     """Deny model calls once others have used enough tokens or money.
 
-    What a call uses is known when it has answered: the call that passes the border is let through,
-    and with several in flight at once each of them may pass it. Afterwards every model call is
-    denied: ``Budget exceeded: 1200 of 1000 tokens used``.
+    A call's usage is known when it has answered: the call that crosses the limit is let through,
+    and of several concurrent calls each may cross it. Afterwards every model call is denied:
+    ``Budget exceeded: 1200 of 1000 tokens used``.
 
     Args:
         tokens: Tokens, input and output, 1 or more; None for any number.
         cost_usd: US dollars, above 0; needs `prices`. None for any amount.
         prices: Name or glob of a model to US dollars per million tokens: ``{"input": 1.25,
             "output": 10}``, also ``cache_read`` and ``cache_write``, or a pair of input and output;
-            or a function of the model's name and its `Usage`, giving US dollars, None for a model
-            that it does not know.
+            or a function of the model's name and its `Usage` that returns US dollars, or None for
+            an unknown model.
         per: ``session`` or ``turn``; ``minute``, ``hour`` and ``day`` start with their first call,
             over all that the budget governs.
-        unknown: Where a model has no price, or an answer says nothing of its usage: ``deny`` denies
-            model calls; ``tokens`` goes on, and counts only the tokens that are known.
+        unknown: If a model has no price, or an answer does not report its usage: ``deny`` denies
+            model calls; ``tokens`` goes on, and counts only the known tokens.
         storage: As for `RateLimit`.
         on_error: As for `RateLimit`.
         name: As for `RateLimit`.
@@ -328,7 +328,7 @@ class Budget(_Limit):
     def admit(
         self, point: str, subject: Any, context: HookContext | None, *, take: bool
     ) -> Generator[Run, Any, Ruling]:
-        """Let pass while something is left; what a call uses is counted afterwards."""
+        """Let pass while something is left; a call's usage is counted afterwards."""
         try:
             message = yield from self._spent(subject, self._key(context))
         except BaseException as error:
@@ -338,7 +338,7 @@ class Budget(_Limit):
         return self._refuse(message) if message else Ruling(ALLOW)
 
     def _spent(self, call: Any, key: str) -> Generator[Run, Any, str]:
-        """Return why nothing is left, an empty text where something is."""
+        """Return why nothing is left, an empty text if something is."""
         yield from self._pay()
         if self.unknown == "deny":
             model = getattr(call, "model", "")
@@ -358,7 +358,7 @@ class Budget(_Limit):
     def used(
         self, context: HookContext, models: tuple[str, ...], usage: types.Usage | None
     ) -> Generator[Run, Any, None]:
-        """Count what a model call has used. What cannot be counted now is owed until it can."""
+        """Count a model call's usage. What cannot be counted now is owed until it can be."""
         key = self._key(context)
         cost: float | None = None
         if usage is not None and self._prices is not None:
@@ -382,18 +382,18 @@ class Budget(_Limit):
         except BaseException as error:
             if escapes(error):
                 raise
-            self._failed(error)  # the next call finds the count out of reach as well, or pays
+            self._failed(error)  # the next call fails to reach the count as well, or pays
 
     def _pay(self) -> Generator[Run, Any, None]:
         """Count what is owed.
 
         Raises:
-            Exception: A count could not be reached; the rest stays owed.
+            Exception: The count could not be read or written; the rest stays owed.
         """
         while True:
             try:
                 debt = self._owed.popleft()
-            except IndexError:  # there is none, or others pay it at this moment
+            except IndexError:  # there is none, or another thread is paying it
                 return
             counter, amount, key = debt
             try:

@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 Predicate = Callable[[Any], Any] | Callable[[], Any]
-"""Says whether a rule applies: takes the argument dict, a model, the ToolCall, or nothing."""
+"""Decides whether a rule applies: takes the argument dict, a model, the ToolCall, or nothing."""
 AskUserHandler = Callable[..., bool | Awaitable[bool]]
-"""Says whether a call may run: takes the ToolCall, and the rule's reason if it wants to."""
+"""Decides whether a call may run: takes the ToolCall, and optionally the rule's reason."""
 Severity = Literal["low", "medium", "high", "critical"]
 Mode = Literal["enforce", "monitor"]
 
@@ -53,27 +53,27 @@ _RANK = {DENY: 0, ASK: 1, ALLOW: 2}
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """A rule, as it is written.
+    """A rule, as written.
 
     Attributes:
-        tool: Which calls it is about; see `otelhooks.policy.selectors`.
+        tool: The calls that it is about; see `otelhooks.policy.selectors`.
         decision: What it says about them.
         when: Predicate that must hold; None for always.
-        ask_user: Who is asked, for `Decision.ASK_USER`.
-        name: What messages call it; the tool's name if empty.
-        reason: Takes the place of the standard message; handlers get it.
+        ask_user: Handler that is asked, for `Decision.ASK_USER`.
+        name: Name in messages; the tool's name if empty.
+        reason: Replaces the standard message; handlers get it.
         id: Stable name for spans, metrics and alerts; a hash of the rule if None.
         severity: For spans, metrics and alerts.
-        mode: ``monitor`` records and does not enforce; None takes the mode of the set.
+        mode: ``monitor`` records but does not enforce; None takes the mode of the set.
         agent: Glob on the branch of agents, such as ``orchestrator/*``; None for every agent.
         veto: A deny that comes before every other rule, in any mode.
-        hide: A deny that also takes the tool's definition out of model calls.
+        hide: A deny that also removes the tool's definition from model calls.
         when_labels: One of these labels must be in force; None for any; see
             `otelhooks.policy.label`.
         place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:
-        ConfigError: Something it says is not understood.
+        ConfigError: A field is not understood.
     """
 
     tool: str
@@ -132,21 +132,21 @@ class Policy:
 
     @property
     def auto(self) -> bool:
-        """Whether a safety assessor is meant to decide; see `AutoPolicy`."""
+        """Whether a safety assessor should decide; see `AutoPolicy`."""
         return False
 
     @property
     def label(self) -> str:
-        """What messages call the rule."""
+        """Name of the rule in messages."""
         return self.name or self.tool
 
     @property
     def selector(self) -> Selector:
-        """The tool part, read."""
+        """The tool part, parsed."""
         return self.__dict__["_selector"]
 
     def only_when(self, predicate: Predicate) -> Self:
-        """Return a copy that applies only when `predicate` holds, and what it had before.
+        """Return a copy that applies only if `predicate` holds as well.
 
         Args:
             predicate: As ``when``.
@@ -161,7 +161,7 @@ class RuleSource(NamedTuple):
     Attributes:
         policy_id: A file's stem.
         version: Content hash of it.
-        rules: In order; may be none, so that a set's version tells of the source.
+        rules: In order; may be empty, so that a set's version depends on the source.
     """
 
     policy_id: str
@@ -174,7 +174,7 @@ BUILT_IN = "policy_files"
 
 
 class Rule:
-    """A policy as the engine has it: everything about it that can be known at load.
+    """A policy as the engine has it, with everything that can be known at load.
 
     Args:
         policy: What the user wrote.
@@ -187,13 +187,13 @@ class Rule:
     Attributes:
         decision: ``allow``, ``deny`` or ``ask``.
         level: 0 to 8: exact deny, ask, allow; pattern deny, ...; a veto is -1.
-        enforced: Denies in any mode of the set and of the process.
-        monitored: Recorded, not enforced.
+        enforced: Whether it denies in any mode of the set and of the process.
+        monitored: Whether it is recorded but not enforced.
         test: The predicate as a function of the argument dict, or of the call.
         wants_call: Which of the two.
-        labels: One of which must be in force; None for any.
-        fits_branch: Whether the rule is for an agent; None for every one.
-        handler: Who is asked, as the user gave it.
+        labels: One of these must be in force; None for any.
+        fits_branch: Whether the rule is for an agent; None for every agent.
+        handler: Handler that is asked, as the user gave it.
         ask: The handler as a function of call and reason.
 
     Raises:
@@ -247,7 +247,7 @@ class Rule:
         )
         self.labels: frozenset[str] | None = None
         if policy.when_labels is not None:
-            # A rule that allows must not find in a history that nobody saw what it wants to see.
+            # An allow rule must not see a label that it needs in a history that is unknown.
             strict = () if self.decision == ALLOW else (UNKNOWN,)
             self.labels = frozenset((*policy.when_labels, *strict))
         self.test: Callable[[Any], Any] | None = None
@@ -266,7 +266,7 @@ class Rule:
 
     @property
     def can_deny(self) -> bool:
-        """Whether a call can be held up by this rule; a predicate that raises denies."""
+        """Whether this rule can hold a call up; a predicate that raises denies."""
         return not self.monitored and (self.decision != ALLOW or self.test is not None)
 
     @property
@@ -294,7 +294,7 @@ def rule_id(policy: Policy) -> str:
 
 
 def content(policy: Policy) -> str:
-    """Return all that a policy says, as one text for the version of its source."""
+    """Return a policy's whole content, as one text for the version of its source."""
     plain = {**policy.__dict__, "decision": policy.decision.value, "_selector": None}
     for field in ("when", "ask_user", "place"):
         plain.pop(field, None)
@@ -307,11 +307,11 @@ def read_labels(what: str, given: Any) -> tuple[str, ...]:
     """Return labels in order, each once.
 
     Args:
-        what: Where they stand, for the error message.
-        given: One, or a collection of them.
+        what: Name in the error message.
+        given: One label, or a collection of them.
 
     Raises:
-        ConfigError: There is none, or one is no label.
+        ConfigError: There is none, or one is not a label.
     """
     labels: tuple[Any, ...] = (given,)
     if not isinstance(given, str):
@@ -334,7 +334,7 @@ def flatten_policies(policies: Sequence[Policy | Sequence[Policy]]) -> list[Poli
         policies: Rules, and what builders for servers and presets return.
 
     Raises:
-        ConfigError: Something in it is no rule.
+        ConfigError: Something in it is not a rule.
     """
     given: Any = policies
     if isinstance(given, Policy):

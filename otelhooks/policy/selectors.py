@@ -1,4 +1,4 @@
-"""What the tool part of a rule may say, read once: a name, a glob, a server's tool, a kind, all.
+"""What the tool part of a rule may be: a name, a glob, a server's tool, a kind, all.
 
 ======================  ==========================================  ===========
 text                    matches                                     specificity
@@ -12,10 +12,10 @@ text                    matches                                     specificity
 ``*``                   every call                                  wildcard
 ======================  ==========================================  ===========
 
-A selector without a server allows local tools only. What denies or asks by it also meets tools of
-servers, as ``*/run_command`` would, but never makes a verdict about one milder.
+A selector without a server allows local tools only. A deny or ask rule with it also applies to
+tools of servers, as ``*/run_command`` would, but never makes a verdict about one milder.
 
-Globs know ``*``, ``?`` and ``[...]`` and are case-sensitive. Anything else is an error at load.
+Globs support ``*``, ``?`` and ``[...]`` and are case-sensitive. Anything else is an error at load.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from otelhooks.plain_text import is_unseen
 __all__ = ["EXACT", "KINDS", "PATTERN", "WILDCARD", "Selector", "glob_matcher"]
 
 KINDS = ("shell", "file_read", "file_write", "net")
-"""Kinds of tools that an adapter can tell."""
+"""Kinds of tools that an adapter can report."""
 
 EXACT, PATTERN, WILDCARD = 0, 1, 2
 
@@ -41,13 +41,13 @@ _COMPLETE_SET = re.compile(r"\[!?\]?[^\]]*\]")
 
 @functools.lru_cache(maxsize=4096)
 def glob_matcher(pattern: str) -> Callable[[str], object]:
-    """Return a function that says whether a text fits a glob; it returns None where it does not.
+    """Return a function that returns None if a text does not match a glob, else a match.
 
     Args:
         pattern: ``*`` any text, also across ``/``; ``?`` one character; ``[...]`` one of a set.
 
     Raises:
-        ConfigError: The pattern has a bracket that is not closed, or ``**``.
+        ConfigError: The pattern has an unclosed bracket, or ``**``.
     """
     if re.search(r"[\[\]]", _COMPLETE_SET.sub("", pattern)):
         raise ConfigError(f"`{pattern}`: a bracket without its other half", hint="write `[...]`")
@@ -60,7 +60,7 @@ class Selector:
     """The tool part of one rule.
 
     Args:
-        text: As the rule has it.
+        text: The rule's text.
 
     Attributes:
         kind: Kind of tool, for a ``kind:`` selector.
@@ -69,7 +69,7 @@ class Selector:
         specificity: `EXACT`, `PATTERN` or `WILDCARD`.
 
     Raises:
-        ConfigError: The text is no selector.
+        ConfigError: The text is not a selector.
     """
 
     __slots__ = ("_server_fits", "_tool_fits", "kind", "server", "specificity", "text", "tool")
@@ -111,15 +111,15 @@ class Selector:
         return Selector, (self.text,)
 
     def fits_tool(self, name: str) -> bool:
-        """Say whether the tool part fits a name."""
+        """Return whether the tool part matches a name."""
         return bool(self._tool_fits(name))
 
     def fits_server(self, server: str) -> bool:
-        """Return whether the selector has a server part, and it fits a name."""
+        """Return whether the selector has a server part, and it matches a name."""
         return self.server is not None and bool(self._server_fits(server))
 
     def fits(self, server: str, name: str) -> bool:
-        """Say whether a selector with a server part fits a server's tool."""
+        """Return whether a selector with a server part matches a server's tool."""
         return bool(self._server_fits(server) and self._tool_fits(name))
 
 

@@ -1,13 +1,13 @@
 r"""Commands as a POSIX shell or bash reads them: simple commands as lists of words.
 
-A word is what is left of it after quotes, escapes (``\``, ``$'\x72'``), variables that the same
-text sets or the environment has, braces, and what ``echo`` and ``printf`` put in its place. Where
-there are several ways to read a word, each of them is a word. A text that may be a command in
-turn (``sh -c '...'``, a here-document, what is echoed) is read as one.
+A word is what remains after quotes, escapes (``\``, ``$'\x72'``), variables that the same text sets
+or the environment has, braces, and the output of ``echo`` and ``printf`` in substitutions. If there
+are several ways to read a word, each of them is a word. A text that may itself be a command (``sh
+-c '...'``, a here-document, what is echoed) is read as one.
 
-What is not modelled here is not guessed: it becomes `UNKNOWN`, which stands for any text, and more
-words where it is not quoted. More is read than runs: branches not taken, quoted texts that are not
-commands. Guards may err only that way.
+What is not modelled here is not guessed: it becomes `UNKNOWN`, which means any text, and several
+words if it is not quoted. More is read than runs: branches not taken, quoted texts that are not
+commands. Guards may only err in that direction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_QUOTES = str.maketrans(" \t\n", "\ue020\ue021\ue022")  # blanks, while words
 _AS_WRITTEN = {quoted: blank for blank, quoted in _IN_QUOTES.items()}
 
 _IN_BACKTICKS = re.compile(r"(?:\\.|[^`\\]){1,10000}(?=`)", re.DOTALL)
-_NO_ARITHMETIC = re.compile(r"[\w})\]'\"]\s+[\w$'\"./~]")  # a value behind a value
+_NO_ARITHMETIC = re.compile(r"[\w})\]'\"]\s+[\w$'\"./~]")  # a value after a value
 _DELIMITER = re.compile(r"""[^\S\n]*((?:\\.|'[^'\n]*'|"[^"\n]*"|[^\s;&|<>()'"\\])+)""")
 _EXPANSION = re.compile(r"([A-Za-z_]\w*|[0-9@*#?$!-])(.*)", re.DOTALL)
 _DEFAULT = re.compile(r":?([-=+])(.*)", re.DOTALL)
@@ -46,12 +46,11 @@ _MOVING = frozenset(("cd", "popd", "pushd"))
 
 
 class Command(list[str]):
-    """The words of a simple command. A redirection is one of its sign and the file.
+    """The words of a simple command. A redirection is one of two words: its sign and the file.
 
     Attributes:
-        runs: Whether the shell itself runs it; a text that is only quoted is one if some program
-            takes it for one.
-        certain: How many of the first words can be read in one way only.
+        runs: Whether the shell itself runs it; a quoted text only runs if a program executes it.
+        certain: How many of the first words can be read in only one way.
     """
 
     runs: bool = True
@@ -59,7 +58,7 @@ class Command(list[str]):
 
 
 def commands(text: str) -> list[Command]:
-    """Return the simple commands of a text, those in other commands among them.
+    """Return the simple commands of a text, including those in other commands.
 
     Raises:
         ValueError: They are nested too deep to be read.
@@ -76,11 +75,11 @@ def commands(text: str) -> list[Command]:
 
 
 class _Shared:
-    """What the readers of a text and of the texts in it have in common.
+    """What the readers of a text and of its inner texts share.
 
     Attributes:
-        variables: Of all of them.
-        repeats: Whether a part of the text may be run more than once.
+        variables: Variables of all of them.
+        repeats: Whether a part of the text may run more than once.
     """
 
     def __init__(self, text: str) -> None:
@@ -89,7 +88,7 @@ class _Shared:
         self.again(text)
 
     def again(self, text: str) -> _Shared:
-        """Begin once more, with the variables that are known by now."""
+        """Start over, with the variables that are known by now."""
         self._left = 100_000 + 8 * len(text)
         return self
 
@@ -97,7 +96,7 @@ class _Shared:
         """Count what was read.
 
         Raises:
-            ValueError: A short text becomes more than can be read.
+            ValueError: A short text expands to more than can be read.
         """
         self._left -= length + 1
         if self._left < 0:
@@ -125,10 +124,10 @@ class _Reader:
     """Reads one text.
 
     Args:
-        shared: Of all readers.
-        text: To be read.
-        depth: How many texts it is in.
-        runs: What of it the shell runs: ``all``, ``substitutions`` or ``nothing``.
+        shared: State of all readers.
+        text: The text to read.
+        depth: How many texts surround it.
+        runs: Which part of it the shell runs: ``all``, ``substitutions`` or ``nothing``.
     """
 
     def __init__(self, shared: _Shared, text: str, depth: int = 0, runs: str = "all") -> None:
@@ -153,8 +152,8 @@ class _Reader:
         self._said: str | None = None  # by the last command
         self._count = 0  # of commands
         self._names: set[str] = set()  # that the command sets before its program
-        self._is_certain = True  # whether each word of the command can be read in one way only
-        self._certain = 0  # words before the first that can not
+        self._is_certain = True  # whether each word of the command has only one reading
+        self._certain = 0  # words before the first ambiguous one
         self._in_double = False
         self._target = ""  # the sign of a redirection
 
@@ -224,14 +223,14 @@ class _Reader:
             self._add(self._variables.values(value), splits=True, is_list=value == "@")
         elif kind == "arithmetic":
             self._calculate(value)
-        elif kind == "unread":  # where it ends is not known: what follows is another word
+        elif kind == "unread":  # its end is unknown: what follows is another word
             self._add([UNKNOWN])
             self._end_word()
         elif kind != "joined":
             self._add([shell_words.unescaped(value).split("\0")[0] if kind == "ansi" else value])
 
     def _read_escaped(self, text: str, position: int) -> None:
-        """Read what is between backticks if escapes in it count twice."""
+        """Read the text between backticks if escapes in it count twice."""
         inner = _IN_BACKTICKS.match(text, position)
         if inner is not None and "\\" in inner[0]:
             self._read_more(re.sub(r"\\([$`\\])", r"\1", inner[0]), "all")
@@ -239,7 +238,7 @@ class _Reader:
     # -- words --------------------------------------------------------------------------------
 
     def _add(self, ways: list[str], *, splits: bool = False, is_list: bool = False) -> None:
-        """Go on with a word; a blank in what a variable has may end it."""
+        """Continue a word; a blank in a variable's value may end it."""
         if splits and not self._in_double and self._variables.is_assigned("IFS"):
             ways = [UNKNOWN]
         if is_list or (splits and not self._in_double and not self._target):
@@ -275,7 +274,7 @@ class _Reader:
             if UNKNOWN in word and word in self._words:
                 continue
             if self._target:
-                self._count += 1  # what it prints may not be read here
+                self._count += 1  # its output may not be read here
                 self._keep([self._target, word])
             else:
                 self._words.append(word)
@@ -287,7 +286,7 @@ class _Reader:
             yield from self._without_tilde(each)
 
     def _without_tilde(self, way: str) -> Iterator[str]:
-        """Yield a way to read a word, and what may be for ``~`` in it, where that is not plain."""
+        """Yield a way to read a word, and the possible values of a ``~`` in it."""
         yield way
         for tilde in _TILDE.finditer(way):
             name = {"~": "HOME", "~+": "PWD", "~-": "OLDPWD"}.get(tilde[1], "")
@@ -349,7 +348,7 @@ class _Reader:
         self._start()
 
     def _close(self, sign: str = "") -> None:
-        """End a substitution, and those in it that were not ended."""
+        """End a substitution, and unfinished ones in it."""
         while True:
             self._end_command(";")
             said = self._said if self._count == 1 else None

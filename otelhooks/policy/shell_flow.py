@@ -1,4 +1,4 @@
-"""Which commands of a text are surely run, so that what they set is surely set behind them."""
+"""Which commands of a text certainly run, so that what they set is certainly set afterwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOSING = frozenset("done elif else fi then }".split())
 KEYWORDS = (_OPENING | _CLOSING | {"do", "time"}) - {"for", "select"}
 """Words that a command may follow at once."""
 _REPEATING = frozenset("for function select trap until while".split())
-_UNCLEAR = frozenset("alias case coproc enable function".split())  # blocks are not read in them
+_UNCLEAR = frozenset("alias case coproc enable function".split())  # blocks in them are not read
 _PIPE = re.compile(r"(?<!\|)\|(?!\|)")
 _BEHIND = re.compile("(?<!&)&(?!&)")  # in the background
 _SIGN = re.compile(r"&&|\|\||[;&()]|(?<![&|])\n")
@@ -29,7 +29,7 @@ def only_sets(words: list[str], leading: list[str]) -> bool:
     """Return whether all that a command does so far is to set variables.
 
     Args:
-        words: Of the command.
+        words: Words of the command.
         leading: Those at its beginning that may be keywords.
     """
     keywords = itertools.takewhile(_is_before_command, leading)
@@ -45,10 +45,10 @@ class Flow:
     """The way through one text.
 
     Args:
-        variables: That commands set.
+        variables: Variables that commands set.
 
     Attributes:
-        repeats: Whether a part of the text may be run more than once.
+        repeats: Whether a part of the text may run more than once.
     """
 
     def __init__(self, variables: Variables) -> None:
@@ -58,7 +58,7 @@ class Flow:
         self._before = ""  # the sign before the command
 
     def keep(self, names: set[str]) -> None:
-        """Take names for set on every way that leads on from here."""
+        """Treat names as set on every way that continues from here."""
         if self._is_clear:
             self._variables.keep(names)
 
@@ -66,9 +66,9 @@ class Flow:
         """Begin and end the compound commands whose keywords are at the beginning of a command.
 
         Args:
-            words: Of the command.
+            words: Words of the command.
             leading: Those at its beginning that may be keywords.
-            counted: What ``for ((x=0;;))`` sets.
+            counted: Names that ``for ((x=0;;))`` sets.
         """
         for place, word in enumerate(leading):
             self.repeats |= word in _REPEATING
@@ -92,8 +92,8 @@ class Flow:
         """End a command.
 
         Args:
-            names: What it sets, if it does nothing else.
-            sign: What is behind it, and says whether the next one is run.
+            names: Names that it sets, if it does nothing else.
+            sign: The sign after it, which determines whether the next one runs.
         """
         before, self._before = self._before, sign
         if not (_PIPE.search(before) or _PIPE.search(sign) or _BEHIND.search(sign)):

@@ -1,4 +1,4 @@
-"""What the text of a command is made of: signs, quotes, expansions, and chunks of words."""
+"""The tokens of a command's text: signs, quotes, expansions, and chunks of words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The variables of a command: every value that each may have where it is read.
 
-A variable has one known value, or a few, only where the same text has set it on every way that
-leads there: not by a branch, behind ``||``, in a subshell or for one program. Elsewhere it may
-also have the value that the command inherits; where none is inherited, or the shell makes it up,
-it is unknown.
+A variable has one known value, or a few, only where the same text has set it on every way to that
+place: not in a branch, after ``||``, in a subshell or for one program. Elsewhere it may also have
+the value that the command inherits; if it inherits none, or the shell provides it, it is unknown.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import NamedTuple
 __all__ = ["MOST", "NUMBER", "UNKNOWN", "Variables"]
 
 UNKNOWN = "\ufffc"
-"""Stands in words for a text that only running the command tells."""
+"""In words: a text that is only known when the command runs."""
 NUMBER = "\ufffb"
-"""Stands in words for a number that only running the command tells."""
+"""In words: a number that is only known when the command runs."""
 
 MOST = 64
-"""Ways to read a word, and values of a variable, beyond which it is unknown."""
+"""Most ways to read a word, and most values of a variable, before it counts as unknown."""
 
 _NUMBERS = frozenset("# ? $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID SHLVL".split())
 _MADE_UP = re.compile(r"[\W\d].*|_|BASH_\w+|DIRSTACK|FUNCNAME|OPT(?:ARG|IND)|PIPESTATUS|REPLY")
@@ -28,12 +27,12 @@ _SLICE = re.compile(r":\s*(0|[1-9]\d{0,3})(?::\s*(0|[1-9]\d{0,3}))?")
 
 
 class _Block(NamedTuple):
-    names: set[str]  # that are surely set in it
+    names: set[str]  # that are certainly set in it
     kind: str  # "&&", "||", or empty
 
 
 class Variables:
-    """What a text sets, and what it inherits."""
+    """What a text sets and inherits."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[str]] = {}
@@ -52,12 +51,12 @@ class Variables:
         self._floor = before
 
     def begin(self, kind: str = "") -> None:
-        """Begin a block that may not be run: of a compound command, or behind ``&&`` or ``||``."""
+        """Begin a block that may not run: of a compound command, or after ``&&`` or ``||``."""
         if not kind or kind != self._blocks[-1].kind:
             self._blocks.append(_Block(set(), kind))
 
     def end_chain(self) -> None:
-        """End what is behind ``&&`` or ``||``."""
+        """End the blocks after ``&&`` or ``||``."""
         while self._blocks[-1].kind:
             self._blocks.pop()
 
@@ -68,12 +67,12 @@ class Variables:
             self._blocks.pop()
 
     def keep(self, names: set[str]) -> None:
-        """Take names for set on every way that leads on from here."""
+        """Treat names as set on every way that continues from here."""
         if self._blocks[-1].kind != "||":
             self._blocks[-1].names.update(names)
 
     def doubt(self) -> None:
-        """Take nothing for set that was set in this text."""
+        """Treat nothing as set that was set in this text."""
         for block in self._blocks[self._floor - 1 :]:
             block.names.clear()
 
@@ -85,11 +84,11 @@ class Variables:
                 known.append(value if len(known) < MOST else UNKNOWN)
 
     def sizes(self) -> dict[str, int]:
-        """Return how many values each name that was set has."""
+        """Return how many values each set name has."""
         return {name: len(values) for name, values in self._values.items()}
 
     def widen(self, sizes: dict[str, int]) -> None:
-        """Make unknown what has more values than it had: each turn of a loop may add one."""
+        """Make names with more values than before unknown: each turn of a loop may add one."""
         for name, values in self._values.items():
             if len(values) > sizes.get(name, 0):
                 self.assign(name, UNKNOWN)
@@ -103,7 +102,7 @@ class Variables:
         return name in self._values
 
     def values(self, name: str) -> list[str]:
-        """Return all that a variable may be; ``.`` for the current folder, whichever it is."""
+        """Return all values a variable may have; ``.`` for the current folder, whichever it is."""
         if name in _NUMBERS:
             return [NUMBER]
         if _MADE_UP.fullmatch(name):
@@ -130,7 +129,7 @@ class Variables:
 
 
 def _inherited(name: str, otherwise: str) -> str:
-    """Return a variable as the command will inherit it."""
+    """Return a variable as the command inherits it."""
     text = f"${{{name}}}"
     value = os.path.expandvars(text)
     return otherwise if value == text else value

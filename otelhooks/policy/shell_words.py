@@ -1,4 +1,4 @@
-"""What shells put in the place of a text: of escapes, of braces, of a command that only prints."""
+"""How shells replace a text: escapes, braces, a command that only prints."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _sign(escape: re.Match[str]) -> str:
 
 
 def braced(word: str) -> list[str]:
-    """Return the words that braces stand for, and the word as it is, as a plain shell takes it."""
+    """Return the words that braces produce, and the unchanged word, as a plain shell reads it."""
     done, left = [word], [word]
     while left:
         each = left.pop()
@@ -80,12 +80,12 @@ def _choices(text: str) -> list[str]:
 
 
 def new_file() -> str:
-    """Return what stands for a file or folder that ``mktemp`` makes."""
+    """Return a placeholder for a file or folder that ``mktemp`` creates."""
     return os.path.join(tempfile.gettempdir(), "tmp.XXXXXXXXXX")
 
 
 def said(words: list[str]) -> str | None:
-    """Return what a command prints; None if only running it tells."""
+    """Return what a command prints; None if that is only known when it runs."""
     if words == ["pwd"]:
         return "."
     if words[0] == "mktemp" and {"-d", "-q"}.issuperset(words[1:]):

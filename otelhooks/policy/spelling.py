@@ -1,11 +1,11 @@
-"""Rules that name a tool almost as it is called: no call ever meets them.
+"""Rules that name a tool almost as it is called, so that no call ever matches them.
 
-A rule is told of when a tool is there, offered to a model or called, whose name differs from the
-rule's by one letter (left out, added, another, two exchanged), or only in case, `_`, `-` and the
-like, and no tool so far has met the rule. A tool that another rule names exactly is no misspelling.
+A rule is reported when a tool is offered to a model or called whose name differs from the rule's by
+one letter (left out, added, replaced, two swapped), or only in case, `_`, `-` and the like, and no
+tool so far has matched the rule. A tool that another rule names exactly is not a misspelling.
 
-One letter is found by what both names are without one of theirs: a look-up for each letter of a
-rule's name, so that a thousand rules and a hundred tools take milliseconds.
+Both names without one of their letters are compared to find such a letter: one look-up for each
+letter of a rule's name, so that a thousand rules and a hundred tools take milliseconds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ __all__ = ["Misspelt", "Spelling"]
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _SHORTEST = 4
-"""Letters of a name below which one letter makes another word."""
+"""Shorter names are skipped, as one letter makes another word."""
 _LONGEST = 128
 _MOST_RULES = 1_500
 _MOST_TOOLS = 4_096
 
 
 class Misspelt(NamedTuple):
-    """A rule that no tool has met, and a tool that it may mean.
+    """A rule that no tool has matched, and a tool that it may mean.
 
     Attributes:
         rule: The rule.
-        tool: The tool, as a rule names it: ``name`` or ``server/name``.
+        tool: The tool, as a rule would name it: ``name`` or ``server/name``.
     """
 
     rule: Rule
@@ -45,11 +45,11 @@ class Misspelt(NamedTuple):
 
 
 class Spelling:
-    """Compares the rules of a set with the tools that are there.
+    """Compares the rules of a set with the tools that exist.
 
     Args:
-        rules: The set. Its rules that deny, ask, hide or veto one tool by name are compared, but
-            for those that otelhooks makes itself.
+        rules: The set. Its rules that deny, ask, hide or veto one tool by name are compared, except
+            those that otelhooks creates itself.
 
     Attributes:
         is_done: Whether nothing is left to compare.
@@ -70,13 +70,13 @@ class Spelling:
         return not self._waiting or len(self._tools) >= _MOST_TOOLS
 
     def meet(self, calls: Iterable[Call]) -> list[Misspelt]:
-        """Compare the rules with tools that are there.
+        """Compare the rules with existing tools.
 
         Args:
-            calls: A call of each; arguments and agent do not matter.
+            calls: One call of each tool; arguments and agent do not matter.
 
         Returns:
-            Rules that may be misspelt, each once in the life of this object.
+            Rules that may be misspelt, each only once in the life of this object.
         """
         with self._lock:
             new: dict[str, str] = {}  # without separators -> as a rule names it
@@ -101,7 +101,7 @@ class Spelling:
 
 
 def _is_made(rule: Rule) -> bool:
-    """Return whether a rule is one of many that otelhooks makes for unnamed tools."""
+    """Return whether a rule is one of many that otelhooks creates for unnamed tools."""
     return rule.is_built_in or isinstance(rule.policy.when, Outside)
 
 
@@ -110,7 +110,7 @@ def _plain(name: str) -> str:
 
 
 def _cuts(word: str) -> set[str]:
-    """Return a word, and what is left of it without one of its letters."""
+    """Return a word, and each form of it with one letter removed."""
     if len(word) < _SHORTEST:
         return set()
     return {word, *(word[:place] + word[place + 1 :] for place in range(len(word)))}

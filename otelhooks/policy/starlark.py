@@ -1,10 +1,10 @@
 """Starlark: expressions and scripts, compiled once and called within limits.
 
-The only module that knows the interpreter. A call that takes too long, goes too deep, fails, or is
-given what no script can hold is a `ScriptError`; who decides by a script denies then. What a script
-does in one native operation (a text multiplied by a large number that it was given) cannot be
-stopped in this process, but what it comes to does not count if it is too late: scripts are the
-operator's own, checked for such constants when they are loaded.
+The only module that knows the interpreter. A call that takes too long, goes too deep, fails, or
+gets a value that a script cannot hold raises `ScriptError`; decision code then denies. A single
+native operation (a text multiplied by a large number from outside) cannot be interrupted in this
+process, but its result does not count if it comes too late: scripts are the operator's own, and are
+checked for such constants when they are loaded.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ __all__ = [
     "counting_time",
 ]
 
-starlark: Any = importlib.import_module("starlark")  # a type checker takes `import` for this file
+starlark: Any = importlib.import_module("starlark")  # a type checker would import this file
 
 TIME_LIMIT_S = 0.05
 """Longest run of one call, in seconds of its thread, without the host functions that it calls.
 
-A thread's own seconds: a busy machine must not make a script deny.
+The thread's own time counts: a busy machine must not make a script deny.
 """
 
 _LOAD_LIMIT_S = 1.0
@@ -53,16 +53,16 @@ _STACK_LIMIT = 200  # the interpreter overflows its own stack at some tens of th
 
 F = TypeVar("F", bound=Callable[..., Any])
 HostFunctions = Mapping[str, Callable[..., Any]]
-"""What a script may call, by name; ``a.b`` is a member of ``a``, which may be a function itself."""
+"""What a script may call, by name; ``a.b`` is a member of ``a``, which may itself be a function."""
 
 
 class ScriptError(Exception):
-    """A call of a script that came to no result.
+    """A call of a script produced no result.
 
     Args:
         problem: What went wrong.
-        line: In the file, 0 where it is not known.
-        column: In the file.
+        line: Line in the file, 0 if unknown.
+        column: Column in the file.
     """
 
     def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
@@ -73,12 +73,12 @@ class ScriptError(Exception):
 
 
 class _Clock:
-    """The time that one call has left; what the interpreter asks while it runs.
+    """The time that one call has left, which the interpreter polls while it runs.
 
     Attributes:
-        end: On the thread's clock, in seconds; moved by the time that host functions take.
+        end: On the thread's clock, in seconds; extended by the time that host functions take.
         stopped: Whether the interpreter was told to stop.
-        raised: What a host function raised, which the interpreter knows as a text only.
+        raised: What a host function raised, which the interpreter only keeps as text.
     """
 
     __slots__ = ("end", "raised", "stopped")
@@ -101,13 +101,13 @@ _running = _Running()
 
 
 def _host(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a host function as scripts call it: its time is its own, its errors are kept."""
+    """Return a host function as scripts call it: its time is not counted, its errors are kept."""
     counts = getattr(function, "counts_time", False)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         clock = _running.clock or _Clock(_LOAD_LIMIT_S)
-        if clock():  # the interpreter asks too seldom for a loop of slow calls
+        if clock():  # the interpreter polls too seldom for a loop of slow calls
             msg = "no time left"
             raise TimeoutError(msg)
         started = time.thread_time()
@@ -124,13 +124,13 @@ def _host(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def counting_time(function: F) -> F:
-    """Let the time of a host function count as the time of the script that calls it."""
+    """Count the time of a host function as the time of the script that calls it."""
     vars(function)["counts_time"] = True
     return function
 
 
 class _Compiled:
-    """A frozen module, and how places in it are places in the user's file."""
+    """A frozen module, and how places in it map to places in the user's file."""
 
     __slots__ = ("_limit_s", "_module", "_spot")
 
@@ -143,7 +143,7 @@ class _Compiled:
         """Call a function of the module.
 
         Raises:
-            ScriptError: It fails, is stopped, or the values cannot be handed to it.
+            ScriptError: It fails, is stopped, or the values cannot be passed to it.
         """
         clock = _Clock(self._limit_s)
         outer, _running.clock = _running.clock, clock
@@ -153,17 +153,17 @@ class _Compiled:
             if time.thread_time() > clock.end:
                 self._refuse_late(clock, given)
             return found.value
-        except BaseException as error:  # a panic of the interpreter is no Exception
+        except BaseException as error:  # a panic of the interpreter is not an Exception
             _raise_if_escaping(error, clock)
             raise self._failure(error, clock) from clock.raised
         finally:
             _running.clock = outer
 
     def _refuse_late(self, clock: _Clock, given: Sequence[Any]) -> None:
-        """Raise if a call took too long: nothing interrupts one native operation.
+        """Raise if a call took too long: one native operation cannot be interrupted.
 
-        What it takes to hand arguments to the interpreter is not the script's time. It is measured
-        here, once more, and generously, since few calls come to that.
+        The time to pass arguments to the interpreter is not the script's. It is measured here, a
+        second time and generously, since few calls come this far.
 
         Raises:
             TimeoutError: It took longer than its limit.
@@ -188,7 +188,7 @@ class _Compiled:
 
 
 class _Spot:
-    """Where the text of a module stands in the user's file."""
+    """The place of a module's text in the user's file."""
 
     __slots__ = ("lines_before", "place")
 
@@ -197,7 +197,7 @@ class _Spot:
         self.lines_before: int = lines_before
 
     def of(self, text: str) -> tuple[int, int]:
-        """Return line and column in the file of what the interpreter complains about, or zeros."""
+        """Return line and column in the file of an error of the interpreter, or zeros."""
         found = _POSITION.search(text)
         line = int(found[1]) - self.lines_before if found is not None else 0
         if found is None or line < 1:
@@ -206,7 +206,7 @@ class _Spot:
 
 
 def _raise_if_escaping(error: BaseException, clock: _Clock) -> None:
-    """Raise what stops the caller, also where it came through the interpreter as a text."""
+    """Raise what must stop the caller, even if it came through the interpreter as text."""
     for each in (error, clock.raised):
         if each is not None and escapes(each):
             raise each from None
@@ -223,14 +223,14 @@ def _problem(text: str) -> str:
 
 
 class Expression:
-    """An expression as a function of its parameters; may stand as `when` of a rule.
+    """An expression as a function of its parameters; may be the `when` of a rule.
 
-    Two of the same text are equal. `__qualname__` is the text, so that ids and versions that are
-    made of it follow what it says.
+    Two of the same text are equal. `__qualname__` is the text, so that ids and versions made from
+    it depend on the text.
 
     Attributes:
-        text: As it was written.
-        reads: Keys that it reads of its last parameter; None where it may read any.
+        text: As written.
+        reads: Keys that it reads of its last parameter; None if it may read any.
     """
 
     def __init__(self, text: str, reads: frozenset[str] | None, compiled: _Compiled) -> None:
@@ -244,12 +244,12 @@ class Expression:
         """Return the value for these parameters.
 
         Raises:
-            ScriptError: There is none.
+            ScriptError: It produced no value.
         """
         return self._compiled.call(_FUNCTION, values)
 
     def of_plain(self, *values: Any) -> Any:
-        """Return the same for parameters that are plain values already."""
+        """Return the same for parameters that are already plain values."""
         return self._compiled.call(_FUNCTION, values, are_plain=True)
 
     def __repr__(self) -> str:
@@ -263,12 +263,12 @@ class Expression:
 
 
 class Script:
-    """A script, one function of which can be called.
+    """A script with one function that can be called.
 
     Attributes:
         function: Name of that function.
         names: Names that the script uses.
-        reads: Keys that it reads of the function's last parameter; None where it may read any.
+        reads: Keys that it reads of the function's last parameter; None if it may read any.
     """
 
     def __init__(
@@ -287,12 +287,12 @@ class Script:
         """Return what the function returns, as plain values.
 
         Raises:
-            ScriptError: It fails, or returns what is no plain value.
+            ScriptError: It fails, or returns something other than a plain value.
         """
         return self._compiled.call(self.function, values)
 
     def of_plain(self, *values: Any) -> Any:
-        """Return the same for parameters that are plain values already."""
+        """Return the same for parameters that are already plain values."""
         return self._compiled.call(self.function, values, are_plain=True)
 
 
@@ -308,13 +308,13 @@ def compile_expression(
 
     Args:
         text: Starlark, on one line or several.
-        place: Of the text, for errors.
+        place: Place of the text, for errors.
         parameters: Names that it may use.
-        functions: What it may call beside Starlark's own.
+        functions: What it may call besides Starlark's own functions.
         limit_s: Longest run of one call, in seconds, without host functions.
 
     Raises:
-        PolicyFileError: It is no expression, uses names that there are not, or is refused.
+        PolicyFileError: It is not an expression, uses unknown names, or is refused.
     """
     nodes = parse_expression(text, place)
     wanted, text_as_compiled = _wanted(text, nodes, place, functions)
@@ -337,14 +337,14 @@ def compile_script(
 
     Args:
         text: Starlark.
-        place: Of the text, for errors.
-        function: What it must define.
-        parameters: How many that must take.
-        functions: What it may call beside Starlark's own.
+        place: Place of the text, for errors.
+        function: Name of the function that it must define.
+        parameters: Number of parameters of that function.
+        functions: What it may call besides Starlark's own functions.
         limit_s: Longest run of one call, in seconds, without host functions.
 
     Raises:
-        PolicyFileError: It is no script, does not define the function, or is refused.
+        PolicyFileError: It is not a script, does not define the function, or is refused.
     """
     nodes = parse_script(text, place, function=function, parameters=parameters)
     wanted, text_as_compiled = _wanted(text, nodes, place, functions)
@@ -354,9 +354,9 @@ def compile_script(
 
 
 def _reads(nodes: Sequence[ast.AST], function: str, parameters: int) -> frozenset[str] | None:
-    """Return the keys of its last parameter that a function reads; None where nobody can say."""
+    """Return the keys of its last parameter that a function reads; None if unknown."""
     found = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == function]
-    if len(found) != 1:  # one inside another, or in its place
+    if len(found) != 1:  # one inside another, or replaced
         return None
     named = [each.arg for each in (*found[0].args.posonlyargs, *found[0].args.args)]
     return keys_read(nodes, named[parameters - 1]) if len(named) >= parameters else None
@@ -381,7 +381,7 @@ def _dialect() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _globals() -> Any:
-    # Json is left out: its encoder overflows the stack on deep values.
+    # JSON is left out: its encoder overflows the stack on deep values.
     known = starlark.LibraryExtension
     return starlark.Globals.extended_by([known.StructType, known.Map, known.Filter, known.Partial])
 
@@ -419,8 +419,8 @@ def _wanted(
 ) -> tuple[HostFunctions, str]:
     """Return the functions that a text uses, and the text with `log.info` as one name.
 
-    A function with members (`log` beside `log.info`) is no value that Starlark knows, so its
-    members become functions of their own, with names of the same length: places stay true.
+    Starlark has no value for a function with members (`log` and `log.info`), so its members become
+    functions of their own, with names of the same length: places stay correct.
     """
     if not functions:
         return {}, text

@@ -1,7 +1,7 @@
-"""What of a script is refused before it is compiled: what would hang or crash the process.
+"""Scripts that are refused before they are compiled, because they would hang or crash the process.
 
-Starlark is a subset of Python's syntax, so Python's own parser reads it here; it is safe against
-nesting that would overflow the stack of Starlark's compiler. Nothing is run.
+Starlark's syntax is a subset of Python's, so Python's own parser reads it here; that parser is safe
+against nesting that would overflow the stack of Starlark's compiler. Nothing is run.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 MAX_LENGTH = 65_536
-"""Longest script, in characters; Python 3.10 reads longer sums of terms for minutes."""
+"""Longest script, in characters; Python 3.10 parses longer sums of terms for minutes."""
 
 MAX_DEPTH = 200
 """Deepest nesting of a script's expressions and statements; operators in a row nest."""
 
 MAX_SIZE = 1_000_000
-"""Longest text, list or range that a script may write down as a constant."""
+"""Longest text, list or range that a script may contain as a constant."""
 
 
 class Place(Protocol):
-    """Where a text stands in a file."""
+    """The place of a text in a file."""
 
     @property
     def path(self) -> str:
@@ -46,14 +46,14 @@ class Place(Protocol):
         ...
 
     def within(self, line: int, column: int) -> tuple[int, int]:
-        """Return where in the file a place of the text stands; all numbers start at 1."""
+        """Return the place in the file of a place in the text; all numbers start at 1."""
         ...
 
 
 def error_at(
     place: Place, line: int, column: int, problem: str, *, hint: str = ""
 ) -> PolicyFileError:
-    """Return an error at a place in a text, to be raised; line and column start at 1."""
+    """Return an error at a place in a text, for the caller to raise; both numbers start at 1."""
     return PolicyFileError(place.path, *place.within(line, column), problem, hint=hint)
 
 
@@ -62,13 +62,13 @@ def parse_expression(text: str, place: Place) -> list[ast.AST]:
 
     Args:
         text: Starlark.
-        place: Of the text, for errors.
+        place: Place of the text, for errors.
 
     Returns:
         The nodes of its tree; their lines start at 1.
 
     Raises:
-        PolicyFileError: It is none, or one that is refused.
+        PolicyFileError: It is not an expression, or is refused.
     """
     source = _Source(text, place, brackets=True)
     body = source.parse().body
@@ -93,15 +93,15 @@ def parse_script(text: str, place: Place, *, function: str, parameters: int) -> 
 
     Args:
         text: Starlark.
-        place: Of the text, for errors.
-        function: Name of what it must define.
-        parameters: How many positional ones that must take.
+        place: Place of the text, for errors.
+        function: Name of the function that it must define.
+        parameters: Number of positional parameters of that function.
 
     Returns:
         The nodes of its tree.
 
     Raises:
-        PolicyFileError: It is no script, one that is refused, or does not define that.
+        PolicyFileError: It is not a script, is refused, or does not define the function.
     """
     source = _Source(text, place)
     script = source.parse()
@@ -125,10 +125,10 @@ def parse_script(text: str, place: Place, *, function: str, parameters: int) -> 
 
 
 def keys_read(nodes: Iterable[ast.AST], parameter: str) -> frozenset[str] | None:
-    """Return the keys that a text reads of a mapping; None where it may read any.
+    """Return the keys that a text reads of a mapping; None if it may read any.
 
     Args:
-        nodes: Of the text.
+        nodes: Nodes of the text.
         parameter: Name of the mapping.
     """
     keys: list[str] = []
@@ -152,7 +152,7 @@ def _is_name(node: ast.AST, name: str) -> bool:
 
 
 def _bound_names(nodes: Iterable[ast.AST]) -> list[str]:
-    """Return the names that nodes bind, each as often as it is."""
+    """Return the names that nodes bind, each as often as it is bound."""
     names: list[str] = []
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -165,12 +165,12 @@ def _bound_names(nodes: Iterable[ast.AST]) -> list[str]:
 
 
 class _Source:
-    """A text, where it stands, and what Python makes of it.
+    """A text, its place, and what Python makes of it.
 
     Args:
         text: Starlark.
-        place: Of the text in its file.
-        brackets: Whether it stands in brackets, in which lines may end anywhere.
+        place: Place of the text in its file.
+        brackets: Whether it is in brackets, in which lines may end anywhere.
     """
 
     def __init__(self, text: str, place: Place, *, brackets: bool = False) -> None:
@@ -183,13 +183,13 @@ class _Source:
         """Return the text as a tree.
 
         Raises:
-            PolicyFileError: It is no Python, and so no Starlark.
+            PolicyFileError: It is not Python, and so not Starlark.
         """
         if len(self._text) > MAX_LENGTH:
             problem = f"longer than {MAX_LENGTH} characters"
             raise self._at(1, 1, problem, "split it into several files")
         at = find_unseen(self._text)
-        if at >= 0:  # also what an escape of YAML stands for, and a text of Python
+        if at >= 0:  # also from an escape in YAML or in a Python text
             line = self._text.count("\n", 0, at) + 1
             problem = f"a character that cannot be seen: {described(self._text[at])}"
             hint = "take it out, or write its escape in a text of the script"
@@ -197,7 +197,7 @@ class _Source:
             raise self._at(*place, problem, hint)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about escapes: Starlark has its own mind on them
+                warnings.simplefilter("ignore")  # about escapes: Starlark has its own rules
                 return ast.parse(f"[\n{self._text}\n]" if self._brackets else self._text)
         except SyntaxError as error:
             hint = "Starlark reads like Python without `while`, `try`, `class` and `import`"
@@ -213,7 +213,7 @@ class _Source:
         return error_at(self._place, line, max(column, 1), problem, hint=hint)
 
     def error(self, node: ast.AST, problem: str, hint: str) -> PolicyFileError:
-        """Return an error at a node that has a place, to be raised."""
+        """Return an error at a node that has a place, for the caller to raise."""
         line, offset = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         before = self._lines[line - self._brackets - 1].encode()[:offset]  # counted in bytes
         return self._at(line, len(before.decode()) + 1, problem, hint)
@@ -249,7 +249,7 @@ _FLATTER = "write it flatter, or as several"
 
 
 def _extra_depth(node: ast.AST) -> int:
-    """Return how much deeper Starlark nests what Python has in one node."""
+    """Return how much deeper Starlark nests what is one node in Python."""
     if isinstance(node, ast.BoolOp):
         return len(node.values)
     if isinstance(node, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)):
@@ -270,10 +270,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 class _Constants:
-    """What the constant expressions of a script amount to: numbers, and the length of the rest."""
+    """The values of a script's constant expressions: numbers, and the length of the rest."""
 
     def __init__(self, nodes: list[ast.AST]) -> None:
-        # A name that is bound in one place only stands for what it is assigned there.
+        # A name that is bound in only one place means what is assigned there.
         bound = collections.Counter(_bound_names(nodes))
         self._names: dict[str, ast.expr] = {
             node.targets[0].id: node.value
@@ -293,8 +293,8 @@ class _Constants:
 
     def _read(self, node: ast.expr) -> tuple[int | None, int]:
         if node not in self._known:
-            self._known[node] = (None, 0)  # for a name that stands for itself
-            with contextlib.suppress(RecursionError):  # names that stand for names, in a long row
+            self._known[node] = (None, 0)  # for a name that refers to itself
+            with contextlib.suppress(RecursionError):  # names that refer to names, in a long chain
                 self._known[node] = self._evaluate(node)
         return self._known[node]
 
@@ -329,7 +329,7 @@ class _Constants:
         if left is None or right is None:
             return None, 0
         if isinstance(node.op, ast.LShift):
-            # Starlark computes it at once, bits and all.
+            # Starlark computes it at once, with all its bits.
             return (left << right, 0) if 0 <= right <= MAX_SIZE else (None, right)
         compute = _OPERATORS.get(type(node.op))
         try:

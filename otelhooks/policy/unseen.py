@@ -1,8 +1,8 @@
-"""Characters that cannot be seen: with one, a policy could say something else than it shows.
+"""Invisible characters, with which a policy could say something other than what it shows.
 
-They are those that `otelhooks.plain_text.is_unseen` tells by Unicode category: control, format,
-private and unassigned characters, ends of lines and paragraphs that few editors show, blanks but
-the ordinary one, and what is ignored by default. Tabs and line feeds are seen.
+`otelhooks.plain_text.is_unseen` recognises them by Unicode category: control, format, private and
+unassigned characters, ends of lines and paragraphs that few editors show, blanks except the
+ordinary one, and characters that are ignored by default. Tabs and line feeds count as visible.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ __all__ = ["described", "find_unseen"]
 
 _PLAIN = re.compile(r"[\t\n -~]*")
 _JOINER = "\u200d"
-_SELECTORS = "\ufe0e\ufe0f"  # of a picture's style: black and white, or in colours
+_SELECTORS = "\ufe0e\ufe0f"  # of a picture's style: black and white, or in colour
 _KEYCAP = "\u20e3"
 _ALSO_PICTURES = "\u203c\u2049\u3030\u2139"  # by their use, though not by their category
-_PICTURES = range(0x1F000, 0x1FB00)  # set aside for pictures, also those that are yet to come
+_PICTURES = range(0x1F000, 0x1FB00)  # set aside for pictures, including future ones
 _NAMES = {"\r": "CARRIAGE RETURN, alone", "\0": "NULL", "\x1b": "ESCAPE", "\x85": "NEXT LINE"}
 
 
 def find_unseen(text: str, *, pictures: bool = False, blanks: bool = False) -> int:
-    """Return where the first character that cannot be seen stands in a text; -1 if there is none.
+    """Return the index of the first invisible character in a text; -1 if there is none.
 
     Args:
         text: Any text.
-        pictures: Let pass what joins and colours pictures (emoji), between and behind them only.
-        blanks: Let blanks of every width pass, as prose has them.
+        pictures: Allow what joins and colours pictures (emoji), only between and after them.
+        blanks: Allow blanks of every width, as in prose.
     """
     if _PLAIN.fullmatch(text):
         return -1
@@ -63,6 +63,6 @@ def _is_picture(char: str) -> bool:
 
 
 def described(char: str) -> str:
-    """Return what an error calls a character: its code and, if it has one, its name."""
+    """Return the name of a character in errors: its code and, if it has one, its name."""
     name = _NAMES.get(char) or unicodedata.name(char, "")
     return f"U+{ord(char):04X}{f' ({name})' if name else ''}"

@@ -1,9 +1,10 @@
 """`workspace_only`: file tools stay inside the directories of the workspace.
 
-A path is inside if every way in which a tool may read it leads there (`otelhooks.policy.paths`).
-Symbolic links and ``..`` are resolved first; what cannot be resolved is outside.
+A path is inside if it leads inside in every way in which a tool may read it
+(`otelhooks.policy.paths`). Symbolic links and ``..`` are resolved first; unresolvable paths are
+outside.
 
-What this cannot stop: a link that is made between the decision and the tool's own access, hard
+What this cannot stop: a link that is created between the decision and the tool's own access, hard
 links, and tools that reach files in other ways (deny the shell too).
 """
 
@@ -35,12 +36,12 @@ def workspace_only(
 ) -> list[Policy]:
     """Keep file tools inside directories.
 
-    The paths of a call are its ``canonical_path``, where the framework knows one, its arguments
-    named in `PATH_ARGUMENTS`, keys of mappings in them, and the files that a patch is about. A
-    relative path must lead inside from where the tool works, which is the working directory of the
-    process if the framework does not tell, and from every directory that the call names. One that
-    is the end of the canonical path, and the only path beside it, is that path in another spelling.
-    A call without a path is not denied.
+    The paths of a call are its ``canonical_path``, if the framework knows one, its arguments named
+    in `PATH_ARGUMENTS`, keys of mappings in them, and the files that a patch is about. A relative
+    path must lead inside from where the tool works (the working directory of the process if the
+    framework does not report one), and from every directory that the call names. A path that is the
+    end of the canonical path, and the only other path, is that path in another spelling. A call
+    without a path is not denied.
 
     Args:
         dirs: Directories whose content may be read and written; resolved now.
@@ -50,7 +51,7 @@ def workspace_only(
         One rule for each file tool.
 
     Raises:
-        ConfigError: `dirs` or `tools` is of another form.
+        ConfigError: `dirs` or `tools` has another form.
 
     Example:
         >>> [rule.tool for rule in workspace_only(["."], {"render": "template"})]
@@ -83,12 +84,12 @@ def _names(tool: str, given: Any) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Outside:
-    """Predicate: some path of the call leads out of the workspace.
+    """Predicate: a path of the call leads out of the workspace.
 
     Args:
         workspaces: Where paths may lead.
         arguments: Arguments that are paths, of a tool that the user listed.
-        published: Whether `PATH_ARGUMENTS` are looked at.
+        published: Whether `PATH_ARGUMENTS` are checked.
     """
 
     workspaces: tuple[Folder, ...]
@@ -96,7 +97,7 @@ class Outside:
     published: bool = True
 
     def __call__(self, call: types.ToolCall) -> bool:
-        """Say whether a path of the call is outside; whatever cannot be resolved is."""
+        """Return whether a path of the call is outside; an unresolvable path is."""
         found = list(walk(call.args))
         bases = [each.value for each in found if each.role is Role.BASE]
         checked = bases if self.published else []

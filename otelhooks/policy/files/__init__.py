@@ -30,17 +30,17 @@ Paths = Iterable[str | os.PathLike[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """What policy files say.
+    """The content of policy files.
 
     Attributes:
-        sources: The files, those that they include among them.
+        sources: The files, including those that they include.
         rules: Each rule with its file, in load order.
         hooks: Limits, budgets and labels, then hook files as hook objects, low priority first.
-        default: ``allow`` or ``deny``; None where no file says.
-        default_source: The file that says so, where that is ``deny``.
-        mode: ``enforce`` or ``monitor``; None where no file says.
-        unfired: Hook files whose event nothing in this process fires by itself: their names, each
-            with its event.
+        default: ``allow`` or ``deny``; None if no file sets it.
+        default_source: The file that sets it, if it is ``deny``.
+        mode: ``enforce`` or ``monitor``; None if no file sets it.
+        unfired: Hook files whose event this process does not fire by itself: their names, each with
+            its event.
     """
 
     sources: tuple[Source, ...]
@@ -67,7 +67,7 @@ def load(
         http_allow: Hosts that scripts may call.
         hook_tools: Tools that scripts may call.
         time_limit_s: Longest run of a script or expression, in seconds, without host functions.
-        trusted: Whether they came with the code, so that who may write them does not matter.
+        trusted: Whether they came with the code, so that it does not matter who may write them.
 
     Raises:
         PolicyFileError: One cannot be used.
@@ -99,7 +99,7 @@ def load_hooks(
     time_limit_s: float = TIME_LIMIT_S,
     trusted: bool = False,
 ) -> HookChain:
-    """Load the hook files among policy files, to ask them by hand.
+    """Load the hook files among policy files, to run them by hand.
 
     Args:
         paths: One file or folder, or several.

@@ -1,7 +1,7 @@
-"""Hook files asked by hand: an event and its payload go in, what the hooks made of it comes out.
+"""Run hook files by hand: an event and its payload go in, what the hooks made of it comes out.
 
-The hooks are composed by the generators that the pipeline drives: where it asks again after a
-rewrite, so does this, and elsewhere each hook sees what the one before left.
+The generators of the pipeline combine the hooks: where the pipeline asks again after a rewrite, so
+does this; elsewhere each hook gets what the one before returned.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["CustomHook", "Dispatched", "HookChain"]
 log: logging.Logger = logging.getLogger("otelhooks.policy")
 
 _ASKED_AGAIN = ("tool.pre", "delegation.pre", "custom.", "meta.")
-"""Events, or what they start with, whose hooks are asked again after a rewrite."""
+"""Events, or prefixes of them, whose hooks run again after a rewrite."""
 
 _GOES_ON = frozenset(("session.end", "agent.stop", "error"))
-"""Events that no effect follows: a hook that fails there is logged."""
+"""Events without an effect that follows: a hook that fails there is logged."""
 
 
 class Dispatched(NamedTuple):
@@ -44,8 +44,8 @@ class Dispatched(NamedTuple):
 
     Attributes:
         action: ``allow``, ``block`` or ``modify``.
-        payload: What was given, and what `modify` set.
-        reason: Of a block; names hook and cause.
+        payload: The given payload, with what `modify` set.
+        reason: Reason of a block; names hook and cause.
     """
 
     action: str
@@ -70,7 +70,7 @@ class CustomHook(ScriptHook, base.CustomEventHook):
 
 
 class _PassingHook(ScriptHook, base.TransformHook[Any, Any]):
-    """The same, where each hook gets what the one before left."""
+    """The same, but each hook gets what the one before returned."""
 
     POINT = "custom"
 
@@ -92,10 +92,10 @@ class _PassingHook(ScriptHook, base.TransformHook[Any, Any]):
 
 
 def _ask(script: HookScript, context: HookContext, event: str, payload: dict[str, Any]) -> Decision:
-    """Ask a hook file about a payload; its changes hold what was given, where they keep it.
+    """Run a hook file on a payload; its changes contain the given objects where it kept them.
 
     Raises:
-        HookFailed: It came to no decision.
+        HookFailed: It made no decision.
     """
     try:
         given = payloads.with_aliases(payload)
@@ -119,7 +119,7 @@ def _ask(script: HookScript, context: HookContext, event: str, payload: dict[str
         failed = HookFailed(script.name, decision.reason)
     if script.said.mode != "monitor":
         raise failed
-    cause = failed.__cause__  # what it says is content, and a reason may quote a payload
+    cause = failed.__cause__  # its text is content, but a reason may quote a payload
     why = str(failed) if cause is None else f"{script.name}: {error_type(cause)}"
     log.info("observed: %s", one_line(why, LOGGED))
     return Decision(ALLOW, {})
@@ -129,7 +129,7 @@ class HookChain:
     """The hook files of some paths.
 
     Args:
-        scripts: In the order in which they run.
+        scripts: Hook files, in the order in which they run.
 
     Attributes:
         scripts: The files, compiled.
@@ -141,14 +141,14 @@ class HookChain:
         self._turn = TurnContext(self._session)
 
     def dispatch(self, event: str, payload: Mapping[str, Any] | None = None) -> Dispatched:
-        """Ask the hooks about an event; a ``turn.start`` begins a run with a cache of its own.
+        """Run the hooks of an event; a ``turn.start`` begins a run with a cache of its own.
 
         Args:
             event: Such as ``tool.pre``.
             payload: Not changed.
 
         Raises:
-            ConfigError: There is no such event.
+            ConfigError: The event does not exist.
         """
         name = check_event(event)
         if name == "turn.start":
@@ -178,7 +178,7 @@ def decide(
     watch: Watch,
     monitor: bool = False,
 ) -> tuple[Verdict, Dispatched]:
-    """Ask the hooks of an event whose effect follows, as the pipeline asks those of a tool call."""
+    """Run the hooks of an event that an effect follows, as the pipeline does for a tool call."""
     call = Call(event, payload)
     verdict = drive(points.pre_tool_call(hooks, context, call, watch, (), monitor))
     if not verdict.allowed:

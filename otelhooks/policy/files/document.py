@@ -1,8 +1,8 @@
-"""YAML as values that know where they stand, and nothing that YAML can do beside.
+"""YAML as values that know their place in the file, without YAML's other features.
 
-A document is mappings with text keys, lists, texts, numbers, true, false and null. What is read
-differently by different YAML tools (``no``, ``010``, ``1:30``, dates) must be put in quotes. Keys
-that occur twice, tags, several documents, and aliases that blow a file up are errors.
+A document consists of mappings with text keys, lists, texts, numbers, true, false and null. Texts
+that YAML tools read differently (``no``, ``010``, ``1:30``, dates) must be quoted. Duplicate keys,
+tags, several documents, and aliases that blow a file up are errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_DEPTH = 32
 """Deepest nesting of mappings and lists."""
 
 MAX_ALIASED_NODES = 1_000
-"""How many nodes the aliases of a file may stand for, all together."""
+"""Most nodes that the aliases of a file may expand to, in total."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _YAML_1_1: Any = yaml.resolver.Resolver()
@@ -34,15 +34,15 @@ _MAX_DIGITS = 100
 
 
 class Node:
-    """A value in a document, and where it stands.
+    """A value in a document, and its place.
 
     Attributes:
         value: None, a bool, int, float or str; a list of nodes; a dict of text to nodes.
         path: File.
         line: Starts at 1.
         column: Starts at 1.
-        keys: Where each key of a mapping stands: line and column.
-        style: ``|``, ``>``, ``"`` or ``'`` for a text written so.
+        keys: Line and column of each key of a mapping.
+        style: ``|``, ``>``, ``"`` or ``'`` for a text in that style.
         indentation: Columns before the text of ``|``.
     """
 
@@ -58,17 +58,17 @@ class Node:
         self.indentation: int = 0
 
     def error(self, problem: str, *, hint: str = "") -> PolicyFileError:
-        """Return an error at this place, to be raised."""
+        """Return an error at this place, for the caller to raise."""
         return PolicyFileError(self.path, self.line, self.column, problem, hint=hint)
 
     def key_error(self, key: str, problem: str, *, hint: str = "") -> PolicyFileError:
-        """Return an error at the place of a key of this mapping, to be raised."""
+        """Return an error at the place of a key of this mapping, for the caller to raise."""
         return PolicyFileError(self.path, *self.keys[key], problem, hint=hint)
 
     def within(self, line: int, column: int) -> tuple[int, int]:
-        """Return where in the file a place of this text stands.
+        """Return the place in the file of a place in this text.
 
-        Exact for texts on one line and for those after ``|``, near for others.
+        Exact for texts on one line and for those after ``|``, approximate for others.
 
         Args:
             line: In the text, starts at 1.
@@ -84,7 +84,7 @@ class Node:
         """Return the value if it is a mapping.
 
         Args:
-            what: What the error calls it.
+            what: Name in the error.
 
         Raises:
             PolicyFileError: It is something else.
@@ -153,7 +153,7 @@ def parse(text: str, path: str, *, first_line: int = 1) -> Node:
         Its top node; the value is None for an empty document.
 
     Raises:
-        PolicyFileError: It is no YAML, or YAML of a kind that policy files do not use.
+        PolicyFileError: It is not YAML, or not of a kind that policy files use.
     """
     return _Reader(text, path, first_line).document()
 
@@ -278,7 +278,7 @@ class _Reader:
         return node
 
     def _indentation(self, event: Any) -> int:
-        """Return the indentation of a text after ``|``: what its first full line has more."""
+        """Return the indentation of a text after ``|``: that of its first full line."""
         for number, line in enumerate(event.value.split("\n"), event.start_mark.line + 1):
             if line.strip():
                 return len(self._lines[number]) - len(line)
@@ -291,7 +291,7 @@ class _Reader:
 
     def _syntax_error(self, error: yaml.YAMLError) -> PolicyFileError:
         mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        if mark is None:  # a character that YAML does not know
+        if mark is None:  # a character that YAML does not allow
             before = self._text[: getattr(error, "position", 0)]
             line = before.count("\n") + self._first
             column = len(before) - before.rfind("\n")
@@ -312,7 +312,7 @@ class _Reader:
 
 
 def _hint(line: str, column: int, problem: str) -> str:
-    """Return what to do about a line that is no YAML, from where the parser stopped."""
+    """Return a hint about a line that is not YAML, from where the parser stopped."""
     if "\t" in line[: column + 1]:
         return "indent with spaces, not with tabs"
     if line[column : column + 1] in _MARKS or "alias" in problem:
@@ -332,7 +332,7 @@ _AMBIGUOUS = {
 
 
 def is_plain(text: str) -> bool:
-    """Say whether a text without quotes is a text to every YAML tool."""
+    """Return whether an unquoted text is a text to every YAML tool."""
     return isinstance(_resolved(text), str) and _kind_in_yaml_1_1(text) == "str"
 
 
@@ -342,7 +342,7 @@ def _kind_in_yaml_1_1(text: str) -> str:
 
 
 def _resolved(text: str) -> bool | int | float | str | None:
-    """Return what a plain text stands for in YAML 1.2."""
+    """Return the value of a plain text in YAML 1.2."""
     if _NULL.fullmatch(text):
         return None
     if _BOOLEAN.fullmatch(text):

@@ -14,9 +14,10 @@ class Event:
     """One event.
 
     Attributes:
-        name: As front matter has it.
-        point: Where the pipeline fires it; empty for what the application or another harness fires.
-        payload: Keys of its payload, beside those of every event.
+        name: Name in front matter.
+        point: Point where the pipeline fires it; empty for events of the application or another
+            harness.
+        payload: Keys of its payload, besides those of every event.
         block: What `block(reason)` does, in words.
     """
 
@@ -101,7 +102,7 @@ def check_event(name: str) -> str:
         name: One of `EVENTS`, or ``custom.`` or ``meta.`` and a name.
 
     Raises:
-        ConfigError: There is no such event.
+        ConfigError: The event does not exist.
     """
     found = canonical(name)
     if found in EVENTS or any(found.startswith(each) and found != each for each in _FREE):

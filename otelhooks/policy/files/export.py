@@ -1,7 +1,7 @@
 """A loaded set of rules as a YAML policy file, which loads as a set with the same verdicts.
 
-Decision code: a rule is never written without its condition. What is written is read back and
-compared before it is handed out.
+Decision code: a rule is never written without its condition. The text is read back and compared
+before it is returned.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Part:
     """Some rules of the set, or a gate, as one entry.
 
     Attributes:
-        rules: That it stands for.
-        entry: As it is written; None where it cannot be.
-        why: What YAML has no words for.
+        rules: The rules that it contains.
+        entry: The entry as written; None if YAML cannot express it.
+        why: What YAML cannot express.
     """
 
     rules: Sequence[Rule | Gate]
@@ -52,10 +52,10 @@ def export(rules: PolicySet, gates: Iterable[Gate] = (), *, leave_out: bool = Fa
     Args:
         rules: The set.
         gates: Limits, budgets and labels beside it.
-        leave_out: Whether rules that YAML cannot say are named in a comment instead.
+        leave_out: Whether rules that YAML cannot express are named in a comment instead.
 
     Raises:
-        ConfigError: The set has rules that YAML cannot say: conditions and handlers in Python,
+        ConfigError: The set has rules that YAML cannot express: conditions and handlers in Python,
             tool lists of MCP servers.
     """
     parts = [*_parts(rules), *(_gate(gate) for gate in gates)]
@@ -100,7 +100,7 @@ def _parts(rules: PolicySet) -> list[_Part]:
 
 
 def _workspace(rules: list[Rule]) -> _Part | None:
-    """Return the rules of one ``workspace_only`` that a list starts with, None if there is none."""
+    """Return the rules of one ``workspace_only`` at the start of a list, None if there is none."""
     first = rules[0].policy.when
     if not isinstance(first, Outside):
         return None
@@ -152,7 +152,7 @@ def _gate(gate: Gate) -> _Part:
 
 
 def _comes_back(part: _Part) -> bool:
-    """Say whether reading an entry gives what it stands for."""
+    """Return whether reading an entry gives back the same rules."""
     try:
         found = read_entry(parse(_dump(part.entry), ""))
     except ConfigError:
@@ -185,7 +185,7 @@ class _Dumper(yaml.SafeDumper):
     """Writes texts so that every YAML tool reads them as texts."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write every value out."""
+        """Write every value in full."""
         return True
 
 

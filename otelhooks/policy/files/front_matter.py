@@ -1,4 +1,4 @@
-"""Hook files as they are written: front matter between two lines of dashes, then documentation."""
+"""Hook files as written: front matter between two lines of dashes, then documentation."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MARK = "---"
 
 @dataclasses.dataclass(frozen=True)
 class FrontMatter:
-    """What the front matter of a hook file says.
+    """The content of a hook file's front matter.
 
     Attributes:
         source: The file.
         event: Its canonical name.
-        script: Starlark, and where it stands.
-        when: An expression, and where it stands; None for always.
+        script: Starlark, and its place.
+        when: An expression, and its place; None for always.
         priority: Low runs first.
         id: Rule id of its verdicts; the file's stem if empty.
-        severity: Of its blocks, where they do not say one.
-        mode: ``monitor`` records its blocks and enforces none; None takes the mode of the set.
+        severity: Severity of its blocks, unless they set one.
+        mode: ``monitor`` records its blocks but enforces none; None takes the mode of the set.
         description: One line for people.
-        given: Keys that it says, others have their default.
+        given: Keys that it contains; the others have their default.
     """
 
     source: Source
@@ -73,7 +73,7 @@ KEYS = (
     Key("mode", choice(*get_args(Mode)), "`monitor` records its blocks and enforces none."),
     Key("description", TEXT, "What it is for."),
 )
-"""What front matter may say."""
+"""What front matter may contain."""
 
 _FRONT_MATTER = record(*KEYS)
 
@@ -82,7 +82,7 @@ def read(source: Source) -> FrontMatter:
     """Read a hook file.
 
     Raises:
-        PolicyFileError: It has no front matter, or one that cannot be understood.
+        PolicyFileError: It has no front matter, or its front matter cannot be understood.
     """
     top = parse(_between_marks(source), source.path, first_line=2)
     if top.value is None:

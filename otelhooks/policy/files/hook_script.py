@@ -1,4 +1,4 @@
-"""A hook file, compiled: it is asked about a payload, and answers with a decision."""
+"""A compiled hook file: it gets a payload, and answers with a decision."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Decision(NamedTuple):
     Attributes:
         action: ``allow``, ``block`` or ``modify``.
         changes: Keys of the payload that change, and their values.
-        reason: Of a block, as the caller reads it.
-        severity: Of a block.
+        reason: Reason of a block, as the caller reads it.
+        severity: Severity of a block.
     """
 
     action: str
@@ -44,10 +44,10 @@ class Decision(NamedTuple):
 
 
 class HookFailed(Exception):
-    """A hook file that came to no decision; where an effect would follow, that blocks it.
+    """A hook file made no decision; if an effect would follow, this blocks it.
 
     Args:
-        name: The hook's.
+        name: Name of the hook.
         cause: What went wrong; not for the model.
 
     Attributes:
@@ -68,12 +68,12 @@ class HookScript:
 
     Args:
         said: Its front matter.
-        functions: What its script may call.
+        functions: Functions that its script may call.
         limit_s: Longest run of one call, in seconds, without host functions.
 
     Attributes:
         said: Its front matter.
-        rule_id: What its verdicts are recorded under.
+        rule_id: Rule id of its verdicts.
         is_slow: Whether its script may wait for something outside.
 
     Raises:
@@ -114,15 +114,15 @@ class HookScript:
 
     @property
     def calls(self) -> frozenset[str]:
-        """Names that the script uses, those of functions among them."""
+        """Names that the script uses, including those of functions."""
         return self._handle.names
 
     def reads(self, key: str) -> bool:
-        """Say whether the file may look at a key of the payload."""
+        """Return whether the file may read a key of the payload."""
         return any(keys is None or key in keys for keys in (self._when_reads, self._reads))
 
     def subscribes_to(self, event: str) -> bool:
-        """Say whether the file is about an event; ``custom.*`` is about all of that kind."""
+        """Return whether the file handles an event; ``custom.*`` handles all of that kind."""
         own = self.said.event
         return own == event or (own.endswith(".*") and event.startswith(own[:-1]))
 
@@ -135,7 +135,7 @@ class HookScript:
             payload: Plain values; not changed.
 
         Raises:
-            HookFailed: One of them failed, or the script returned no decision.
+            HookFailed: One of them failed, or the script did not return a decision.
         """
         try:
             with speaking(Speaker(self.name, event, context)):
@@ -164,7 +164,7 @@ class HookScript:
 
 
 def _only(payload: dict[str, Any], keys: frozenset[str] | None) -> dict[str, Any]:
-    """Return what a script reads of a payload: each value that it is handed costs."""
+    """Return the part of a payload that a script reads, since passing each value costs time."""
     return payload if keys is None else {key: payload[key] for key in keys if key in payload}
 
 

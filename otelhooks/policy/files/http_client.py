@@ -27,13 +27,13 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Client:
-    """Calls the hosts that it may call.
+    """Calls allowed hosts.
 
     Args:
         allowed: ``host`` for the port of the scheme, or ``host:port``.
 
     Raises:
-        ConfigError: An entry is no host.
+        ConfigError: An entry is not a host.
     """
 
     def __init__(self, allowed: Collection[str]) -> None:
@@ -49,14 +49,14 @@ class Client:
 
         Raises:
             PermissionError: The host is not allowed.
-            OSError: There is no answer in time.
+            OSError: No answer came in time.
         """
         return self._call("GET", url, None, headers)
 
     def post(
         self, url: str, body: Any = "", headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Send a body, text as it is and anything else as JSON; otherwise as `get`."""
+        """Send a body (text as it is, anything else as JSON); otherwise like `get`."""
         is_text = isinstance(body, str)
         data = (body if is_text else json.dumps(body)).encode()
         kind = "text/plain; charset=utf-8" if is_text else "application/json"
@@ -71,7 +71,7 @@ class Client:
         )
         request.method = method
         answer: list[Any] = []
-        # A thread, since no time limit of a socket bounds looking a name up, or a slow answer.
+        # In a thread, because a socket's timeout bounds neither a name look-up nor a slow answer.
         context = contextvars.copy_context()
         thread = threading.Thread(
             target=context.run, args=(self._answer, request, answer), daemon=True
@@ -122,7 +122,7 @@ class Client:
         """Refuse an address whose host is not allowed.
 
         Raises:
-            PermissionError: It is not, or nobody can say which host is meant.
+            PermissionError: It is not allowed, or the address is ambiguous.
         """
         text = url if isinstance(url, str) else ""
         try:
@@ -141,7 +141,7 @@ class Client:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirect only where it stays on the host that was called."""
+    """Follows a redirect only if it stays on the host that was called."""
 
     max_redirections = 3
 

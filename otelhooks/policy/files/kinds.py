@@ -36,12 +36,13 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What may stand after a key.
+    """What may follow a key.
 
     Attributes:
         schema: JSON Schema of it.
-        read: Returns the value of a node; gets what errors call it.
-        write: Returns a value as it stands in a file; the reverse of `read`, for values of rules.
+        read: Returns the value of a node; also takes the name that errors use.
+        write: Returns a value as it is written in a file; the reverse of `read`, for values of
+            rules.
     """
 
     schema: Mapping[str, Any]
@@ -54,10 +55,10 @@ class Key:
     """A key of a mapping.
 
     Attributes:
-        name: As it is written.
-        kind: What stands after it.
+        name: As written.
+        kind: Kind of its value.
         about: One sentence, for the schema and for documentation.
-        required: Whether it must be there.
+        required: Whether the key must be present.
     """
 
     name: str
@@ -67,12 +68,12 @@ class Key:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of what stands after it."""
+        """JSON Schema of its value."""
         return {"description": self.about, **self.kind.schema}
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Return a hint for a word that is not known: the one it looks like, or all of them."""
+    """Return a hint for an unknown word: the most similar known one, or all of them."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=1)
@@ -127,13 +128,13 @@ def _price(node: Node, what: str) -> float:
 
 
 COUNT = Kind({"type": "integer", "minimum": 1}, _whole)
-"""A whole number from 1 up."""
+"""A whole number, 1 or more."""
 
 AMOUNT = Kind({"type": "number", "exclusiveMinimum": 0}, _amount)
 """A number above 0."""
 
 PRICE = Kind({"type": "number", "minimum": 0}, _price)
-"""A number from 0 up."""
+"""A number, 0 or more."""
 
 
 def choice(*words: str) -> Kind:
@@ -213,7 +214,7 @@ def record_schema(keys: Sequence[Key]) -> dict[str, Any]:
 
 
 def checked(kind: Kind, check: Callable[[str], object]) -> Kind:
-    """Return a kind whose values `check` must take; what it raises is an error at the node."""
+    """Return a kind whose values `check` must accept; what it raises is an error at the node."""
 
     def read(node: Node, what: str) -> Any:
         value = kind.read(node, what)
@@ -227,7 +228,7 @@ def checked(kind: Kind, check: Callable[[str], object]) -> Kind:
 
 
 TOOL = checked(LINE, Selector)
-"""Which calls a rule is about; see `otelhooks.policy.selectors`."""
+"""The calls that a rule is about; see `otelhooks.policy.selectors`."""
 
 GLOB = checked(LINE, glob_matcher)
 """A glob on a branch of agents."""

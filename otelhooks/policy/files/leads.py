@@ -23,20 +23,20 @@ _OF_PROCESS = re.compile(r"/+(?:proc/|dev/(?:fd/|stdin))")
 _STREAMS = frozenset(("/dev/fd/1", "/dev/fd/2"))
 _ONLY_UP = re.compile(r"(?:\.\./?)+")
 PLAIN = re.compile(r"[\w+@,.:=-]+", re.ASCII)
-"""Words that are paths only if something is there."""
+"""Words that are paths only if a file of that name exists."""
 
 
 class Look:
     """Where the paths of one call lead.
 
     Args:
-        bases: What the call names as the folders that its other paths are relative to.
-        work_dir: Where the tool works, if that is known; it may take the folder for the root.
+        bases: Folders that the call names, which its other paths are relative to.
+        work_dir: Where the tool works, if known; it may treat this folder as the root.
 
     Attributes:
         here: The working directory.
         bases: The same, as paths without links, and the folders that commands change to.
-        is_lost: Whether a command changes to a folder that only running it tells.
+        is_lost: Whether a command changes to a folder that is only known when it runs.
     """
 
     def __init__(self, bases: Iterable[Any], work_dir: str | None) -> None:
@@ -51,15 +51,15 @@ class Look:
         self.bases = [place for base in bases for place in self.places(base)]
 
     def change(self, folders: Iterable[str]) -> None:
-        """Take folders for what later paths are relative to, as well.
+        """Let later paths also be relative to these folders.
 
         Raises:
-            ValueError: They are more than any command needs.
+            ValueError: There are more than any command needs.
         """
         for folder in folders:
             self.is_lost |= UNKNOWN in folder
             for place in self.places(programs.pattern(folder) or folder):
-                # how often a loop goes up is not known
+                # how often a loop goes up is unknown
                 ups = pathlib.PurePath(place).parents if _ONLY_UP.fullmatch(folder) else ()
                 self.bases += dict.fromkeys(
                     each for each in (place, *map(str, ups)) if each not in self.bases
@@ -68,7 +68,7 @@ class Look:
                 raise ValueError("too many folders")
 
     def places(self, value: Any) -> list[str]:
-        """Return where a path can lead, without links; nowhere if it is no path of this machine."""
+        """Return where a path can lead, without links; empty if it is not a local path."""
         if not value:
             return []
         forms: Iterable[str] = (value,)
@@ -80,7 +80,7 @@ class Look:
             except ValueError:
                 if isinstance(value, str) and value.lstrip().lower().startswith("file:"):
                     raise
-                climbs = isinstance(value, str) and ".." in value  # a tool may take it for a path
+                climbs = isinstance(value, str) and ".." in value  # a tool may use it as a path
                 forms = [os.path.normpath(value)] if climbs else []
         found = [os.path.join(s, text) for s in (self.here, *self.bases) for text in forms]
         if self._work_dir is not None:
@@ -88,15 +88,15 @@ class Look:
         return [each for path in found for each in self._through_links(self._resolve(path))]
 
     def is_of_process(self, word: str) -> bool:
-        """Return whether a word names what a process has open: only running it tells what."""
+        """Return whether a word names an open file of a process, only known when it runs."""
         names = [os.path.normpath(os.path.join(base, word)) for base in (self.here, *self.bases)]
         return any(_OF_PROCESS.match(name) and name not in _STREAMS for name in names)
 
     def _through_links(self, place: str) -> Iterator[str]:
-        """Yield a place; of a pattern also those where links lead that it fits.
+        """Yield a place; for a pattern, also the places that matching links lead to.
 
         Raises:
-            ValueError: They are more than any command needs.
+            ValueError: There are more than any command needs.
         """
         yield place
         wild = re.search("[*?]", place)
@@ -115,10 +115,10 @@ class Look:
                 yield from self._through_links(os.path.join(os.path.realpath(path), *rest))
 
     def climbs(self, head: str, made: Sequence[str]) -> bool:
-        """Return whether what follows a text in a word may lead out of the folder named there.
+        """Return whether the rest of a word may lead out of the folder that its start names.
 
-        That needs a folder of that name: there already, or `made` by the same commands, whose
-        names are sorted.
+        That needs a folder of that name: an existing one, or one that the same commands create;
+        `made` has their names, sorted.
         """
         folder, sign, name = head.rpartition("/")
         if not head or programs.pattern(head) is not None or name in {os.curdir, os.pardir}:
@@ -138,7 +138,7 @@ class Look:
     def _resolve(self, path: str) -> str:
         """Return a path without links and ``..``.
 
-        Each folder is looked at once a call: commands may have thousands of words.
+        Each folder is read once per call: commands may have thousands of words.
         """
         walked, below_drive = os.path.splitdrive(path)
         real, is_there = walked + os.sep, True
@@ -166,7 +166,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def _entry(path: str) -> tuple[str, bool]:
-    """Return where an entry of a folder without links leads, and whether something is there."""
+    """Return where an entry of a folder without links leads, and whether it exists."""
     try:
         mode = os.lstat(path).st_mode
     except (OSError, ValueError):
@@ -175,26 +175,26 @@ def _entry(path: str) -> tuple[str, bool]:
 
 
 def is_pattern(place: str) -> bool:
-    """Return whether a place is one of several."""
+    """Return whether a place is a pattern for several places."""
     return "*" in place or "?" in place
 
 
 def fits(pattern: str, path: str) -> bool:
-    """Return whether a shell's pattern can stand for a path, or for something in it."""
+    """Return whether a shell's pattern can match a path, or something in it."""
     wanted = pattern.split(os.sep)
     has = path.split(os.sep)
     return len(wanted) >= len(has) and all(map(programs.stands_for, wanted, has))
 
 
 def fits_around(pattern: str, path: str) -> bool:
-    """Return whether a shell's pattern can stand for a folder around a path."""
+    """Return whether a shell's pattern can match a folder around a path."""
     wanted = pattern.rstrip(os.sep).split(os.sep)
     has = path.split(os.sep)
     return len(wanted) < len(has) and all(map(programs.stands_for, wanted, has))
 
 
 def names_in(path: str) -> list[str]:
-    """Return names that something in a protected folder has, or may be given; none of a file."""
+    """Return existing and possible names in a protected folder; none for a file."""
     return [] if os.path.isfile(path) else [*_entries(path), *(f"x{end}" for end in SUFFIXES)]
 
 
@@ -204,9 +204,9 @@ def may_be(
     """Return whether a word with an unknown part may lead to a path, or to something in it.
 
     Args:
-        word: Of a command.
-        path: Protected, without links.
-        look: Of the call.
+        word: Word of a command.
+        path: Protected path, without links.
+        look: The look of the call.
         made: Names that the commands may give to folders, sorted.
         or_around: Whether folders around the path count.
     """

@@ -1,6 +1,6 @@
 """``named.paths`` and ``named.commands`` of hook files: what a tool call names.
 
-They look at no file: where a link leads is for `workspace_only` to see.
+They read no files: `workspace_only` checks where links lead.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def paths(
     """Return the paths that a call names, each in every form in which a tool may read it.
 
     Args:
-        payload: Of ``tool.pre``; at least ``name`` and ``args``.
-        texts: Whether other texts that may be paths count, and words of commands.
+        payload: Payload of ``tool.pre``; at least ``name`` and ``args``.
+        texts: Whether to include other texts that may be paths, and words of commands.
         parts: Names or shell patterns; only paths with such a folder or file are returned.
 
     Returns:
-        ``argument``, ``path`` and ``use`` (``read`` or ``write``; what is not known writes).
+        ``argument``, ``path`` and ``use`` (``read`` or ``write``; unknown uses count as ``write``).
 
     Raises:
-        ValueError: A text cannot be read, such as a command nested too deep.
+        ValueError: A text cannot be read, such as a command that is nested too deep.
     """
     facts = _facts(payload)
     runs = named.is_shell(args=payload["args"], **facts)
@@ -59,15 +59,15 @@ def paths(
 
 
 def commands(payload: Mapping[str, Any], programs: Sequence[str] = ()) -> list[dict[str, str]]:
-    """Return the commands that a call runs; none of a tool that runs none.
+    """Return the commands that a call runs; empty for a tool that runs none.
 
     Args:
-        payload: Of ``tool.pre``; at least ``name`` and ``args``.
-        programs: Where a pattern (``/bin/r?``) stands for one of these, its name is read.
+        payload: Payload of ``tool.pre``; at least ``name`` and ``args``.
+        programs: A pattern (``/bin/r?``) that matches one of these is read as its name.
 
     Returns:
-        ``argument``, ``text`` as it is written, and ``read`` as a shell reads it: words apart by a
-        blank, simple commands by `` ; ``, ``$*`` for what only running it tells.
+        ``argument``, ``text`` as written, and ``read`` as a shell reads it: words separated by a
+            blank, simple commands by `` ; ``, and ``$*`` for text that is only known when it runs.
 
     Raises:
         ValueError: A command cannot be read.
@@ -98,7 +98,7 @@ def _read(text: str, wanted: Sequence[str]) -> str:
 
 
 def _with_programs(command: shell.Command, wanted: Sequence[str]) -> shell.Command:
-    """Return the words of a command, with programs for what may be one of them."""
+    """Return the words of a command, with programs for words that may be one of them."""
     place = programs.program(command)
     if place is None:
         return command
@@ -128,7 +128,7 @@ def _values(words: Sequence[str]) -> Iterator[str]:
 
 
 def _may_be_path(found: named.Found) -> bool:
-    """Return whether a text is one line, and short enough without what leads nowhere in it."""
+    """Return whether a text is one line, and short once parts that lead nowhere are removed."""
     if found.role is not named.Role.TEXT or not isinstance(found.value, str):
         return False
     text = found.value.strip()

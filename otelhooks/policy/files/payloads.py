@@ -1,7 +1,7 @@
-"""What scripts see of an operation, and how what they change gets back into it.
+"""What scripts see of an operation, and how their changes are put back into it.
 
-A value that a script leaves as it is stays the very object that it was: what cannot be handed to a
-script in full (bytes, models, a framework's own messages) is not turned into text by passing by.
+A value that a script leaves unchanged stays the very same object: what a script cannot receive in
+full (bytes, models, a framework's own messages) is not turned into text on the way.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def common(context: HookContext) -> dict[str, Any]:
 
 
 def turn_of(context: HookContext) -> TurnContext | None:
-    """Return the innermost turn that a context lies in."""
+    """Return the innermost turn of a context."""
     found: HookContext | None = context
     while found is not None and not isinstance(found, TurnContext):
         found = found.parent
@@ -50,20 +50,20 @@ def turn_of(context: HookContext) -> TurnContext | None:
 
 
 def is_own_turn(context: HookContext) -> bool:
-    """Say whether a run is a user's turn, and no sub-agent's work inside one."""
+    """Return whether a run is a user's turn, not a sub-agent's work inside one."""
     turn = turn_of(context)
     outer = turn.parent if turn is not None else None
     return not isinstance(outer, (OperationContext, TurnContext))
 
 
 def is_delegated(context: HookContext) -> bool:
-    """Say whether a run is the work of a sub-agent that a tool call started."""
+    """Return whether a run is the work of a sub-agent that a tool call started."""
     turn = turn_of(context)
     return turn is not None and isinstance(turn.parent, OperationContext)
 
 
 def with_aliases(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a payload in which the arguments go by all of their names."""
+    """Return a payload that has the arguments under all of their names."""
     args = payload["args"] if "args" in payload else payload.get("arguments")
     if args is None and "args" not in payload and "arguments" not in payload:
         return dict(payload)
@@ -72,10 +72,10 @@ def with_aliases(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_aliases(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes in which changed arguments go by one name.
+    """Return changes that have the arguments under one name.
 
     Args:
-        before: The payload, as the script was given it.
+        before: The payload that the script got.
         changes: What it wants to change.
 
     Raises:
@@ -121,7 +121,7 @@ def task_key(args: Mapping[str, Any]) -> str | None:
 
 
 def as_text(value: Any) -> str:
-    """Return a result as text: a text itself, JSON of what is plain, else what `str` gives."""
+    """Return a result as text: a text unchanged, plain values as JSON, anything else by `str`."""
     if isinstance(value, str):
         return value
     try:
@@ -131,7 +131,7 @@ def as_text(value: Any) -> str:
 
 
 def shown(value: Any) -> Any:
-    """Return a result as a script sees it; what has no plain form as text."""
+    """Return a result as a script sees it; values without a plain form become text."""
     try:
         return plain(value)
     except (TypeError, ValueError):
@@ -158,12 +158,12 @@ def message(value: Any) -> Any:
 
 
 def put_back(original: Any, before: Any, after: Any) -> Any:
-    """Return what a script made of a value, with everything in it that it left as it was.
+    """Return a value as a script changed it, keeping the objects that it left unchanged.
 
     Args:
         original: The value.
-        before: What the script was shown of it.
-        after: What the script wants in its place.
+        before: What the script saw of it.
+        after: What the script wants instead.
     """
     if same_json(before, after):
         return original
@@ -200,7 +200,7 @@ def _put_back_fields(original: Any, before: dict[str, Any], after: dict[str, Any
 
 
 def _put_back_items(originals: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
-    """Put items back by place where their number is the same, else by what they say."""
+    """Put items back by position if their number is unchanged, else by their content."""
     if len(after) == len(before) == len(originals):
         return [put_back(*each) for each in zip(originals, before, after, strict=True)]
     left = list(zip(originals, before, strict=False))

@@ -19,7 +19,7 @@ from otelhooks.policy.plain_values import plain
 __all__ = ["MAX_VERIFICATIONS", "ScriptHook", "hook_objects"]
 
 MAX_VERIFICATIONS = 2
-"""How often a sub-agent is sent on because its result was not accepted."""
+"""How often a sub-agent is sent back because its result was not accepted."""
 
 _NOTES = "notes of hook files"
 
@@ -33,9 +33,9 @@ class ScriptHook(base.Hook):
     Attributes:
         script: The file, compiled.
         name: The hook's name: the file's stem.
-        policy_id: The same; what telemetry calls the source of its verdicts.
+        policy_id: The same; telemetry's name for the source of its verdicts.
         policy_version: Content hash of the file.
-        mode: ``monitor`` where the file says so.
+        mode: ``monitor`` if the file sets it.
     """
 
     writable: ClassVar[tuple[str, ...]] = ()
@@ -52,14 +52,14 @@ class ScriptHook(base.Hook):
         self.blocking: bool = script.is_slow
 
     def ask(self, context: HookContext, payload: Mapping[str, Any]) -> Decision:
-        """Ask the script; keys that it adds to the payload are shown to hooks after it.
+        """Run the script; keys that it adds to the payload are shown to later hooks.
 
         Args:
             context: State of the operation.
             payload: Plain values.
 
         Raises:
-            HookFailed: It came to no decision, or changes what nobody can change here.
+            HookFailed: It made no decision, or changes a value that is fixed here.
         """
         event = self.script.said.event
         notes: dict[str, Any] = context.get(f"{_NOTES}: {event}", {})
@@ -95,7 +95,7 @@ class ScriptHook(base.Hook):
 
 
 class SessionStart(ScriptHook, base.OnSessionStartHook):
-    """``session.start``: what it says is remembered for the session."""
+    """``session.start``: its decision is remembered for the session."""
 
     def __init__(self, script: HookScript) -> None:
         super().__init__(script)
@@ -284,7 +284,7 @@ def _as_result(context: HookContext, data: Any) -> types.ToolResult:
 def _rewritten(
     record: types.ToolResult, before: Any, changes: Mapping[str, Any]
 ) -> types.ToolResult:
-    """Return a result with what a script changed in it; `content` is the result as text."""
+    """Return a result with a script's changes; `content` is the result as text."""
     update: dict[str, Any] = {}
     if "content" in changes:
         update["error" if record.error is not None else "result"] = changes["content"]
@@ -319,7 +319,7 @@ _DELEGATE = f"{_NOTES}: delegate"
 
 
 class DelegationPost(ScriptHook, base.PostToolCallTransformHook):
-    """``delegation.post``: what came of a sub-agent that a tool call started."""
+    """``delegation.post``: the result of a sub-agent that a tool call started."""
 
     writable: ClassVar[tuple[str, ...]] = ("content",)
 
@@ -336,7 +336,7 @@ class DelegationPost(ScriptHook, base.PostToolCallTransformHook):
 
 
 class DelegationVerify(ScriptHook, base.StopHook):
-    """``delegation.post_verify``: sends a sub-agent on whose answer is not accepted."""
+    """``delegation.post_verify``: sends a sub-agent back if its answer is not accepted."""
 
     def __init__(self, script: HookScript) -> None:
         super().__init__(script)
@@ -375,7 +375,7 @@ class DelegationGate(ScriptHook, base.PostAgentTransformHook):
 
 
 class AgentStop(ScriptHook, base.StopHook):
-    """``agent.stop``: sends an agent on, or rewrites what it says in the end."""
+    """``agent.stop``: makes an agent continue, or rewrites its final answer."""
 
     writable: ClassVar[tuple[str, ...]] = ("text",)
 
@@ -396,7 +396,7 @@ class AgentStop(ScriptHook, base.StopHook):
 
 
 class AgentAnswer(ScriptHook, base.PostAgentTransformHook):
-    """Puts what ``agent.stop`` modified in the place of the answer."""
+    """Replaces the answer by what ``agent.stop`` modified."""
 
     def __init__(self, script: HookScript, stop: AgentStop) -> None:
         super().__init__(script)
@@ -437,7 +437,7 @@ _SIMPLE: dict[str, type[ScriptHook]] = {
 
 
 def hook_objects(script: HookScript) -> tuple[ScriptHook, ...]:
-    """Return the hooks that a file stands for; none where the pipeline never fires its event."""
+    """Return the hooks of a file; none if the pipeline never fires its event."""
     event = script.said.event
     if event in _SIMPLE:
         return (_SIMPLE[event](script),)

@@ -1,16 +1,16 @@
-"""The built-in guard: agents do not write the policy files that govern them.
+"""The built-in guard: agents must not write the policy files that govern them.
 
 It cannot see what an interpreter does (``python -c``, ``perl -e``, ``awk``), what a program finds
 by itself (the files of an archive, a patch or a repository), a script that is written first and run
-later, a text that another program makes and a shell reads (``base64 -d | sh``), and what earlier
-commands of the same shell set. Who lets agents run commands keeps policy files where the agent's
+later, a text that another program creates and a shell reads (``base64 -d | sh``), or what earlier
+commands of the same shell set. If you let agents run commands, keep policy files where the agent's
 user cannot write.
 
-File tools that write are judged by the paths in their arguments. Of shell tools only the text of
-the command is known: one that names a policy file or a loaded folder is refused, whatever it would
-do there. A part of a word that is not known before it runs may be anything, so such a word is
-refused where a program may write what it is given, and it may lead there; so is a pattern. Only
-programs that are known to do nothing but read may be given any word.
+File tools that write are judged by the paths in their arguments. For shell tools only the text of
+the command is known: a command that names a policy file or a loaded folder is refused, whatever it
+would do there. A part of a word that is unknown before it runs may be anything, so such a word is
+refused if a program may write what it is given and the word may lead there; so is a pattern. Only
+programs that are known to do nothing but read may get any word.
 
 The setting ``allow_policy_writes`` switches the guard off.
 """
@@ -44,7 +44,7 @@ __all__ = ["NAME", "POLICY_ID", "protect"]
 
 NAME = "policy_files_guard"
 POLICY_ID = BUILT_IN
-"""What telemetry calls the source of the guard's rules."""
+"""Telemetry's name for the source of the guard's rules."""
 
 REASON = "Policy files cannot be changed from here."
 
@@ -55,8 +55,8 @@ _SHELLS = ("run_command", "code_execution", "kind:shell")
 def protect(paths: Iterable[str], *, monitor: bool) -> RuleSource:
     """Return the rules that keep tools from writing policy files.
 
-    Vetoes, since an ``allow`` for a tool is not meant to reach its own rules; in monitor mode,
-    where nothing is enforced that files say, denies.
+    They are vetoes, since an ``allow`` for a tool should not let it change its own rules; in
+    monitor mode, where nothing in files is enforced, denies.
 
     Args:
         paths: Files and folders that were loaded.
@@ -78,7 +78,7 @@ def protect(paths: Iterable[str], *, monitor: bool) -> RuleSource:
 
 @dataclasses.dataclass(frozen=True)
 class WritesInto:
-    """Predicate: some path of the call leads to something protected, or to a folder around it.
+    """Predicate: a path of the call leads to something protected, or to a folder around it.
 
     Args:
         protected: Files and folders.
@@ -87,7 +87,7 @@ class WritesInto:
     protected: tuple[Folder, ...]
 
     def __call__(self, call: types.ToolCall) -> bool:
-        """Say whether a path of the call leads there."""
+        """Return whether a path of the call leads there."""
         found = list(walk(call.args))
         look = Look((each.value for each in found if each.role is Role.BASE), call.work_dir)
         paths = [each.value for each in found if each.role in {Role.PATH, Role.PATCHED}]
@@ -112,7 +112,7 @@ class Names:
     protected: tuple[Folder, ...]
 
     def __call__(self, call: types.ToolCall) -> bool:
-        """Return whether a word of an argument leads there, or its text has the whole path."""
+        """Return whether a word of an argument leads there, or its text contains the whole path."""
         bases = (each.value for each in walk(call.args) if each.role is Role.BASE)
         look = Look(bases, call.work_dir)
         if any(folder.contains(base) for folder in self.protected for base in look.bases):
@@ -144,7 +144,7 @@ class Names:
         )
 
     def _leads_there(self, word: str, look: Look) -> bool:
-        """Return whether a word says where it leads, and that is there."""
+        """Return whether a word shows where it leads, and that is there."""
         if programs.is_vague(word):
             return False
         return any(
@@ -189,7 +189,7 @@ class Names:
                     continue
                 if is_unknown and may_be(word, folder.path, look, made, or_around=True):
                     return True
-                # `rm -rf /` is left to rules that name it: their reason tells a model more.
+                # `rm -rf /` is left to rules that name it: their reason is clearer to a model.
                 if any(
                     _is_around(place, folder)
                     for place in places
@@ -199,7 +199,7 @@ class Names:
         return False
 
     def _lands(self, command: Command, look: Look) -> bool:
-        """Return whether a command puts something there by way of a folder around it."""
+        """Return whether a command puts something there through a folder around it."""
         copies = programs.is_copied(command)
         given = programs.arguments(programs.operands(command))
         words = dict.fromkeys(word for word in given if UNKNOWN not in word)
@@ -237,6 +237,6 @@ def _is_around(place: str, folder: Folder) -> bool:
 
 
 def _is_path(word: str, place: str) -> bool:
-    """Say whether a word in a protected working directory is a path, and not just any word."""
+    """Return whether a word in a protected working directory is a path, not just any word."""
     is_plain = PLAIN.fullmatch(word) is not None
     return not is_plain or place.lower().endswith(SUFFIXES) or os.path.lexists(place)

@@ -1,4 +1,4 @@
-"""Looking at policy files for changes, on a thread of its own."""
+"""Check policy files for changes, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["INTERVAL_S", "Watch"]
 log: logging.Logger = logging.getLogger("otelhooks.policy")
 
 INTERVAL_S = 1.0
-"""How often files are looked at, in seconds."""
+"""How often files are checked, in seconds."""
 
 _JOIN_S = 10.0
 _Stamp = dict[str, tuple[int, int, int, int] | None]
 
 
 class Watch:
-    """Calls a function once files have changed, and have then stayed the same for one interval.
+    """Calls a function once files have changed and then stayed the same for one interval.
 
-    A file that is being written is thus not read half; who replaces files in one step (a rename)
+    So a file is not read while it is half written; a file that is replaced in one step (a rename)
     waits no longer than the interval.
 
     Args:
-        places: Returns the files and folders to look at.
-        changed: Is called on the watch's thread; what it raises is logged.
-        interval_s: How often files are looked at, in seconds.
+        places: Returns the files and folders to check.
+        changed: Called on the watch's thread; what it raises is logged.
+        interval_s: How often files are checked, in seconds.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Watch:
         self._interval_s = interval_s
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otelhooks-reload", daemon=True)
-        self._known: _Stamp = {}  # the first look finds what changed while files were loaded
+        self._known: _Stamp = {}  # the first check finds what changed while files were loaded
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; a load that is going on comes to its end first."""
+        """End the thread, after a load in progress."""
         self._stopped.set()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=_JOIN_S)
@@ -67,13 +67,13 @@ class Watch:
 
 
 def _stamp(places: Iterable[str]) -> _Stamp:
-    """Return what tells a changed file, or another list of files, from the one before."""
+    """Return a value that differs if a file or the list of files has changed."""
     found: _Stamp = {}
     for place in places:
         found[place] = _status(place)
         try:
             names = os.listdir(place)
-        except OSError:  # no folder, or gone
+        except OSError:  # not a folder, or gone
             continue
         for name in names:
             path = os.path.join(place, name)

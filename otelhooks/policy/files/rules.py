@@ -1,7 +1,7 @@
 """YAML policy files as rules.
 
-Decision code: whatever a file says that is not understood is an error at its place, and nothing of
-it is loaded.
+Decision code: anything in a file that is not understood is an error at its place, and nothing of
+the file is loaded.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 1
-"""Version of the file format; a file may say which one it is written in."""
+"""Version of the file format; a file may state the version that it uses."""
 
 MAX_INCLUDES = 16
-"""How deep files may include one another."""
+"""Deepest chain of files that include one another."""
 
 
 def _version(node: Node, what: str) -> int:
@@ -56,7 +56,7 @@ def _entries(node: Node, what: str) -> list[Policy | Gate]:
 
 
 def read_entry(node: Node) -> list[Policy | Gate]:
-    """Return what one entry of ``policies`` stands for.
+    """Return the rules or the gate of one entry of ``policies``.
 
     Raises:
         PolicyFileError: It cannot be understood.
@@ -65,7 +65,7 @@ def read_entry(node: Node) -> list[Policy | Gate]:
         found = _preset(node) if isinstance(node.value, str) else _statement(node)
     except PolicyFileError:
         raise
-    except ConfigError as error:  # what only the rule as a whole can know
+    except ConfigError as error:  # problems that only show for the rule as a whole
         raise node.error(error.problem, hint=error.hint) from error
     place = f"{node.path}:{node.line}:{node.column}"
     for gate in found:
@@ -86,7 +86,7 @@ def written(gate: Gate) -> Any:
 
 
 def keep_counts(new: Iterable[Any], old: Iterable[Any]) -> list[Any]:
-    """Return hooks that were loaded again, each limit that has not changed as it was, with counts.
+    """Return reloaded hooks; unchanged limits are the old objects, with their counts.
 
     Args:
         new: Hooks of the files as they are now.
@@ -166,20 +166,20 @@ KEYS = (
     ),
     Key("policies", _POLICIES, "The rules, in order."),
 )
-"""What a file may say."""
+"""What a file may contain."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RuleFile:
-    """What a YAML policy file says.
+    """The content of a YAML policy file.
 
     Attributes:
         source: The file.
         rules: In order.
-        gates: Limits, budgets and labels, in order; of the file's policy id and version.
-        default: ``allow`` or ``deny``; None where it does not say.
-        mode: ``enforce`` or ``monitor``, its own or that of the file which includes it; None where
-            neither says.
+        gates: Limits, budgets and labels, in order; with the file's policy id and version.
+        default: ``allow`` or ``deny``; None if the file does not set it.
+        mode: ``enforce`` or ``monitor``, its own or that of the including file; None if neither
+            sets it.
     """
 
     source: Source
@@ -190,12 +190,12 @@ class RuleFile:
 
 
 def read_rules(given: Iterable[Source], *, trusted: bool = False) -> tuple[RuleFile, ...]:
-    """Read YAML policy files, and the files that they include, each before who includes it.
+    """Read YAML policy files and their includes, each before the file that includes it.
 
     A file is read once, however often it is named.
 
     Args:
-        given: Files; those that are Markdown are left out.
+        given: Files; Markdown files are skipped.
         trusted: As for `otelhooks.policy.files.source.read_all`.
 
     Raises:
@@ -210,16 +210,15 @@ def read_rules(given: Iterable[Source], *, trusted: bool = False) -> tuple[RuleF
 
 
 def strictest(files: Iterable[RuleFile]) -> tuple[Default | None, Mode | None]:
-    """Return the default and the mode that hold where several files are loaded.
+    """Return the default and the mode that apply if several files are loaded.
 
-    A file that says no mode enforces: one file alone cannot switch the others off.
+    A file without a mode enforces: one file alone cannot switch the others off.
 
     Args:
         files: In any order.
 
     Returns:
-        ``deny`` if one file says so; ``monitor`` if every file does. None where no file says
-        anything.
+        ``deny`` if one file sets it; ``monitor`` if every file does. None if no file sets anything.
     """
     files = tuple(files)
     defaults = {file.default for file in files}
@@ -296,11 +295,11 @@ _FILE = record(*KEYS)
 
 
 def _top(node: Node) -> dict[str, Any]:
-    """Return what the keys of a file say."""
+    """Return the values of a file's keys."""
     hint = "write `policies:` and a list of rules"
     if node.value is None:
         raise node.error("the file is empty", hint=hint)
     values = _FILE.read(node, "a policy file")
-    if not values.keys() - {"version"}:  # as a file is that was cut off
+    if not values.keys() - {"version"}:  # the file looks cut off
         raise node.error("the file has no rules", hint=hint)
     return values

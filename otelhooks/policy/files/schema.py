@@ -1,4 +1,4 @@
-"""The JSON Schema of YAML policy files, and the same as Markdown; made of what the loader knows."""
+"""The JSON Schema of YAML policy files, also as Markdown; made from what the loader knows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["json_schema", "markdown"]
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of YAML policy files.
 
-    Every file that loads fits it. What needs more than a schema (tools, globs, expressions, files)
-    is checked when a file is loaded.
+    Every file that loads fits it. What a schema cannot check (tools, globs, expressions, files) is
+    checked when a file is loaded.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

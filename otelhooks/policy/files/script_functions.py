@@ -1,6 +1,6 @@
 """What scripts may call: decisions, metrics, logs, spans, the run's cache, pure functions.
 
-No file, no program, no environment. What reaches outside goes through
+They cannot reach files, programs or the environment. What reaches outside goes through
 `otelhooks.hooks.script_host`.
 """
 
@@ -41,7 +41,7 @@ _speaker: ContextVar[Speaker | None] = ContextVar("otelhooks_script", default=No
 
 @contextlib.contextmanager
 def speaking(speaker: Speaker) -> Generator[None, None, None]:
-    """Run a block in which functions know whom they are called for."""
+    """Run a block in which functions know the hook that they are called for."""
     token = _speaker.set(speaker)
     try:
         yield
@@ -107,7 +107,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "re.search": _search,
     "time.now": time.time,
 }
-"""Functions of what they are given, the clock, and the variables that commands name."""
+"""Functions of their arguments, the clock, and the variables that commands name."""
 
 
 # -- functions that speak for a hook ----------------------------------------------------------
@@ -192,7 +192,7 @@ def _own_name(name: Any) -> str:
 
 
 def _attribute(value: Any) -> Any:
-    """Return a value as a span takes it."""
+    """Return a value in a form that a span accepts."""
     if isinstance(value, (str, bool, int, float)):
         return value
     items = cast("list[Any]", value) if isinstance(value, list) else []
@@ -239,7 +239,7 @@ def functions(
     http_allow: Collection[str] = (),
     hook_tools: Collection[str] = (),
 ) -> dict[str, Callable[..., Any]]:
-    """Return what the scripts of one set of files may call, by name.
+    """Return the functions that the scripts of one set of files may call, by name.
 
     Args:
         listed: What ``hooks.list()`` returns.

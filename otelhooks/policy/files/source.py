@@ -1,8 +1,8 @@
-"""Policy files as they lie on disk: which ones, whether they may be trusted, and their text.
+"""Policy files on disk: which ones, whether they can be trusted, and their text.
 
-Decision code: a file that cannot be read, or that somebody else could have written, is an error and
-never left out. What is left out of a folder is what no loader knows by its suffix, names that start
-with a dot, and folders in it.
+Decision code: a file that cannot be read, or that another user could have written, is an error and
+never skipped. Skipped in a folder are files with an unknown suffix, names that start with a dot,
+and folders.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ MAX_BYTES = 1_048_576
 MARKDOWN = ".md"
 YAML = (".yaml", ".yml")
 SUFFIXES = (MARKDOWN, *YAML)
-"""What policy files end in; upper case counts as well."""
+"""Suffixes of policy files; upper case counts as well."""
 
 RESERVED = ("code", "hook", "mcp_servers", "policy_files")
-"""What telemetry calls sources that are no files; no file may have such a name."""
+"""Telemetry's names for sources that are not files; a file must not have such a name."""
 
 _SHIPPED = os.path.dirname(os.path.realpath(packs.__file__))
 _FRONT_MATTER = re.compile(r"---[ \t]*\n.*?^---[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -56,8 +56,8 @@ class Source:
 
     Attributes:
         path: As the user named it, or folder and name.
-        text: Content, without byte order mark, lines ended by a line feed.
-        policy_id: File name without suffix; what telemetry calls the policy.
+        text: Content, without byte order mark, with line feeds as line ends.
+        policy_id: File name without suffix; telemetry's name for the policy.
         version: Content hash, 12 hexadecimal digits.
     """
 
@@ -81,7 +81,7 @@ def read_all(
 
     Args:
         paths: Files and folders.
-        trusted: Whether it does not matter who may write them; packs are trusted anyway.
+        trusted: Whether it does not matter who may write them; packs are always trusted.
 
     Raises:
         PolicyFileError: One cannot be used, or two have the same policy id.
@@ -96,7 +96,7 @@ def read_all(
 
 
 def refuse_namesakes(sources: Iterable[Source]) -> None:
-    """Refuse files that telemetry could not tell apart, from one another or from other sources.
+    """Refuse files that telemetry could not tell apart from one another or from other sources.
 
     Raises:
         PolicyFileError: Two have the same policy id, or one has a reserved one.
@@ -123,7 +123,7 @@ def refuse_namesakes(sources: Iterable[Source]) -> None:
 
 
 def find(paths: Iterable[str | os.PathLike[str]], *, trusted: bool = False) -> list[str]:
-    """Return the policy files that files and folders stand for; see `read_all`."""
+    """Return the policy files in files and folders; see `read_all`."""
     found: list[str] = []
     for path in paths:
         place: str = os.path.expanduser(os.fspath(path))
@@ -154,7 +154,7 @@ def find(paths: Iterable[str | os.PathLike[str]], *, trusted: bool = False) -> l
 
 
 def _is_policy_file(folder: str, name: str) -> bool:
-    """Say whether a name in a folder is a policy file; a file that has gone meanwhile is one."""
+    """Return whether a name in a folder is a policy file; a file that is gone by now counts."""
     known = name.lower().endswith(SUFFIXES) and not name.startswith(".")
     if not known or os.path.isdir(os.path.join(folder, name)):
         log.debug("%s: `%s` is no policy file", folder, name)
@@ -166,12 +166,12 @@ def read(path: str, *, trusted: bool = False) -> Source:
     """Read one file.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         trusted: As for `read_all`.
 
     Raises:
-        PolicyFileError: It cannot be read, is no ordinary file, is too large or no UTF-8, or could
-            have been written by somebody else.
+        PolicyFileError: It cannot be read, is not an ordinary file, is too large or not UTF-8, or
+            could have been written by another user.
     """
     data = _bytes(path, trusted)
     try:
@@ -191,10 +191,10 @@ def read(path: str, *, trusted: bool = False) -> Source:
 
 
 def _refuse_unseen(path: str, text: str) -> None:
-    """Refuse what could make a file say something else than it shows.
+    """Refuse characters that could make a file say something other than what it shows.
 
-    Pictures may be joined and coloured. What follows the front matter of a hook file is prose: it
-    may have blanks of other widths too.
+    Pictures may be joined and coloured. The text after the front matter of a hook file is prose,
+    and may also have blanks of other widths.
     """
     name = os.path.basename(path)
     at = find_unseen(name)
@@ -222,10 +222,10 @@ def _place(text: str, index: int) -> tuple[int, int]:
 
 def _bytes(path: str, trusted: bool) -> bytes:
     try:
-        # A pipe would block for ever without O_NONBLOCK.
+        # Without O_NONBLOCK, opening a pipe would block forever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
         with open(descriptor, "rb") as file:
-            # What was opened is what is checked and read, whatever the name means by now.
+            # The opened file is checked and read, whatever the name refers to by now.
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise PolicyFileError(path, 1, 1, "no ordinary file", hint="give a file or folder")
@@ -256,7 +256,7 @@ def _real_folder(path: str) -> str:
 
 
 def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool) -> None:
-    """Refuse a file or folder that somebody else than this user and root could have written."""
+    """Refuse a file or folder that anyone but this user and root could have written."""
     if trusted or not hasattr(os, "geteuid") or config.allows_unsafe_files():
         return
     if os.path.realpath(path).startswith(_SHIPPED + os.sep):

@@ -1,4 +1,4 @@
-"""What an entry of ``policies:`` may say: one table for the loader, the schema and the export."""
+"""What an entry of ``policies:`` may contain: one table for loader, schema and export."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = ["PRESETS", "STATEMENTS", "Statement"]
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A word that an entry may start with, what stands after it, and which keys go with it.
+    """A word that an entry may start with, the kind of its value, and the keys that go with it.
 
     Attributes:
         word: Such as ``deny``.
-        kind: Of what stands after it.
+        kind: Kind of its value.
         about: One sentence, for the schema and for documentation.
         options: Other keys of the entry.
-        build: Returns what the word's value and the options that are given stand for.
+        build: Returns the rules or gates for the word's value and the given options.
     """
 
     word: str
@@ -59,7 +59,7 @@ class Statement:
         return record(Key(self.word, self.kind, self.about, required=True), *self.options)
 
     def read(self, node: Node) -> Sequence[Policy | Gate]:
-        """Return what an entry stands for.
+        """Return the rules or gates of an entry.
 
         Raises:
             ConfigError: It cannot be understood.
@@ -80,9 +80,9 @@ _RULE = (_WHEN, _WHEN_LABELS, _AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
 
 
 def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], list[Policy]]:
-    """Return what builds one rule for each tool of a list.
+    """Return a function that builds one rule for each tool of a list.
 
-    Where there are several, each one's id and name end in its tool, as those of the builders do.
+    If there are several, each one's id and name end in its tool, as with the builders.
     """
 
     def build(tools: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
@@ -225,4 +225,4 @@ PRESETS: dict[str, tuple[str, Callable[[], Policy | list[Policy]]]] = {
         lambda: presets.safe_defaults(None),
     ),
 }
-"""Entries that are one word: what it says, and its rules."""
+"""Entries that are one word: their sentence, and their rules."""

@@ -1,4 +1,4 @@
-"""Policies that ship with otelhooks, as files: to be used by name, read, and copied."""
+"""Policies that ship with otelhooks, as files that can be used by name, read, and copied."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 __all__ = ["PACKS", "folder"]
 
 PACKS = ("governed",)
-"""Names that stand for a folder of policy files wherever policies are named."""
+"""Names of folders of policy files, accepted wherever policies are named."""
 
 
 def folder(name: str) -> Path | None:
-    """Return the folder of a pack, None if there is no pack of that name.
+    """Return the folder of a pack, None if there is no pack with that name.
 
     Args:
         name: Such as ``governed``; a path is never one.

@@ -1,4 +1,4 @@
-"""Cases of a policy, as data: a call or an event, the verdict it must get, and who must decide.
+"""Cases of a policy, as data: a call or an event, the verdict it must get, and the rule behind it.
 
 A file of cases is YAML: one suite, or a list of suites::
 
@@ -52,13 +52,13 @@ class Case:
     """One case.
 
     Attributes:
-        name: What it is about.
-        path: File that it stands in.
+        name: Its subject.
+        path: File that contains it.
         line: Line, from 1.
         call: The call, for a case about a call.
-        labels: In force when the call is made.
+        labels: Labels in force when the call is made.
         event: Event of hook files, for a case about one; empty for a call.
-        payload: The event's.
+        payload: Payload of the event.
         verdict: ``allow``, ``deny``, ``ask`` or ``modify``.
         expected: What else must hold, by its key in the file.
     """
@@ -76,16 +76,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Suite:
-    """Cases that one set of policies is to meet.
+    """Cases that one set of policies must pass.
 
     Attributes:
-        name: What they are about.
-        path: File that it stands in.
-        rules: Rules of the suite's own, as ``policies`` of a policy file; None to take the policy
-            that is tested.
+        name: Its subject.
+        path: File that contains it.
+        rules: The suite's own rules, as ``policies`` of a policy file; None for the policy that is
+            tested.
         servers: Servers that the application would have configured.
-        default: What holds where no rule matches, for rules of the suite's own.
-        mode: Likewise.
+        default: Decision if no rule matches, for the suite's own rules.
+        mode: Mode of the suite's own rules.
         cases: In order.
     """
 
@@ -99,7 +99,7 @@ class Suite:
 
 
 def cases_of(path: Path) -> list[Path]:
-    """Return the files of cases that belong to a policy file or a folder of them; none is fine."""
+    """Return the files of cases for a policy file or a folder of them; may be empty."""
     if path.is_dir():
         folder = path / FOLDER
         return sorted(file for file in folder.glob("*.yaml")) if folder.is_dir() else []
@@ -114,9 +114,9 @@ def read_suites(path: str | os.PathLike[str]) -> list[Suite]:
         path: YAML.
 
     Raises:
-        PolicyFileError: It cannot be read, or says something that is not understood.
+        PolicyFileError: It cannot be read, or contains something that is not understood.
     """
-    source = read(os.fspath(path), trusted=True)  # it decides about nothing
+    source = read(os.fspath(path), trusted=True)  # it decides nothing
     top = parse(source.text, source.path)
     nodes = top.items("the file") if isinstance(top.value, list) else [top]
     return [_suite(node, source.policy_id) for node in nodes]
@@ -193,10 +193,10 @@ def _case(node: Node, name: str) -> Case:
 
 
 def read_call(node: Node) -> tuple[Call, tuple[str, ...]]:
-    """Read a call as cases have it, and the labels in force when it is made.
+    """Read a call in the form of cases, and the labels in force when it is made.
 
     Raises:
-        PolicyFileError: It has no tool, or something that is not understood.
+        PolicyFileError: It has no tool, or contains something that is not understood.
     """
     found = node.mapping("a call")
     _only(node, found, _CALL_KEYS, "a call")

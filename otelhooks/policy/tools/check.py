@@ -1,4 +1,4 @@
-"""What is wrong with a policy that loads: rules that never decide, and names that never match."""
+"""Problems of a policy that loads: rules that never decide, and names that never match."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or may be.
+    """A certain or possible problem.
 
     Attributes:
-        severity: ``error`` for what never works, ``warning`` for what may be meant.
-        place: ``file:line:column``, or the policy's name where it is no file.
+        severity: ``error`` for what never works, ``warning`` for what may be intended.
+        place: ``file:line:column``, or the policy's name if it is not a file.
         problem: What is wrong.
         hint: What to do.
     """
@@ -68,7 +68,7 @@ class KnownTools:
                 self.local.update((call.tool, *call.canonical))
 
     def servers_of(self, fits: Any) -> list[str]:
-        """Return the servers that have a tool whose name fits; the empty name for unnamed ones."""
+        """Return the servers with a tool whose name matches; the empty name for unnamed servers."""
         return sorted(s for s, names in self.of_servers.items() if any(map(fits, names)))
 
 
@@ -95,7 +95,7 @@ def lint_rules(table: PolicySet, known: KnownTools) -> Iterator[Finding]:
 
 
 def _shadowed(rule: Rule, rules: Sequence[Rule]) -> Iterator[Finding]:
-    """Say which rule decides wherever this one would."""
+    """Yield a finding for the rule that decides wherever this one would."""
     key = (rule.level, rule.order)
     for other in rules:
         if other is rule or (other.level, other.order) >= key or not _always_first(other, rule):
@@ -117,7 +117,7 @@ def _shadowed(rule: Rule, rules: Sequence[Rule]) -> Iterator[Finding]:
 
 
 def _always_first(other: Rule, rule: Rule) -> bool:
-    """Say whether another rule, which is tried before, applies wherever a rule does."""
+    """Return whether an earlier rule applies wherever a rule does."""
     if other.monitored and other.decision != ALLOW:
         return False  # it is noted, and the next one is tried
     if not covers(other.selector, rule.selector):
@@ -135,7 +135,7 @@ def _condition(rule: Rule) -> tuple[object, ...]:
 
 
 def covers(wide: Selector, narrow: Selector) -> bool:
-    """Say whether one selector certainly matches every call that another one matches.
+    """Return whether one selector certainly matches every call that another one matches.
 
     Args:
         wide: Such as ``github/*``.
@@ -152,14 +152,14 @@ def covers(wide: Selector, narrow: Selector) -> bool:
 
 
 def _includes(wide: str, narrow: str) -> bool:
-    """Say whether a glob certainly matches whatever another does, or a plain name."""
+    """Return whether a glob certainly matches whatever another glob, or a plain name, does."""
     if wide == narrow:
         return True
     is_glob = any(sign in narrow for sign in "*?[")
     if "[" in narrow or (is_glob and ("[" in wide or "?" in wide)):
         return wide == "*"
-    # What stands for any text in the narrow one must be met by `*` in the wide one, and a sign
-    # that no name has stands for it.
+    # A wildcard of the narrow glob becomes a sign that no name contains, so that only `*` in the
+    # wide one matches it.
     text = narrow.replace("*", "\0\0").replace("?", "\0")
     return fnmatch.fnmatchcase(text, wide)
 

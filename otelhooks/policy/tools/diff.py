@@ -22,13 +22,13 @@ _FIELDS = ("tool", "name", "reason", "severity", "mode", "agent", "hide", "when_
 
 @dataclass(frozen=True)
 class Entry:
-    """A rule or a hook, as far as a comparison goes.
+    """A rule or a hook, as compared.
 
     Attributes:
         kind: ``rule`` or ``hook``.
         name: ``policy/rule``, or the hook's name.
-        pairing: What it is known by where its name has changed with its content; empty for none.
-        fields: What it says.
+        pairing: What identifies it if its name has changed with its content; empty if nothing does.
+        fields: Its content.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Note:
     Attributes:
         change: What happened to it.
         entry: The rule or hook, the newer one of the two.
-        fields: For a changed one, each field with what it was and what it is.
+        fields: For a changed one, each field with its old and new value.
     """
 
     change: Literal["added", "removed", "changed"]
@@ -57,8 +57,8 @@ class Note:
 def diff(old: Subject, new: Subject) -> list[Note]:
     """Compare two policies.
 
-    Rules are the same if they have the same id; rules without an id that were changed are paired by
-    policy, decision and tool, where only one of each side can be meant.
+    Rules are the same if they have the same id; changed rules without an id are paired by policy,
+    decision and tool, if each side has only one candidate.
 
     Args:
         old: Before.
@@ -93,7 +93,7 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[s
 
 
 def _entries(subject: Subject) -> dict[tuple[str, str, int], Entry]:
-    """Return what a policy has by kind, name, and number among those of the same name."""
+    """Return a policy's entries by kind, name, and number among those of the same name."""
     table = subject.table()
     found: dict[tuple[str, str, int], Entry] = {}
     for entry in (_settings(table), *_rules(table), *_hooks(subject)):
@@ -150,7 +150,7 @@ def _hooks(subject: Subject) -> Iterator[Entry]:
 
 
 def _file(said: FrontMatter) -> dict[str, str]:
-    """Return what a hook file says, by its keys."""
+    """Return the content of a hook file, by its keys."""
     fields = {"event": said.event, "priority": str(said.priority)}
     fields |= {key: str(getattr(said, key) or "") for key in ("id", "severity", "mode")}
     fields["description"] = said.description

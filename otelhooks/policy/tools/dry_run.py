@@ -1,7 +1,7 @@
-"""A policy that is asked and does nothing: the pipeline's own decision, without its effects.
+"""A policy that decides without effects: the pipeline's own decision, but nothing else happens.
 
-Nobody is asked, no tool runs, no telemetry leaves, and limits count in a memory of their own. What
-decides are the generators that decide in a running program; this module only drives them.
+It asks no person, runs no tool and sends no telemetry, and limits count in a memory of their own.
+The generators that decide in a running program decide here; this module only drives them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["DryRun", "Judgement", "Tested"]
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """One predicate that was asked about a call.
+    """One predicate that was tested on a call.
 
     Attributes:
-        rule: Whose it is.
-        value: What it said; None if it raised, or is asynchronous.
+        rule: The rule that it belongs to.
+        value: Its answer; None if it raised, or is asynchronous.
         error: What it raised.
     """
 
@@ -40,12 +40,12 @@ class Tested:
 
 @dataclass(slots=True)
 class Judgement:
-    """What a policy says about one call.
+    """A policy's decision about one call.
 
     Attributes:
-        call: With the arguments that would run.
+        call: The call with the arguments that would run.
         given: Arguments before any hook changed them.
-        verdict: As the pipeline has it.
+        verdict: The pipeline's verdict.
         tested: Predicates that ran, in order.
         hooks: Hooks that ran, in order.
     """
@@ -66,7 +66,7 @@ class Judgement:
 
     @property
     def needs_args(self) -> bool:
-        """Whether anything that ran may have looked at the arguments."""
+        """Whether anything that ran may have read the arguments."""
         return bool(self.tested or self.hooks)
 
     @property
@@ -77,13 +77,13 @@ class Judgement:
 
 
 class DryRun:
-    """Asks a policy about calls.
+    """Puts calls to a policy.
 
     Args:
-        rules: The table of rules; its predicates are watched from here on, so it must not be in
-            use elsewhere.
-        hooks: Hooks beside the rules.
-        monitor: Whether all of it only records.
+        rules: The table of rules; its predicates are watched from here on, so it must not be in use
+            elsewhere.
+        hooks: Hooks besides the rules.
+        monitor: Whether everything is only recorded.
     """
 
     def __init__(self, rules: PolicySet, hooks: HookSet, *, monitor: bool = False) -> None:
@@ -100,8 +100,8 @@ class DryRun:
 
         Args:
             call: Ends with the arguments that would run.
-            labels: In force when the call is made.
-            approves: Whether whoever would be asked says yes; else the question stays open.
+            labels: Labels in force when the call is made.
+            approves: Whether approvers would say yes; otherwise the question stays open.
         """
         given = copy_json(call.args)
         context = OperationContext(TurnContext(SessionContext()))
@@ -119,7 +119,7 @@ class DryRun:
 
 
 class _DryWatch(Watch):
-    """Asks nobody, and remembers which hooks ran."""
+    """Asks no person, and remembers which hooks ran."""
 
     def __init__(self, approves: bool) -> None:
         self.ran: list[Registration] = []
@@ -129,7 +129,7 @@ class _DryWatch(Watch):
         self.ran.append(registration)
 
     def hook_failed(self, registration: Registration, error: BaseException) -> None:
-        """The verdict tells."""
+        """Do nothing: the verdict has the failure."""
 
     def approve(
         self, rules: Sequence[RuleLike], call: Call, context: Any, decision_id: str = ""
@@ -141,7 +141,7 @@ class _DryWatch(Watch):
 
 
 def _watched(rule: Rule, tested: list[Tested]) -> Any:
-    """Return a rule's predicate as one that notes what it says."""
+    """Return a rule's predicate as one that records its answers."""
     test: Any = rule.test
 
     def watched(subject: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Why a policy says what it says about one call: every rule that was tried, in order."""
+"""Why a policy decides as it does about one call: every rule that was tried, in order."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _LEVELS = tuple(
 
 @dataclass(frozen=True)
 class Tried:
-    """A rule that can match the tool, and what came of it.
+    """A rule that can match the tool, and its outcome.
 
     Attributes:
         rule: The rule.
-        level: On which it is tried for this tool, in words.
+        level: Level at which it is tried for this tool, in words.
         outcome: ``decides``, ``observed only``, ``does not apply: ...`` or ``not reached``.
         when: Its condition as text; empty for none.
-        value: What the condition came to, as text; empty where it was not tested.
+        value: The condition's value as text; empty if it was not tested.
     """
 
     rule: Rule
@@ -48,12 +48,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a policy says about a call, and why.
+    """A policy's decision about a call, and its reasons.
 
     Attributes:
         judgement: The verdict, and what ran.
         tried: Rules that can match the tool, in the order in which they are tried.
-        labels: In force when the call is made.
+        labels: Labels in force when the call is made.
     """
 
     judgement: Judgement
@@ -62,12 +62,12 @@ class Explanation:
 
 
 def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanation:
-    """Judge a call, and say what led there.
+    """Judge a call, and explain the verdict.
 
     Args:
         policy: The policy.
         call: Ends with the arguments that would run.
-        labels: In force when the call is made.
+        labels: Labels in force when the call is made.
     """
     judged = policy.judge(call, labels)
     in_force = frozenset(labels)
@@ -95,7 +95,7 @@ def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:
 
 
 def masked(error: BaseException) -> str:
-    """Return an exception as text, secrets masked: a predicate may say what it was given."""
+    """Return an exception as text with secrets masked: a predicate may quote its arguments."""
     return Redactor().mask_text(text_of(error))
 
 
@@ -113,8 +113,8 @@ def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, tuple[st
 
     Args:
         words: A value that is JSON is read as JSON, any other is text. An object has the keys that
-            calls have in cases; ``name`` and ``arguments`` stand for ``tool`` and ``args``.
-        **further: Keys that were given otherwise; None for those that were not.
+            calls have in cases; ``name`` and ``arguments`` are accepted for ``tool`` and ``args``.
+        **further: Keys from other options; None for those that were not given.
 
     Returns:
         The call, and the labels in force when it is made.

@@ -1,4 +1,4 @@
-"""What is wrong with hook files that load: events that nothing fires, keys that are wanted."""
+"""Problems of hook files that load: events that nothing fires, keys that are missing."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def lint_hooks(subject: Subject) -> Iterator[Finding]:
 
 
 def missing(subject: Subject, keys: Sequence[str]) -> Iterator[Finding]:
-    """Find what does not say what is wanted.
+    """Find rules and hooks that lack wanted keys.
 
     Args:
         subject: The policy.
-        keys: Of hook files and rules; `AUDIT` for hooks that audit calls and results.
+        keys: Keys of hook files and rules; `AUDIT` for hooks that audit calls and results.
 
     Raises:
         ConfigError: Neither has such a key.

@@ -1,6 +1,6 @@
-"""A least-privilege draft from what was observed: what ran is allowed, what was asked is asked.
+"""A least-privilege draft from observed calls: what ran is allowed, what was asked is asked.
 
-A name is drafted only if it can be taken for nothing else, and only if a call under it has worked:
+A name is drafted only if it cannot mean anything else, and only if a call with it has worked:
 models invent names, and a server may call its tool ``*``. Arguments are not generalised.
 """
 
@@ -24,7 +24,7 @@ from otelhooks.policy.tools.recorded import RecordedCall
 __all__ = ["Draft", "learn"]
 
 MAX_CASES = 200
-"""Calls that a draft keeps as cases."""
+"""Most calls that a draft keeps as cases."""
 
 
 @dataclass(slots=True)
@@ -34,8 +34,8 @@ class _Tool:
     Attributes:
         rule_name: The tool as a rule names it.
         seen: How often: ``worked``, ``failed``, ``denied``, ``approved``, ``refused``.
-        agents: Who called it.
-        asked: Whether anybody was asked.
+        agents: Agents that called it.
+        asked: Whether a person was asked.
     """
 
     rule_name: str
@@ -79,7 +79,7 @@ class _Tool:
 
 
 _Observed = tuple[_Tool, RecordedCall, "dict[str, Any] | None"]
-"""A tool, one of its calls, and the call's arguments where they are known in full."""
+"""A tool, one of its calls, and the call's arguments if they are known in full."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Draft:
         tools: What was seen, by the name a rule would have.
         cases: Calls that the draft must let run, or ask about, one for each set of arguments.
         first_at: Start of the first call, in nanoseconds since the Unix epoch.
-        last_at: Start of the last one, likewise.
+        last_at: Start of the last call, in nanoseconds since the Unix epoch.
     """
 
     calls: int = 0
@@ -104,7 +104,7 @@ class Draft:
 
     @property
     def drafted(self) -> list[_Tool]:
-        """Tools that the draft has a rule for, most used first."""
+        """Tools with a rule in the draft, most used first."""
         found = [tool for tool in self.tools.values() if not tool.doubt]
         return sorted(found, key=lambda tool: (-tool.seen["worked"], tool.rule_name))
 
@@ -160,10 +160,10 @@ def learn(calls: Iterable[RecordedCall]) -> Draft:
     """Draft a policy.
 
     Args:
-        calls: Of any source.
+        calls: From any source.
 
     Raises:
-        ConfigError: There are none.
+        ConfigError: There are no calls.
     """
     draft = Draft()
     for call in calls:
@@ -185,7 +185,7 @@ def learn(calls: Iterable[RecordedCall]) -> Draft:
 
 
 def _rule_name(call: RecordedCall) -> str:
-    """Return what a rule would have to say; with brackets, which no rule may have, if none can."""
+    """Return the name that a rule needs; with brackets, which rules do not accept, if none can."""
     if call.is_remote and call.server:
         return f"{call.server if '/' not in call.server else f'[{call.server}]'}/{call.tool}"
     if call.is_remote:
@@ -194,7 +194,7 @@ def _rule_name(call: RecordedCall) -> str:
 
 
 def _is_plain(name: str) -> bool:
-    """Say whether a rule of this name is about one tool, and about no other."""
+    """Return whether a rule with this name is about one tool, and no other."""
     try:
         return Selector(name).specificity == EXACT
     except ConfigError:
@@ -205,13 +205,13 @@ _UNSAFE = re.compile("[\x7f-\xa0\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def _quoted(value: Any) -> str:
-    """Write a value so that neither a rule nor a comment can be ended by what is in it."""
+    """Write a value so that nothing in it can end a rule or a comment."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _survives(value: Any) -> bool:
-    """Say whether a policy file would be read as this very value."""
+    """Return whether a policy file with this value would be read as this very value."""
     try:
         return same_json(parse(_quoted(value), "").plain(), value)
     except ConfigError:

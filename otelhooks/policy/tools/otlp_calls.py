@@ -12,11 +12,11 @@ __all__ = ["otlp_calls"]
 
 
 def otlp_calls(document: Any) -> Iterator[RecordedCall]:
-    """Yield the tool calls of a document in OTLP's JSON, also in the forms Tempo answers with.
+    """Yield the tool calls of a document in OTLP's JSON, also in the forms that Tempo returns.
 
     Args:
-        document: An object with ``resourceSpans`` (or ``batches``, or either below ``trace``), or
-            a list of such.
+        document: An object with ``resourceSpans`` (or ``batches``, or either below ``trace``), or a
+            list of such objects.
     """
     if isinstance(document, list):
         for item in cast("list[Any]", document):
@@ -44,7 +44,7 @@ def otlp_calls(document: Any) -> Iterator[RecordedCall]:
 
 
 def _hex(text: str, size: int) -> str:
-    """Return an id in hex: OTLP's JSON has it so, protobuf's own JSON has base64."""
+    """Return an id in hex: OTLP's JSON uses hex, protobuf's own JSON base64."""
     if len(text) == 2 * size:
         return text.lower()
     return base64.b64decode(text, validate=True).hex()

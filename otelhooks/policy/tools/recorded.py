@@ -1,4 +1,4 @@
-"""Tool calls that ran, or were to run, before: read back from the attributes of their spans."""
+"""Tool calls that ran, or should have run, before: read back from the attributes of their spans."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _SHORTENED = re.compile(r"\.\.\.\[\d+ characters\]$")
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One tool call as its span tells it.
+    """One tool call as its span describes it.
 
     Attributes:
         tool: Name that rules see.
-        args: Arguments; None where they were not captured.
-        is_whole: Whether the arguments are all that the tool got: not masked, not shortened.
+        args: Arguments; None if they were not captured.
+        is_whole: Whether the arguments are complete: not masked, not shortened.
         server: Name the application gave to the tool's MCP server; empty for none.
         is_remote: Whether it is a tool of an MCP server at all.
         canonical: Canonical names of the tool.
-        kind: ``shell``, ``file_read``, ``file_write`` or ``net``; empty where nobody knows.
+        kind: ``shell``, ``file_read``, ``file_write`` or ``net``; empty if unknown.
         agent: Name of the agent, empty for none.
         branch: Path of agents, empty for none.
         labels: Labels in force at the decision.
-        decision: ``allow``, ``deny``, ``ask`` or ``modify``; ``allow`` where nothing decided.
+        decision: ``allow``, ``deny``, ``ask`` or ``modify``; ``allow`` if nothing decided.
         has_verdict: Whether the span carries a decision at all.
-        enforcement: What then happened, empty on a plain allow.
+        enforcement: What happened then; empty on a plain allow.
         policy_id: Policy of the rule that decided; empty on a plain allow.
         rule_id: Rule that decided, empty for none.
         has_failed: Whether the span is marked as failed.
@@ -79,13 +79,13 @@ class RecordedCall:
 
     @property
     def has_run(self) -> bool:
-        """Whether the tool's body was let run."""
+        """Whether the tool's body was allowed to run."""
         if self.is_observed or self.decision in (semconv.DECISION_ALLOW, semconv.DECISION_MODIFY):
             return True
         return self.enforcement == semconv.ENFORCEMENT_APPROVED
 
     def call(self) -> Call:
-        """Return the call as the pipeline takes it; without arguments where they are unknown."""
+        """Return the call as the pipeline takes it; without arguments if they are unknown."""
         return Call(
             self.tool,
             dict(self.args or {}),
@@ -100,7 +100,7 @@ class RecordedCall:
 
 
 class Source(Protocol):
-    """Something that holds recorded calls."""
+    """A source of recorded calls."""
 
     def calls(self) -> Iterable[RecordedCall]:
         """Yield the tool calls, oldest first as far as the source knows.
@@ -111,17 +111,17 @@ class Source(Protocol):
         ...
 
     def link(self, trace_id: str) -> str:
-        """Return how a person gets to see a trace: a command or an address."""
+        """Return how to view a trace: a command or an address."""
         ...
 
 
 def read_call(
     attributes: Mapping[str, Any], *, trace_id: str, span_id: str, at: int, has_failed: bool
 ) -> RecordedCall | None:
-    """Read a span's attributes; None where the span is no tool call.
+    """Read a span's attributes; return None if the span is not a tool call.
 
     Args:
-        attributes: As any source has them: lists and objects may be JSON texts.
+        attributes: Lists and objects may be JSON texts, as in any source.
         trace_id: 32 hex digits.
         span_id: 16 hex digits.
         at: Start, in nanoseconds since the Unix epoch.
@@ -137,7 +137,7 @@ def read_call(
 
     args = _object(attributes.get(semconv.GEN_AI_TOOL_CALL_ARGUMENTS))
     decision = text(semconv.POLICY_DECISION)
-    # What a hook said of the result took the place of what was said of the call: that it may run.
+    # A hook's decision about the result has replaced the decision about the call, which may run.
     is_before = text(semconv.HOOK_POINT) != semconv.POINT_POST_TOOL_CALL
     return RecordedCall(
         tool=str(tool),
@@ -168,7 +168,7 @@ def _decoded(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except (ValueError, RecursionError):  # cut by somebody's limit, or never JSON
+    except (ValueError, RecursionError):  # cut by a length limit, or never JSON
         return None
 
 
@@ -185,7 +185,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Say whether nothing in a captured value was masked or left out."""
+    """Return whether nothing in a captured value was masked or left out."""
     if isinstance(value, str):
         return MASK not in value and not _SHORTENED.search(value)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Recorded calls under another policy: which would have come out otherwise.
+"""Recorded calls under another policy: which of them would end differently.
 
-Nobody is asked, no tool runs, no limit is written. What a call's span does not tell cannot be
-judged, and is counted.
+No person is asked, no tool runs, no limit is written. What cannot be judged, because a call's span
+does not have it, is counted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Gap = Literal["arguments not captured", "arguments masked or shortened"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A call that would come out otherwise.
+    """A call that would end differently.
 
     Attributes:
         recorded: The call as it was.
-        before: What came out, such as ``allow`` or ``deny, observed``.
-        after: What would.
-        judgement: What the policy says about it now.
+        before: Its verdict then, such as ``allow`` or ``deny, observed``.
+        after: The new verdict.
+        judgement: The policy's decision about it now.
     """
 
     recorded: RecordedCall
@@ -38,7 +38,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """What changes: ``allow -> deny``."""
+        """The change: ``allow -> deny``."""
         return f"{self.before} -> {self.after}"
 
     @property
@@ -56,15 +56,15 @@ class Change:
 
 @dataclass(slots=True)
 class Replay:
-    """What came out of a replay.
+    """The result of a replay.
 
     Attributes:
         calls: How many calls were read.
-        changes: Those that would come out otherwise, in the order in which they were read.
+        changes: Calls that would end differently, in the order in which they were read.
         gaps: How many could not be judged, by cause.
         gap_tools: The same by tool.
-        unnamed: How many are of an MCP server whose name their span does not tell; they are
-            judged, as the pipeline judges such calls.
+        unnamed: How many are of an MCP server whose name their span does not have; they are judged
+            like such calls in the pipeline.
     """
 
     calls: int = 0
@@ -79,19 +79,19 @@ class Replay:
         return self.calls - sum(self.gaps.values())
 
     def by_rule(self) -> Counter[tuple[str, str]]:
-        """Count changes by rule, and by what changes: ``allow -> deny``."""
+        """Count changes by rule and change: ``allow -> deny``."""
         return Counter((change.rule, change.words) for change in self.changes)
 
     def by_tool(self) -> Counter[tuple[str, str]]:
-        """Count changes by tool, and by what changes."""
+        """Count changes by tool and change."""
         return Counter((change.recorded.name, change.words) for change in self.changes)
 
 
 def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
-    """Judge recorded calls anew.
+    """Judge recorded calls again.
 
     Args:
-        calls: Of any source. A call that two spans tell of counts once.
+        calls: From any source. A call that two spans describe counts once.
         policy: The candidate.
     """
     result = Replay()
@@ -113,7 +113,7 @@ def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
 
 
 def _once(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
-    """Leave out spans of other instrumentations that tell of a call that ours tells of as well."""
+    """Skip spans of other instrumentations about a call that has a span of ours."""
     told: set[tuple[str, str, str]] = set()
     open_calls: list[tuple[tuple[str, str, str], RecordedCall]] = []
     for recorded in calls:

@@ -79,13 +79,13 @@ def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Pa
     """Return the files of a new policy: the policy, and its cases.
 
     Args:
-        name: Letters, digits, ``_`` and ``-``; what telemetry calls the policy.
-        folder: Where to.
+        name: Letters, digits, ``_`` and ``-``; telemetry's name for the policy.
+        folder: Target folder.
         is_yaml: Rules in YAML instead of a hook file.
         event: Event of the hook file.
 
     Raises:
-        ConfigError: The name cannot be a file's, or the event is not known.
+        ConfigError: The name cannot be a file name, or the event is unknown.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -104,16 +104,16 @@ def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Pa
 
 
 def write_new(files: Mapping[Path, str]) -> list[Path]:
-    """Write files, none over another.
+    """Write new files, without overwriting any.
 
     Args:
-        files: Each with its text; missing folders are made.
+        files: Each with its text; missing folders are created.
 
     Returns:
         Their paths.
 
     Raises:
-        ConfigError: One is there already, or cannot be written.
+        ConfigError: One already exists, or cannot be written.
     """
     for path in files:
         if path.exists():

@@ -28,7 +28,7 @@ _MAX_ANSWER_BYTES = 512 << 20
 
 
 class Fetch(Protocol):
-    """Gets a JSON answer of a server."""
+    """Gets a JSON answer from a server."""
 
     def __call__(self, path: str, query: Mapping[str, str | int]) -> Any:
         """Return the decoded answer.
@@ -38,7 +38,7 @@ class Fetch(Protocol):
             query: Not encoded.
 
         Raises:
-            ConfigError: No answer, or none that can be used.
+            ConfigError: No answer, or an unusable one.
         """
         ...
 
@@ -96,7 +96,7 @@ def open_server(
         kind: ``jaeger`` or ``tempo``.
         address: Base address.
         since_ns: Nanoseconds since the Unix epoch; None for the last 24 hours.
-        limit: At most so many traces.
+        limit: Most traces to read.
         headers: Sent with every request.
 
     Raises:
@@ -115,13 +115,13 @@ def open_server(
 
 @dataclass(frozen=True)
 class JaegerSource:
-    """A Jaeger's query service.
+    """The query service of Jaeger.
 
     Args:
         address: Base address, for links.
         fetch: Gets its answers.
-        since_ns: Only traces from then on, in nanoseconds since the Unix epoch.
-        limit: At most so many traces of each service.
+        since_ns: Only traces from this time on, in nanoseconds since the Unix epoch.
+        limit: Most traces of each service.
     """
 
     address: str
@@ -173,13 +173,13 @@ def _jaeger_calls(answer: Any) -> Iterator[RecordedCall]:
 
 @dataclass(frozen=True)
 class TempoSource:
-    """A Tempo.
+    """A Tempo server.
 
     Args:
         address: Base address, for links.
         fetch: Gets its answers.
-        since_ns: Only traces from then on, in nanoseconds since the Unix epoch.
-        limit: At most so many traces.
+        since_ns: Only traces from this time on, in nanoseconds since the Unix epoch.
+        limit: Most traces to read.
     """
 
     address: str
@@ -208,7 +208,7 @@ class TempoSource:
             yield from _oldest_first(otlp_calls(answer))
 
     def link(self, trace_id: str) -> str:
-        """Return the address of a trace; its page is in whatever Grafana shows this Tempo."""
+        """Return the address of a trace, which a Grafana for this Tempo shows as a page."""
         return f"{self.address}/api/v2/traces/{trace_id}"
 
 
@@ -223,7 +223,7 @@ def _oldest_first(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
 
 
 def _list(answer: Any, key: str) -> list[Any]:
-    """Return a list out of an answer; ``null`` is an empty one."""
+    """Return a list from an answer; ``null`` is an empty one."""
     if not isinstance(answer, dict):
         raise ConfigError(
             "the server's answer is no JSON object",

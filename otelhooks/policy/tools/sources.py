@@ -1,6 +1,6 @@
 """Where recorded calls come from: the local store, files of OTLP JSON, a Jaeger, a Tempo.
 
-A source is named by one text: a path, or the address of a server behind its kind, such as
+One text names a source: a path, or a server's address after its kind, such as
 ``jaeger+http://localhost:16686`` and ``tempo+http://localhost:3200``.
 """
 
@@ -36,13 +36,13 @@ def open_source(
 
     Args:
         text: A path, an address; empty for the default store.
-        since_ns: Only calls from then on, in nanoseconds since the Unix epoch; None for all that
-            a file holds, and for the last 24 hours of a server.
-        limit: At most so many traces, of a server.
+        since_ns: Only calls from this time on, in nanoseconds since the Unix epoch; None for a
+            whole file, and for the last 24 hours of a server.
+        limit: Most traces to read from a server.
         headers: Sent to a server with every request.
 
     Raises:
-        ConfigError: There is no such file, or the address is of no known kind.
+        ConfigError: The file does not exist, or the address is of an unknown kind.
     """
     kind, plus, address = text.partition("+")
     if plus and "://" in address:
@@ -78,7 +78,7 @@ class StoreSource:
 
     Args:
         path: The file; None for the default one.
-        since_ns: Only calls from then on, in nanoseconds since the Unix epoch.
+        since_ns: Only calls from this time on, in nanoseconds since the Unix epoch.
     """
 
     path: Path | None = None
@@ -113,7 +113,7 @@ class StoreSource:
 
 @dataclass(frozen=True)
 class _File:
-    """A file of OTLP JSON: one request a line, as collectors write it, or one document."""
+    """A file of OTLP JSON: one request per line, as collectors write it, or one document."""
 
     path: Path
     since_ns: int | None = None

@@ -1,4 +1,4 @@
-"""The policy that a tool works on: loaded as a program would load it, and never put in force."""
+"""The policy that a tool works on: loaded as a program would load it, but never put in force."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ __all__ = ["Subject"]
 
 
 def _nobody(call: types.ToolCall) -> bool:
-    """Stand for the channel that a program would have: a dry run asks nobody."""
+    """Replace the channel that a program would have: a dry run asks no person."""
     return False
 
 
-# Scripts get neither the network nor tools, whatever the variables say.
+# Scripts get neither the network nor tools, whatever the variables contain.
 _CONFIG = Config(approvals=(_nobody,), sources={"mode": "default"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """Policies that are worked on.
+    """Policies that a tool works on.
 
     Attributes:
         policies: Rules and files.
-        objects: Hook objects that were given as such.
+        objects: Hook objects that were given directly.
     """
 
     policies: Policies
@@ -58,7 +58,7 @@ class Subject:
 
         Raises:
             PolicyFileError: A file cannot be used.
-            ConfigError: A name leads nowhere, or to something that is no policy.
+            ConfigError: A name leads nowhere, or to something that is not a policy.
         """
         return cls.of(values.policies(list(names), "POLICY"))
 
@@ -76,7 +76,7 @@ class Subject:
 
     @classmethod
     def of_suite(cls, suite: Suite) -> Subject:
-        """Return the rules that a suite of cases brings itself.
+        """Return the rules that a suite of cases contains.
 
         Args:
             suite: One that has ``rules``.
@@ -96,7 +96,7 @@ class Subject:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Files and folders that were named, those of packs among them."""
+        """Files and folders that were named, including those of packs."""
         return self.policies.paths
 
     @property
@@ -107,7 +107,7 @@ class Subject:
 
     @property
     def hooks(self) -> tuple[Any, ...]:
-        """Hooks of files, then those that were given as objects; limits and labels among them."""
+        """Hooks of files, then those that were given as objects, including limits and labels."""
         return (*self.policies.hooks, *self.objects)
 
     @property
@@ -127,8 +127,8 @@ class Subject:
 
         Args:
             servers: Configurations of MCP servers.
-            guarded: Whether the built-in guard of policy files, which depends on where they lie, is
-                among them.
+            guarded: Whether to include the built-in guard of policy files, which depends on their
+                location.
         """
         changes: dict[str, Any] = {
             "mcp_servers": tuple(servers),
@@ -139,9 +139,9 @@ class Subject:
     def dry_run(
         self, servers: Sequence[types.BaseMcpServerConfig] = (), *, guarded: bool = False
     ) -> DryRun:
-        """Return a way to ask about calls; parameters as for `table`."""
+        """Return a dry run of the policy; parameters as for `table`."""
         table = self.table(servers, guarded=guarded)
-        # Limits and labels depend on what went before, which a single call does not tell.
+        # Limits and labels depend on what went before, which a single call does not show.
         hooks = [hook for hook in self.hooks if not isinstance(hook, Gate)]
         registered = HookSet(found for hook in hooks for found in registrations(hook))
         return DryRun(table, registered, monitor=table.mode == "monitor")
@@ -154,10 +154,10 @@ class Subject:
             payload: Not changed.
 
         Returns:
-            Action, payload as it comes out, reason.
+            Action, resulting payload, reason.
 
         Raises:
-            ConfigError: There is no such event.
+            ConfigError: The event does not exist.
         """
         action, after, reason = self._hook_files.dispatch(event, payload)
         return action, after, reason

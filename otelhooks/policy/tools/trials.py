@@ -1,4 +1,4 @@
-"""Running cases: what comes out, and where it differs from what must."""
+"""Running cases: the outcome, and where it differs from the expected one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["Difference", "Result", "described", "junit", "run", "run_suite", "sh
 
 @dataclass(frozen=True)
 class Difference:
-    """What came out otherwise than expected.
+    """A difference from the expected outcome.
 
     Attributes:
         what: ``verdict``, ``rule``, ``message``, ...
-        expected: As the case says.
-        seen: As it came out.
+        expected: Value in the case.
+        seen: Actual value.
     """
 
     what: str
@@ -44,8 +44,8 @@ class Result:
     Attributes:
         suite: Name of its suite.
         case: The case.
-        differences: What came out otherwise; empty if all is as it must be.
-        seen: All that came out, by the keys of cases.
+        differences: Differences from the case; empty if it passed.
+        seen: The whole outcome, by the keys of cases.
     """
 
     suite: str
@@ -64,7 +64,7 @@ def run(names: Sequence[str | os.PathLike[str]], files: Sequence[Path] = ()) -> 
 
     Args:
         names: As `Subject.open` takes them.
-        files: Files of cases; if none are given, those that belong to the policies.
+        files: Files of cases; if empty, those that belong to the policies.
 
     Raises:
         ConfigError: A policy or a file of cases cannot be used, or there are no cases.
@@ -85,7 +85,7 @@ def run_suite(suite: Suite, tested: Subject) -> Iterator[Result]:
     """Run the cases of a suite, each in a session of its own.
 
     Args:
-        suite: Its own rules, where it has any, are judged instead of `tested`.
+        suite: If it has rules of its own, they are judged instead of `tested`.
         tested: The policy that the cases are about.
 
     Raises:
@@ -142,7 +142,7 @@ def _blocking_hook(reason: str) -> str | None:
 
 
 def described(rule: Rule) -> str:
-    """Return what cases call a rule: its id, or what it says, such as ``deny run_command``."""
+    """Return a rule's name in cases: its id, or its content, such as ``deny run_command``."""
     policy = rule.policy
     if policy.id is not None:
         return policy.id
@@ -160,10 +160,10 @@ def shown(value: Any) -> str:
 
 
 def junit(results: Sequence[Result]) -> str:
-    """Write results as the XML that continuous integration reads.
+    """Write results as XML for continuous integration.
 
     Args:
-        results: Of all suites.
+        results: Results of all suites.
     """
     red = sum(result.is_red for result in results)
     root = ElementTree.Element("testsuites", tests=str(len(results)), failures=str(red))
@@ -203,5 +203,5 @@ _NO_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def _xml(text: str) -> str:
-    """Spell out what XML cannot hold: control characters and halves of surrogate pairs."""
+    """Escape what XML cannot hold: control characters and lone surrogates."""
     return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)
