@@ -159,10 +159,10 @@ class Scenarios:
             for span in judged
         ]
         assert sorted(verdicts) == [("danger", "deny"), ("safe", "allow")]
-        roots = [span for span in spans if span.parent is None]
-        traces = {span.context.trace_id for span in judged}
+        for tool in ("danger", "safe"):
+            assert len({s.context.trace_id for s in spans if s.name.endswith(tool)}) <= 1
         if "turn" in self.host.layers:
-            assert len(roots) == len(traces) == 1
+            assert len([span for span in spans if span.parent is None]) == 1
 
     # -- functions that make the answer -------------------------------------------------------
 
