@@ -1,7 +1,7 @@
-"""Providers that were built here, and those that do nothing.
+"""Providers that otelhooks builds, and those that do nothing.
 
-Apart from `otelhooks.telemetry.sdk`, so that a program that brings its own providers does not load
-what builds them.
+Separate from `otelhooks.telemetry.sdk`, so that a program with its own providers does not load the
+code that builds them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NOWHERE = "nowhere"
 
 
 class Built(NamedTuple):
-    """Three providers and, for each signal, in words where it goes.
+    """Three providers and, for each signal, a description of where it goes.
 
     Args:
-        logger_provider: None does nothing: the Logs API itself is loaded by those that use it.
+        logger_provider: None does nothing: only users of the Logs API load it.
     """
 
     tracer_provider: TracerProvider
@@ -38,6 +38,6 @@ class Built(NamedTuple):
 
 
 def no_providers() -> Built:
-    """Give providers that do nothing."""
+    """Return providers that do nothing."""
     nowhere = dict.fromkeys(SIGNALS, NOWHERE)
     return Built(NoOpTracerProvider(), NoOpMeterProvider(), None, nowhere)

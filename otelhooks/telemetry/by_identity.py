@@ -1,7 +1,7 @@
-"""A value for each of some objects that belong to others, by identity and no longer than they live.
+"""A value for each of some foreign objects, by identity and no longer than they live.
 
-A provider of OpenTelemetry need not be hashable (Logfire's is a dataclass that compares by value),
-which rules `weakref.WeakKeyDictionary` out.
+An OpenTelemetry provider need not be hashable (Logfire's is a dataclass that compares by value), so
+`weakref.WeakKeyDictionary` does not work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 class ByIdentity(Generic[Value]):
-    """The values; `get` makes what is missing. Not locked."""
+    """The values; `get` creates missing ones. Not locked."""
 
     def __init__(self) -> None:
         self._values: dict[int, Value] = {}
@@ -27,7 +27,7 @@ class ByIdentity(Generic[Value]):
         """Return an object's value.
 
         Args:
-            owner: Any object; one that takes no weak reference is kept alive from here on.
+            owner: Any object; one without support for weak references is kept alive from now on.
             make: Called the first time.
         """
         key = id(owner)

@@ -11,13 +11,13 @@
         attributes[GEN_AI_TOOL_CALL_ARGUMENTS] = content.event_value(arguments)     # structured
 
 Spans get one compact JSON text (a plain text stays as it is), log records the structure. Both are
-masked first, then cut to the limit: whole parts go first, texts are shortened only where a single
-part is too long.
+masked first, then cut to the limit: whole parts are dropped first, and texts are shortened only if
+a single part is too long.
 
-The shapes of the conventions: `message`, `text_part`, `tool_call_part`,
-`tool_call_response_part`, `reasoning_part`, `system_instructions`, `tool_definitions`, and
-`messages`, which reads the loose forms that frameworks use. `parse_arguments` turns the JSON text
-a provider returns into the object that the conventions ask for.
+The shapes of the conventions: `message`, `text_part`, `tool_call_part`, `tool_call_response_part`,
+`reasoning_part`, `system_instructions`, `tool_definitions`, and `messages`, which reads the loose
+forms that frameworks use. `parse_arguments` turns the JSON text of a provider into the object that
+the conventions require.
 
 Source: semconv.md section 4.
 """
@@ -59,7 +59,7 @@ Part: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]
 
 DEFAULT_LIMIT = 65_536
-"""Characters of one content attribute."""
+"""Most characters of one content attribute."""
 
 
 class CaptureMode(str, Enum):
@@ -82,12 +82,12 @@ class CaptureMode(str, Enum):
 
 
 class Content:
-    """Turn content into attribute values: masked, of bounded size.
+    """Turns content into attribute values: masked, of bounded size.
 
     Args:
         mode: Where content is recorded.
         redactor: What is masked; None: the built-in patterns.
-        limit: Characters of one value, measured as compact JSON.
+        limit: Most characters of one value, measured as compact JSON.
     """
 
     def __init__(
@@ -113,20 +113,20 @@ class Content:
         return _fit(self.redactor.mask(value), self._limit)
 
     def span_error(self, error: BaseException | str, kind: str) -> str:
-        """Return what a span's status says of a failure: its text where spans carry content.
+        """Return a span's status description for a failure: its text, if spans carry content.
 
         Args:
-            error: The failure; what it says is content.
-            kind: ``error.type``, which stands for its text elsewhere.
+            error: The failure; its text is content.
+            kind: ``error.type``, which is used without content.
         """
         return self._said(error) if self.on_span else kind
 
     def event_error(self, error: BaseException | str) -> str:
-        """Return what a failure says, masked; empty where log records carry no content."""
+        """Return a failure's text, masked; empty if log records carry no content."""
         return self._said(error) if self.on_event else ""
 
     def error_text(self, error: BaseException | str, form: Callable[[Any], str] = str) -> str:
-        """Return what a failure says, masked, for logs and audit; empty where content is off.
+        """Return a failure's text, masked, for logs and audit; empty if content is off.
 
         Args:
             error: The failure.
@@ -145,8 +145,8 @@ class Content:
     def event_messages(self, messages: Iterable[Message]) -> list[Message]:
         """Mask messages and leave out the oldest parts beyond the limit.
 
-        What was left out is said by a part ``{"type": "truncated", "parts": N}`` in the first
-        message that is kept.
+        A part ``{"type": "truncated", "parts": N}`` in the first kept message says how many were
+        left out.
         """
         return _fit_messages(cast("list[Message]", self.redactor.mask(list(messages))), self._limit)
 
@@ -178,12 +178,12 @@ def render(value: object) -> str:
         try:
             text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
         except (TypeError, ValueError, RecursionError):
-            text = json.dumps(str(type(value)))  # keys that are no texts, or a cycle
+            text = json.dumps(str(type(value)))  # keys that are not texts, or a cycle
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def parse_arguments(value: object) -> object:
-    """Decode the JSON text of arguments; anything that is no JSON object stays as it is."""
+    """Decode the JSON text of arguments; anything but a JSON object stays as it is."""
     if isinstance(value, (str, bytes)):
         try:
             parsed = json.loads(value)
@@ -271,17 +271,17 @@ def _fit_messages(messages: list[Message], limit: int) -> list[Message]:
 
 
 def text_part(text: str) -> Part:
-    """Make the part for a piece of text."""
+    """Return the part for a piece of text."""
     return {"type": "text", "content": text}
 
 
 def reasoning_part(text: str) -> Part:
-    """Make the part for a model's reasoning."""
+    """Return the part for a model's reasoning."""
     return {"type": "reasoning", "content": text}
 
 
 def tool_call_part(name: str, arguments: object, call_id: str | None = None) -> Part:
-    """Make the part for a tool call the model asked for; JSON text of arguments is decoded."""
+    """Return the part for a tool call the model asked for; JSON text of arguments is decoded."""
     part: Part = {"type": "tool_call", "name": name, "arguments": parse_arguments(arguments)}
     if call_id:
         part["id"] = call_id
@@ -289,7 +289,7 @@ def tool_call_part(name: str, arguments: object, call_id: str | None = None) -> 
 
 
 def tool_call_response_part(response: object, call_id: str | None = None) -> Part:
-    """Make the part for the answer of a tool; it is kept unchanged."""
+    """Return the part for the answer of a tool; it is kept unchanged."""
     part: Part = {"type": "tool_call_response", "response": response}
     if call_id:
         part["id"] = call_id
@@ -297,7 +297,7 @@ def tool_call_response_part(response: object, call_id: str | None = None) -> Par
 
 
 def message(role: str, *parts: Part, name: str | None = None) -> Message:
-    """Make a message of parts."""
+    """Return a message of parts."""
     made: Message = {"role": role, "parts": list(parts)}
     if name:
         made["name"] = name
@@ -305,7 +305,7 @@ def message(role: str, *parts: Part, name: str | None = None) -> Message:
 
 
 def system_instructions(*texts: str) -> list[Part]:
-    """Make the value for instructions that are kept apart from the chat history."""
+    """Return the value for instructions that are kept apart from the chat history."""
     return [text_part(text) for text in texts if text]
 
 
@@ -314,7 +314,7 @@ def tool_definitions(tools: Iterable[object], *, full: bool = False) -> list[dic
 
     Args:
         tools: Names, or mappings with ``name`` (also below ``function``), or objects with a name.
-        full: Add description and parameters, which are large.
+        full: Whether to add description and parameters, which are large.
     """
     listed: list[dict[str, Any]] = []
     for tool in tools:
@@ -352,10 +352,10 @@ def messages(value: object, role: str = "user") -> list[Message]:
     Args:
         value: A text, a message, or a list of them; a message is a mapping or object with
             ``role`` and ``content`` (a text or a list of blocks), ``parts``, ``tool_calls``.
-        role: Role where none is given.
+        role: Role of messages without one.
 
     Returns:
-        Messages as the conventions shape them; what is not understood is kept as text.
+        Messages in the shape of the conventions; what is not understood is kept as text.
     """
     if value is None:
         return []

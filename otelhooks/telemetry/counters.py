@@ -1,4 +1,4 @@
-"""Sums that are kept here and read by an observable counter when somebody collects.
+"""Sums that are kept here and read by an observable counter at collection.
 
 An increment is an addition under a lock: no SDK call, no attribute dictionary, no allocation.
 Used through `otelhooks.telemetry.metrics`.
@@ -33,12 +33,12 @@ _log = logging.getLogger("otelhooks.telemetry")
 MAX_SERIES = 2_000
 """Attribute sets of one counter, the overflow series included (what the SDK holds by default)."""
 
-# Not empty: the SDK takes an empty Context for none and puts the collecting thread's in its place.
+# Not empty: the SDK treats an empty Context as none and uses the collecting thread's instead.
 _NO_SPAN = Context({"no span": True})
 
 
 def exemplar_context(span_context: SpanContext | None) -> Context:
-    """Give the SDK the span it takes trace and span id of an exemplar from."""
+    """Return a context with the span that the SDK reads an exemplar's trace and span id from."""
     if span_context is None:
         return _NO_SPAN
     return set_span_in_context(NonRecordingSpan(span_context), _NO_SPAN)
@@ -56,11 +56,11 @@ class Cell:
         self.lock: threading.Lock = threading.Lock()
 
     def add(self, amount: float = 1, exemplar: SpanContext | None = None) -> None:
-        """Count.
+        """Add to the sum.
 
         Args:
             amount: Not negative; in the unit of the counter.
-            exemplar: Context of the sampled span this belongs to, or None.
+            exemplar: Context of the sampled span that caused it, or None.
         """
         with self.lock:
             self.value += amount
@@ -68,7 +68,7 @@ class Cell:
             self.exemplar = exemplar
 
     def observe(self) -> Observation:
-        """Read the sum; the exemplar is handed out once, so that none is reported as new twice."""
+        """Read the sum; the exemplar is returned once, so that it is not reported as new twice."""
         exemplar, self.exemplar = self.exemplar, None
         return Observation(self.value, self.attributes, exemplar_context(exemplar))
 
@@ -81,11 +81,11 @@ class Cell:
 
 
 class Timing:
-    """How often something ran with one attribute set, and how long in all: two cells.
+    """The number of runs with one attribute set, and their total time: two cells.
 
     Args:
-        times: Counts how often.
-        seconds: Counts how long.
+        times: Number of runs.
+        seconds: Total time.
     """
 
     __slots__ = ("_seconds", "_times")
@@ -95,14 +95,14 @@ class Timing:
         self._seconds = seconds
 
     def add(self, seconds: float, exemplar: SpanContext | None = None) -> None:
-        """Count one more.
+        """Count one more run.
 
         Args:
             seconds: How long it took.
-            exemplar: Context of the sampled span this belongs to, or None.
+            exemplar: Context of the sampled span that caused it, or None.
         """
         counted = self._times
-        with counted.lock:  # the two are only ever added to together
+        with counted.lock:  # the two are always added to together
             counted.value += 1
             self._seconds.value += seconds
         if exemplar is not None:
@@ -130,7 +130,7 @@ class Series(Generic[C]):
         raise NotImplementedError
 
     def cell(self, attributes: Attributes) -> C:
-        """Find or make the cell of an attribute set.
+        """Find or create the cell of an attribute set.
 
         Args:
             attributes: Copied. Beyond `MAX_SERIES` sets every new one is the same overflow cell.
@@ -169,9 +169,9 @@ class Series(Generic[C]):
 
 
 class CellCounter(Series[Cell]):
-    """A monotonic counter whose sums are held here and read when somebody collects.
+    """A monotonic counter whose sums are kept here and read at collection.
 
-    A cell is reported from 0 on, as soon as it is there.
+    A cell is reported from 0 on, as soon as it exists.
     """
 
     def _make(self, attributes: dict[str, AttributeValue]) -> Cell:

@@ -1,4 +1,4 @@
-"""Flush and shut down providers side by side, within a time that holds.
+"""Flush and shut down providers in parallel, within a time limit that is really kept.
 
 Needed because the SDK ignores the timeout of ``force_flush`` (opentelemetry-python issue 4568)
 and may wait 30 s in ``shutdown``. Telemetry: fails open.
@@ -20,7 +20,7 @@ _log = logging.getLogger("otelhooks.telemetry")
 
 
 def flush_of(provider: Any) -> Callable[[], bool]:
-    """Make the action that flushes a provider; those without a flush have nothing to hand over."""
+    """Return the action that flushes a provider; providers without a flush hold nothing."""
 
     def flush() -> bool:
         force_flush = getattr(provider, "force_flush", None)
@@ -30,7 +30,7 @@ def flush_of(provider: Any) -> Callable[[], bool]:
 
 
 def end_of(provider: Any) -> Callable[[], bool]:
-    """Make the action that shuts a provider down, which flushes it."""
+    """Return the action that shuts a provider down, which flushes it."""
 
     def end() -> bool:
         shut_down(provider)
@@ -40,21 +40,21 @@ def end_of(provider: Any) -> Callable[[], bool]:
 
 
 def shut_down(provider: Any) -> None:
-    """Shut a provider down, if it can be."""
+    """Shut a provider down, if possible."""
     shutdown = getattr(provider, "shutdown", None)
     if shutdown is not None:
         shutdown()
 
 
 def in_time(actions: list[Callable[[], bool]], timeout_s: float) -> bool:
-    """Run actions side by side.
+    """Run actions in parallel.
 
     Args:
-        actions: Each gives True when it has done all it should.
+        actions: Each returns True when it has finished its work.
         timeout_s: Seconds to wait for all of them.
 
     Returns:
-        True if all have, in time.
+        True if all finished in time.
     """
     results: list[bool] = []
 
@@ -70,7 +70,7 @@ def in_time(actions: list[Callable[[], bool]], timeout_s: float) -> bool:
         try:
             thread.start()
         except RuntimeError:
-            run(action)  # no new threads while the interpreter ends (Python 3.12 and later)
+            run(action)  # no new threads while the interpreter exits (Python 3.12 and later)
         else:
             threads.append(thread)
     deadline = time.monotonic() + timeout_s

@@ -9,9 +9,9 @@
 
 Severities: `DEBUG`, `INFO`, `WARN`, `ERROR`, or None for an event that has none.
 
-The Logs API is ``opentelemetry._logs``, private by its name; this module is the one place that
-knows. Its ``emit(exception=)`` is not used: what an exception says is content. Everything here is
-telemetry: it fails open and is logged once per cause.
+The Logs API is ``opentelemetry._logs``, whose name is private; only this module uses it. Its
+``emit(exception=)`` is not used: an exception's text is content. Everything here is telemetry: it
+fails open and is logged once per cause.
 
 Source: semconv.md sections 5, 7 and 10.
 """
@@ -39,10 +39,10 @@ ERROR = 17
 
 
 class EventLog:
-    """Emit events on one logger provider.
+    """Emits events on one logger provider.
 
     Args:
-        logger_provider: Where they go; None: nowhere.
+        logger_provider: Target of the events; None: nowhere.
         version: Version of the instrumentation scope.
         attributes: Attributes of the instrumentation scope.
     """
@@ -68,9 +68,9 @@ class EventLog:
         """Move to another provider, or to other attributes.
 
         Args:
-            logger_provider: The one that now holds.
-            attributes: Of the instrumentation scope; None for those that it has. The same ones at
-                the same provider change nothing.
+            logger_provider: The new provider.
+            attributes: Attributes of the instrumentation scope; None for the present ones. The same
+                ones at the same provider change nothing.
         """
         attributes = self._attributes if attributes is None else dict(attributes)
         is_same = logger_provider is self._provider and attributes == self._attributes

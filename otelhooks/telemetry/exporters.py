@@ -1,6 +1,6 @@
-"""Choose and make the exporters that the ``OTEL_*`` variables name.
+"""Choose and create the exporters that the ``OTEL_*`` variables name.
 
-A signal whose exporter is not named goes to OTLP if anything names OTLP, else nowhere. The
+A signal whose exporter is not named goes to OTLP if any variable names OTLP, else nowhere. The
 protocol defaults to ``http/protobuf``, and to ``grpc`` on port 4317.
 
 Source: specification, SDK environment variables; OTLP exporter configuration.
@@ -41,15 +41,15 @@ _CLASSES = {
 
 
 def exporters(signal: str, otel: Mapping[str, str], targets: dict[str, str]) -> list[Any]:
-    """Make the exporters of a signal.
+    """Create the exporters of a signal.
 
     Args:
         signal: ``traces``, ``metrics`` or ``logs``.
         otel: The variables that are set.
-        targets: Gets, under the signal, where it goes, in words.
+        targets: Filled, under the signal, with a description of where it goes.
 
     Raises:
-        ConfigError: A name or protocol is not known, or an exporter cannot be made.
+        ConfigError: A name or protocol is unknown, or an exporter cannot be created.
     """
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     names = [name.strip() for name in otel.get(variable, "").split(",") if name.strip()]
@@ -81,7 +81,7 @@ def _names_otlp(otel: Mapping[str, str]) -> bool:
 
 
 def _kind(name: str, signal: str, otel: Mapping[str, str]) -> tuple[str, str]:
-    """Tell which exporter a name stands for, and where it sends to."""
+    """Return which exporter a name means, and where it sends to."""
     if name in ("otlp_proto_grpc", "otelhooks_otlp_grpc"):
         kind = "grpc"
     elif name in ("otlp_proto_http", "otelhooks_otlp_http"):
@@ -127,7 +127,7 @@ def _exporter_class(signal: str, kind: str) -> Any:
     if known is not None:
         module, name = known
         found = importlib.import_module(module)
-        # OpenTelemetry 1.38 has the older name of the one for logs.
+        # OpenTelemetry 1.38 uses the older name for logs.
         return getattr(found, name, None) or getattr(found, name.replace("LogRecord", "Log"))
     for entry in entry_points(group=_ENTRY_POINTS[signal], name=kind):
         return entry.load()

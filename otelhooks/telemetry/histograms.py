@@ -1,4 +1,4 @@
-"""Values that are kept here and handed to the SDK's histograms when a reader collects.
+"""Values that are kept here and passed to the SDK's histograms when a reader collects.
 
 The SDK takes twenty times as long for a value as a cell does. Used through
 `otelhooks.telemetry.metrics`.
@@ -28,11 +28,11 @@ class Waiting:
     """How many values wait in all cells together.
 
     Args:
-        limit: At how many `relieve` is called.
-        relieve: Makes room; is given the cell that the last value is in.
+        limit: Number of values at which `relieve` is called.
+        relieve: Makes room; takes the cell that the last value is in.
 
     Attributes:
-        number: Of values; threads that record at once may count one too few, never none.
+        number: Number of values; threads that record at once may count one too few, never none.
         is_silent: Whether values go nowhere.
     """
 
@@ -49,7 +49,7 @@ class HistogramCell:
     """One attribute set of one histogram: its values, and the newest exemplar of each bucket.
 
     The SDK keeps the last exemplar of a bucket, at a third of the cost of a value: those that it
-    would replace at once are not handed over. Without a lock: threads and signal handlers may
+    would replace at once are not passed on. Without a lock: threads and signal handlers may
     record while another thread takes the values away.
     """
 
@@ -82,7 +82,7 @@ class HistogramCell:
             waiting.relieve(self)
 
     def take(self) -> Iterator[tuple[float, SpanContext | None]]:
-        """Take the values out, oldest first, each with the exemplar that is to be kept of it."""
+        """Take the values out, oldest first, each with the exemplar to keep, if any."""
         newest, self._newest = self._newest, {}
         exemplars = dict(newest.values())
         for _ in range(len(self.values)):
@@ -99,12 +99,12 @@ class HistogramCell:
 
 
 class CellHistogram(Series[HistogramCell]):
-    """A histogram whose values are held here until somebody collects.
+    """A histogram whose values are kept here until a collection.
 
     Args:
         name: Metric name.
         buckets: Upper bounds.
-        waiting: Of all histograms together.
+        waiting: Counts the waiting values of all histograms.
     """
 
     def __init__(self, name: str, buckets: Sequence[float], waiting: Waiting) -> None:

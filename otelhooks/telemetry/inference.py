@@ -1,8 +1,9 @@
-"""One span for a model call, also where OpenTelemetry instruments the client below the framework.
+"""One span for a model call, even if OpenTelemetry instruments the client below the framework.
 
-The official instrumentations share an object in the context: the outermost puts it there, the inner
-ones open no span, record no metric, and write into it what they know (`opentelemetry.util.genai`
-1.3b0). Nothing here imports that package: where no instrumentation has, none is listening.
+The official instrumentations share an object in the context: the outermost puts it there, and the
+inner ones open no span, record no metric, and write what they know into it
+(`opentelemetry.util.genai` 1.3b0). Nothing here imports that package: if no instrumentation has,
+none reads the object.
 
 Telemetry: fails open.
 """
@@ -19,27 +20,27 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 
 SHARED_BY = "opentelemetry.util.genai.invocation"
-"""The module that says what the object is, and under which key it lies."""
+"""The module that defines the object and its key."""
 
 
 @fails_open
 def published(context: Context) -> tuple[Context, Any] | None:
-    """Tell inner instrumentations that this call has its span.
+    """Tell inner instrumentations that this call already has its span.
 
     Args:
-        context: Of the call's body.
+        context: Context of the call's body.
 
     Returns:
-        The context to run it in, and the object that they fill; None where there are none.
+        The context to run it in, and the object that they fill; None if there are none.
     """
     shared: Any = sys.modules.get(SHARED_BY)
     data = shared.InferenceData()
-    data.upload_completion = True  # what they upload is not done here
+    data.upload_completion = True  # uploads of theirs are not done here
     return otel_context.set_value(shared.CLIENT_INFERENCE_CONTEXT_KEY, data, context), data
 
 
 def noted(data: Any) -> dict[str, Any]:
-    """Return span attributes of what the inner instrumentations have filled in; never content."""
+    """Return what the inner instrumentations have filled in, as span attributes without content."""
     found = {name: getattr(data, field, None) for name, field in _FIELDS.items()}
     return {name: value for name, value in found.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""Take secrets out of content before it is recorded.
+"""Remove secrets from content before it is recorded.
 
 ::
 
@@ -9,16 +9,16 @@
 Masked are: values under keys that name a secret (``password``, ``client_secret``, ``api_key``,
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
 into JSON text, also as ``key=value``, ``key: value``, ``--key value`` and ``<key>value</key>`` in
-running text, as two items of a list of arguments, and as pairs such as
-``{"name": "DB_PASS", "value": ...}``; passwords that programs take as an option of one letter (see
+running text, as two items of a list of arguments, and as pairs such as ``{"name": "DB_PASS",
+"value": ...}``; passwords that programs take as an option of one letter (see
 `otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix, JSON web tokens,
 private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card numbers that pass the
-Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. What is
-masked already stays as it is.
+Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. Already
+masked text stays as it is.
 
 Time is bounded: every pattern is linear in the length of the text, containers are read up to
-`MAX_DEPTH` levels and `MAX_NODES` values. Masking is telemetry, but it fails towards hiding: a
-pattern or callable of the user that raises hides the whole text.
+`MAX_DEPTH` levels and `MAX_NODES` values. Masking is telemetry, but it fails towards hiding: if a
+user's pattern or callable raises, the whole text is hidden.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_NODES = 100_000
 
 Rule: TypeAlias = "str | re.Pattern[str] | Callable[[str], str]"
 
-# Words that make a key secret wherever they stand in it, and pairs that do so together.
+# Words that make a key secret wherever they occur in it, and pairs that do so together.
 _SECRET_WORDS = frozenset(
     "password passwd pwd passphrase secret secrets credential credentials authorization cookie"
     " apikey authtoken accesstoken privatekey passcode".split()
@@ -60,9 +60,9 @@ _SECRET_PAIRS = frozenset(
         ("encryption", "key"),
     ]
 )
-# The last word of a key whose value is a secret if it is a text: tests pass, or they do not.
+# The last word of a key whose value is a secret if it is text: tests pass or fail, too.
 _SECRET_TEXTS = frozenset(("pass", "pw"))
-# Where a record keeps a name and the value that goes with it, as in lists of variables.
+# Keys under which a record keeps a name, with its value beside it, as in lists of variables.
 _NAMES = ("name", "key", "Name", "Key")
 _VALUES = frozenset(("value", "Value", "values"))
 _WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+"
@@ -89,7 +89,7 @@ def _is_secret(key: str) -> bool:
 
 
 def is_secret_key(key: object) -> bool:
-    """Tell whether a key names a secret: ``apiKey`` does, ``max_tokens`` does not."""
+    """Return whether a key names a secret: ``apiKey`` does, ``max_tokens`` does not."""
     return isinstance(key, str) and len(key) <= 128 and _is_secret(key)
 
 
@@ -99,14 +99,14 @@ def _names_secret_text(key: str) -> bool:
 
 
 def _names_secret(key: object, value: object) -> bool:
-    """Tell whether a key names a secret, if that is its value."""
+    """Return whether a key with this value names a secret."""
     if is_secret_key(key):
         return True
     return isinstance(value, str) and isinstance(key, str) and _names_secret_text(key[-128:])
 
 
 _SHORTEST = 8
-"""Characters below which no form of a secret fits."""
+"""Shorter texts contain no form of a secret."""
 
 _BEARER = r"(?i)\bbearer\s{1,8}[A-Za-z0-9._~+/-]{16,}=*"
 _BASIC = r"(?i)(?<=\bbasic\s)[A-Za-z0-9+/]{8,}={0,2}"
@@ -138,7 +138,7 @@ _BRACKET = r"[\[\]{}]"
 
 
 class Redactor:
-    """Mask secrets in values and texts.
+    """Masks secrets in values and texts.
 
     Args:
         is_on: False: nothing is masked, values are only made JSON-like.
@@ -147,7 +147,7 @@ class Redactor:
         emails: Mask e-mail addresses too.
 
     Raises:
-        ConfigError: A pattern is no regular expression.
+        ConfigError: A pattern is not a regular expression.
 
     Example:
         >>> Redactor().mask({"user": "ann", "apiKey": "k-1"})
@@ -164,11 +164,11 @@ class Redactor:
 
     @classmethod
     def of(cls, setting: object) -> Redactor:
-        """Make a redactor of the setting ``redact``.
+        """Create a redactor from the setting ``redact``.
 
         Args:
-            setting: True or None (built-in patterns), False (no masking), a pattern or callable,
-                a list of them (beside the built-in ones), or a `Redactor`.
+            setting: True or None (built-in patterns), False (no masking), a pattern or callable, a
+                list of them (besides the built-in ones), or a `Redactor`.
 
         Raises:
             ConfigError: The setting is none of these.
@@ -243,7 +243,7 @@ class Redactor:
         return copy
 
     def _mask_key(self, name: str, others: Mapping[str, Any]) -> str:
-        """Return a key with what has the form of a secret masked, told apart from the others."""
+        """Return a key with masked secrets, made different from the other keys."""
         if not self.is_on or (len(name) < _SHORTEST and not self._rules):
             return name
         shown = masked = self._mask_forms(name)
@@ -264,7 +264,7 @@ class Redactor:
             try:
                 parsed = json.loads(text)
             except (ValueError, RecursionError):
-                pass  # not JSON, or cut off: the search for keys in running text finds it
+                pass  # not JSON, or cut off: the search for keys in running text handles it
             else:
                 masked = self._mask(parsed, depth + 1, budget)
                 if masked == parsed:
@@ -273,7 +273,7 @@ class Redactor:
         return self._mask_forms(text, keys=True)
 
     def _mask_forms(self, text: str, *, keys: bool = False) -> str:
-        """Mask what has the form of a secret, and on request what stands behind secret keys."""
+        """Mask texts in the form of a secret, and on request the values of secret keys."""
         for marker, pattern in FORMS if len(text) >= _SHORTEST else ():
             if marker in text:
                 text = _compiled(pattern).sub(MASK, text)
@@ -321,7 +321,7 @@ def _text_of(value: object) -> str:
     try:
         return str(value)
     except Exception as error:
-        # A broken __str__ is the application's affair; content is only an observation of it.
+        # A broken __str__ is the application's problem; content only observes the value.
         _log.debug("a value has no text: %s", outline(error))
         return f"[{type(value).__name__}]"
 
@@ -336,7 +336,7 @@ def _is_card(digits: str) -> bool:
 
 
 def _mask_basic(match: re.Match[str]) -> str:
-    """Mask what names a user and a password in base64, and leave ordinary words."""
+    """Mask user and password in base64, but keep ordinary words."""
     encoded = match.group().rstrip("=")
     try:
         decoded = base64.b64decode(f"{encoded}{'=' * (-len(encoded) % 4)}")
@@ -393,12 +393,12 @@ def _value_extent(text: str, gap: re.Match[str], core: str) -> tuple[int, int]:
 
 
 def _tag_extent(text: str, start: int, name: str) -> tuple[int, int]:
-    """Find where the content of an element starts and ends; a name in brackets may be a mere word.
+    """Find where the content of an element starts and ends; a name in brackets may be just a word.
 
     Args:
         text: May be cut off in the content, if that is one word.
-        start: Behind the element's name.
-        name: The element's, without its namespace.
+        start: Position after the element's name.
+        name: Name of the element, without its namespace.
     """
     match = _compiled(_TAG_CONTENT).match(text, start)
     if match is None or not match[1].strip():
@@ -412,9 +412,9 @@ def _tag_extent(text: str, start: int, name: str) -> tuple[int, int]:
 def _closing_quote(text: str, start: int, escapes: int, quote: str) -> int:
     """Find the quote that ends a string of JSON that was escaped into JSON any number of times.
 
-    A string opened by a quote behind n backslashes ends at a quote behind r of them, where r
-    modulo 2(n + 1) is n; all other quotes belong to the value. Without one, the text was cut off
-    and the value goes to its end.
+    A string that a quote after n backslashes opens ends at a quote after r of them, where r modulo
+    2(n + 1) is n; all other quotes belong to the value. Without such a quote, the text was cut off
+    and the value extends to its end.
     """
     position = text.find(quote, start)
     while position >= 0:

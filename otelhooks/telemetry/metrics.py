@@ -1,4 +1,4 @@
-"""Counters, histograms and gauges, written so that a governed call costs next to nothing.
+"""Counters, histograms and gauges that cost a governed call next to nothing.
 
 Signatures that other modules use::
 
@@ -15,15 +15,15 @@ Signatures that other modules use::
     instruments.after_fork(reset="metrics" in providers.owned)
 
 `decisions`, `denies`, `evaluations`, `evaluation_time`, `tool_calls`, `tool_time`, `coverage_gaps`,
-`hook_errors`, `hook_queue_dropped` and `candidate_flips` are attributes; every counter is reached
-by name too.
+`hook_errors`, `hook_queue_dropped` and `candidate_flips` are attributes; every counter is also
+available by name.
 
 Counts are integers of our own, one `Cell` per attribute set, read by observable counters when a
 reader collects. Histogram values wait in a `HistogramCell` per attribute set and reach the SDK when
 a reader collects (in that same collection), when half of `QUEUE_CAPACITY` waits in all cells
 together (by a worker thread), when all of it does (at once, by the caller: nothing is lost) and at
-`flush`. Both paths give exemplars: pass the `SpanContext` of a **sampled** span, None for any
-other. It is a small tuple, so that nothing of the run stays alive in a cell.
+`flush`. Both paths support exemplars: pass the `SpanContext` of a **sampled** span, None for any
+other. It is a small tuple, so that a cell does not keep anything of the run alive.
 
 Everything here is telemetry: it fails open, is logged once per cause, and never raises.
 
@@ -126,7 +126,7 @@ class _Hub:
     """The instruments registered with one meter provider.
 
     A provider keeps the callbacks of the first registration for good: registering again after
-    `uninstrument` changes nothing. So callbacks belong to the hub and read whoever is current.
+    `uninstrument` changes nothing. So callbacks belong to the hub and read the current instruments.
     """
 
     def __init__(self, meter_provider: MeterProvider, version: str) -> None:
@@ -135,7 +135,7 @@ class _Hub:
         self.current: Instruments | None = None
         self._histograms: dict[str, Histogram] = {}
         self._custom: dict[tuple[str, str], Any] = {}
-        self._observed: list[Any] = []  # held, since a meter may know its instruments only weakly
+        self._observed: list[Any] = []  # a meter may only refer to them weakly
         if self.is_silent:
             return
         for name, spec in _COUNTERS.items():
@@ -150,7 +150,7 @@ class _Hub:
             self._observed.append(gauge)
 
     def histogram(self, name: str) -> Histogram:
-        """Find or make a histogram."""
+        """Find or create a histogram."""
         histogram = self._histograms.get(name)
         if histogram is None:
             spec = _HISTOGRAMS[name]
@@ -163,7 +163,7 @@ class _Hub:
         return histogram
 
     def custom(self, kind: str, name: str) -> Any:
-        """Find or make a counter or gauge of the user's own."""
+        """Find or create a counter or gauge of the user's own."""
         made = self._custom.get((kind, name))
         if made is None:
             make = self.meter.create_counter if kind == "counter" else self.meter.create_gauge
@@ -243,23 +243,23 @@ class Instruments:
         self._is_closed = False
 
     def counter(self, name: str) -> CellCounter:
-        """Find a counter by its metric name (KeyError if there is none of that name)."""
+        """Find a counter by its metric name; KeyError for an unknown name."""
         return self._counters[name]
 
     def custom(self, kind: str, name: str) -> Any:
-        """Find or make an instrument of the user's own.
+        """Find or create an instrument of the user's own.
 
         Args:
             kind: ``counter`` or ``gauge``.
             name: Not one of ours.
 
         Returns:
-            What takes values at once; None in a child that has no provider yet.
+            An instrument that takes values at once; None in a child that has no provider yet.
         """
         return self._hub.custom(kind, name) if self._hub is not None else None
 
     def histogram(self, name: str) -> CellHistogram:
-        """Find a histogram by its metric name (KeyError if there is none of that name)."""
+        """Find a histogram by its metric name; KeyError for an unknown name."""
         return self._histograms[name]
 
     def record(
@@ -269,12 +269,12 @@ class Instruments:
         attributes: Attributes,
         exemplar: SpanContext | None = None,
     ) -> None:
-        """Put a value into a histogram, later.
+        """Queue a value for a histogram.
 
         Args:
             name: Metric name.
             value: Seconds, or tokens.
-            attributes: Copied where they are new.
+            attributes: Copied if they are new.
             exemplar: Context of the sampled span this belongs to, or None.
         """
         histogram = self._histograms.get(name)
@@ -285,7 +285,7 @@ class Instruments:
 
     def _relieve(self, cell: HistogramCell) -> None:
         waiting = self._waiting
-        if self._hub is None:  # in a forked child, until it has a provider: keep the newest
+        if self._hub is None:  # in a forked child without a provider: keep the newest
             if waiting.number >= QUEUE_CAPACITY:
                 cell.values.popleft()
                 waiting.number -= 1
@@ -315,7 +315,7 @@ class Instruments:
             self.flush()
 
     def flush(self) -> None:
-        """Hand the values that wait to the SDK."""
+        """Pass the waiting values to the SDK."""
         hub = self._hub
         if hub is None or not self._waiting.number:
             return
@@ -335,11 +335,11 @@ class Instruments:
                 self._log_once(name, "recording into histogram `%s` failed", error)
 
     def set_gauge(self, name: str, callback: GaugeCallback | None) -> None:
-        """Set what a gauge shows.
+        """Set the source of a gauge's values.
 
         Args:
             name: Metric name of a gauge.
-            callback: Called at each collection, gives (value, attributes) pairs; None: no value.
+            callback: Called at each collection, returns (value, attributes) pairs; None: no value.
         """
         if name not in _GAUGES:
             self._log_once(name, "there is no gauge `%s`: its values are dropped")
@@ -349,7 +349,7 @@ class Instruments:
             self._gauges[name] = callback
 
     def read_gauge(self, name: str) -> list[Observation]:
-        """Ask a gauge's callback; a failing one gives nothing."""
+        """Call a gauge's callback; a failing one gives no values."""
         callback = self._gauges.get(name)
         if callback is None:
             return []
@@ -360,10 +360,10 @@ class Instruments:
             return []
 
     def rebind(self, meter_provider: MeterProvider) -> None:
-        """Move to another provider; sums go on, cells that callers hold stay valid.
+        """Move to another provider; sums continue, and cells that callers hold stay valid.
 
         Args:
-            meter_provider: The one that now holds; the same one again changes nothing.
+            meter_provider: The new provider; the same one again changes nothing.
         """
         try:
             with _hubs_lock:
@@ -390,9 +390,9 @@ class Instruments:
         """Drop what the parent queued (it reports that itself) and renew locks and worker.
 
         Args:
-            reset: Count from 0 again: right where the child gets a provider of its own (then
-                call `rebind` when it is there). On an inherited provider sums go on, as those of
-                the SDK's own counters do.
+            reset: Count from 0 again: right if the child gets a provider of its own (then call
+                `rebind` when it exists). On an inherited provider sums continue, as those of the
+                SDK's own counters do.
         """
         global _hubs_lock
         _hubs_lock = threading.Lock()
@@ -408,7 +408,7 @@ class Instruments:
             self._waiting.is_silent = False
 
     def close(self) -> None:
-        """Hand over what is queued, end the worker, show no more gauges; sums stay readable."""
+        """Pass on queued values, end the worker, clear the gauges; sums stay readable."""
         self.flush()
         self._is_closed = True
         self._wake.set()

@@ -2,8 +2,8 @@
 
 The SDK builds a protobuf message for each span, attribute and value. Most attributes repeat from
 span to span, so this module keeps their bytes. What it does not know (events, links, values of
-other types) goes through the SDK's encoder, span by span. So does everything else if the installed
-SDK turns out to encode differently.
+other types) goes through the SDK's encoder, span by span. So does everything if the installed SDK
+turns out to encode differently.
 
 Source: opentelemetry-proto, trace/v1/trace.proto and common/v1/common.proto.
 """
@@ -37,12 +37,12 @@ __all__ = ["encode_spans", "with_encoder"]
 _log = logging.getLogger("otelhooks.telemetry")
 
 _MAX_KEYS = 256
-_MAX_VALUES = 128  # of a key
-_MAX_KEPT_SIZE = 128  # bytes of a pair
+_MAX_VALUES = 128  # for each key
+_MAX_KEPT_SIZE = 128  # of a pair, in bytes
 _BYTES = [bytes((n,)) for n in range(256)]
 _times = struct.Struct("<cQcQ").pack
 _double = struct.Struct("<cd").pack
-# Fields, not properties: those copy, and there are twenty of them to a span.
+# Fields, because the properties copy, and a span has twenty of them.
 _parts = operator.attrgetter(
     *("_context", "_parent", "_status._status_code", "_status._description", "_attributes._dict"),
     *("_attributes.dropped", "_events._dq", "_events.dropped", "_links._dq", "_links.dropped"),
@@ -70,8 +70,8 @@ def with_encoder(function: Callable[..., Any]) -> Any:
     """Return a copy of a function of the SDK that calls this encoder.
 
     The SDK's exporters find `encode_spans` in the globals of their module, which they share with
-    the exporters of the application: to replace it there would change those too. To override
-    more of an exporter would depend on parts of it that differ between releases.
+    the exporters of the application: replacing it there would change those too. Overriding more of
+    an exporter would depend on parts of it that differ between releases.
     """
     original: Any = function
     return type(original)(
@@ -85,7 +85,7 @@ def with_encoder(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _agrees_with_sdk() -> bool:
-    """Compare with the SDK once, on spans with all that is encoded here."""
+    """Compare with the SDK once, on spans with everything that is encoded here."""
     context = SpanContext(trace_id=1 << 100, span_id=2, is_remote=True)
     values = {"s": "é", "b": False, "i": -1, "f": 0.5, "t": ("a", "b")}
     none: Any = cast("Any", BoundedList)(0)
@@ -150,8 +150,8 @@ def _by_sdk(span: ReadableSpan) -> bytes:
 
 
 def _known(span: ReadableSpan) -> bytes:
-    """Encode a span; raise an error of any kind if some part of it is left to the SDK."""
-    if type(span) is not ReadableSpan:  # its properties may say other than its fields
+    """Encode a span; raise any error if a part of it must be left to the SDK."""
+    if type(span) is not ReadableSpan:  # a subclass's properties may differ from its fields
         raise TypeError
     context, parent, code, description, attributes, *unknown, name, kind, start, end = _parts(span)
     trace_id, span_id, _, _, state, *_ = context
@@ -188,7 +188,7 @@ def _status(code: StatusCode, description: str | None) -> bytes:
 class _Key(dict[Any, bytes]):
     """Attributes of spans with one key, by value.
 
-    Only text is kept, and tuples of nothing but text: `1` equals `True`, but their bytes differ.
+    Only text is kept, and tuples of only text: `1` equals `True`, but their bytes differ.
     """
 
     def __init__(self, key: str) -> None:
@@ -203,7 +203,7 @@ class _Key(dict[Any, bytes]):
         is_text = kind is str or (kind is tuple and all(type(item) is str for item in value))
         if is_text and len(encoded) <= _MAX_KEPT_SIZE:
             if len(self) >= _MAX_VALUES:
-                self.clear()  # mostly ids that do not come again; the rest is soon back
+                self.clear()  # mostly ids that do not repeat; the rest soon returns
             self[value] = encoded
         return encoded
 

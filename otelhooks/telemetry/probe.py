@@ -1,4 +1,4 @@
-"""A test verdict, sent the way real ones go, and followed from hop to hop.
+"""A test verdict that is sent like real ones, and followed from hop to hop.
 
 ::
 
@@ -39,10 +39,10 @@ RULE = {
     semconv.HOOK_POINT: semconv.POINT_PRE_TOOL_CALL,
     semconv.GEN_AI_TOOL_NAME: "otelhooks_doctor",
 }
-"""What the test verdict says of itself, on span, event and metric alike."""
+"""Marks of the test verdict, the same on span, event and metric."""
 
 WAIT_S = 20.0
-"""Seconds for which a trace store is asked."""
+"""Longest time, in seconds, for which a trace store is polled."""
 
 _REASON = "A test verdict of `otelhooks doctor`."
 
@@ -52,7 +52,7 @@ class Hop(NamedTuple):
 
     Attributes:
         name: ``this process``, ``collector: SIGNAL`` or ``trace store``.
-        is_reached: Whether the verdict came there.
+        is_reached: Whether the verdict arrived there.
         detail: Where that is, or why not, and after a line ``hint:`` what to do.
     """
 
@@ -66,13 +66,13 @@ def follow(
     trace_store: str | None = None,
     collector_metrics: str | None = None,
 ) -> Iterator[Hop]:
-    """Send a test verdict and follow it; ends at the first hop of the trace that it misses.
+    """Send a test verdict and follow it; ends at the first hop of the trace that it does not reach.
 
     Args:
         config: Says where telemetry goes, as for `otelhooks.instrument`.
-        trace_store: Address of Jaeger's or Tempo's HTTP API; None: not asked.
-        collector_metrics: Address of the collector's own metrics, which say why something did not
-            get on; None: not asked.
+        trace_store: Address of Jaeger's or Tempo's HTTP API; None: skipped.
+        collector_metrics: Address of the collector's own metrics, which show why something did not
+            get through; None: skipped.
 
     Raises:
         ConfigError: A variable of OpenTelemetry has a value that cannot be used.
@@ -141,10 +141,10 @@ _WORDS = {"traces": ("trace", "span"), "events": ("log",), "metrics": ("metric",
 
 
 class _Ears(logging.Handler):
-    """Keeps what is complained of while one signal is exported.
+    """Collects complaints while one signal is exported.
 
-    Metrics are exported at times of their own, so a line that names another signal only is left
-    out; one that names none counts, since a failure must not be taken for a success.
+    Metrics are exported at times of their own, so a line that names only another signal is ignored;
+    a line that names none counts, since a failure must not be taken for a success.
     """
 
     def __init__(self, signal: str) -> None:
@@ -165,7 +165,7 @@ class _Ears(logging.Handler):
 
 @contextlib.contextmanager
 def _heard(signal: str = "") -> Generator[list[str]]:
-    """Collect the log lines of exporters, which say in no other way what went wrong."""
+    """Collect the log lines of exporters, which report their failures nowhere else."""
     names, ears = ("opentelemetry", "otelhooks"), _Ears(signal)
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.propagate for logger in loggers]
@@ -228,7 +228,7 @@ def _hint(cause: str) -> str:
 
 
 def _find(store: str, trace_id: str, collector_metrics: str | None) -> Hop:
-    """Ask the trace store for the trace until it is there."""
+    """Poll the trace store for the trace until it has it."""
     started = time.monotonic()
     url = f"{store}/api/traces/{trace_id}"
     while True:
@@ -266,7 +266,7 @@ def _find(store: str, trace_id: str, collector_metrics: str | None) -> Hop:
 
 
 def _queued(collector_metrics: str) -> str | None:
-    """Say which exporters of the collector hold something back; None where that is not known."""
+    """Return which exporters of the collector hold something back; None if unknown."""
     try:
         with urllib.request.urlopen(collector_metrics, timeout=5) as answer:
             lines: list[str] = answer.read().decode("utf-8", "replace").splitlines()

@@ -12,10 +12,11 @@
     providers.after_fork()                  # in the child; the next refresh() builds new ones
     providers.set_global()                  # only `otelhooks run` does that
 
-For each signal alone: a provider that is given wins, then one that is set globally. If nothing at
-all is configured, traces and events go to the local store. Otherwise the missing ones are built
-from ``OTEL_*``; they stay private, and are exchanged for a global one as soon as the application
-sets it. The exchanged ones are kept until shutdown, because spans of running turns end there.
+For each signal separately: a provider that is passed in wins, then one that is set globally. If
+nothing at all is configured, traces and events go to the local store. Otherwise the missing ones
+are built from ``OTEL_*``; they stay private, and are replaced by a global one as soon as the
+application sets it. Replaced ones are kept until shutdown, because spans of running turns end
+there.
 
 Wrong configuration raises `ConfigError` from `resolve`; everything after that is telemetry and
 fails open.
@@ -57,12 +58,12 @@ _ATTRIBUTES = {
 
 
 class Providers:
-    """The three providers that hold now; get it from `resolve`.
+    """The three current providers; created by `resolve`.
 
     Attributes:
-        tracer_provider: Makes tracers.
-        meter_provider: Makes meters.
-        logger_provider: Makes loggers for events; None where they go nowhere.
+        tracer_provider: Creates tracers.
+        meter_provider: Creates meters.
+        logger_provider: Creates loggers for events; None if they go nowhere.
         owned: Signals whose provider was built here: ``traces``, ``metrics``, ``logs``.
     """
 
@@ -105,9 +106,9 @@ class Providers:
             self._watched = {signal: _global_reader(signal) for signal in missing}
 
     def _may_be_set(self, signal: str) -> bool:
-        """Say whether there can be a global provider.
+        """Return whether there can be a global provider.
 
-        Few programs import the Logs API, and asking it would do so.
+        Few programs import the Logs API, and asking it would import it.
         """
         module, _ = _VARIABLES[signal]
         return module in sys.modules or "OTEL_PYTHON_LOGGER_PROVIDER" in self._config.otel
@@ -150,16 +151,16 @@ class Providers:
     # --- Changing -------------------------------------------------------------------------------
 
     def on_change(self, callback: Callable[[Providers], None]) -> None:
-        """Call back after a provider was exchanged, from the thread that noticed it."""
+        """Call back after a provider was replaced, from the thread that noticed it."""
         self._callbacks.append(callback)
 
     def refresh(self) -> bool:
-        """Look whether the application has set a global provider since, or the process forked.
+        """Check whether the application has set a global provider since, or the process forked.
 
         Costs a look at three variables; meant for the start of every turn.
 
         Returns:
-            True if a provider was exchanged.
+            True if a provider was replaced.
         """
         if not self._is_stale:
             for read in self._watched.values():
@@ -220,7 +221,7 @@ class Providers:
     # --- Reporting and ending -------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Say in one line where each signal goes; never headers or credentials."""
+        """Describe in one line where each signal goes; never headers or credentials."""
         by_target: dict[str, list[str]] = {}
         for signal in SIGNALS:
             by_target.setdefault(self._targets[signal], []).append(_WORDS[signal])
@@ -230,10 +231,10 @@ class Providers:
         """Export what is waiting, on all providers at once.
 
         Args:
-            timeout_s: Seconds to wait in all.
+            timeout_s: Seconds to wait in total.
 
         Returns:
-            True if everything was handed over in time.
+            True if everything was sent in time.
         """
         if self._is_stale:
             return True
@@ -243,7 +244,7 @@ class Providers:
         """Flush everything, and shut down what was built here; a second call does nothing.
 
         Args:
-            timeout_s: Seconds to wait in all; None for the setting `exit_timeout`.
+            timeout_s: Seconds to wait in total; None for the setting `exit_timeout`.
 
         Returns:
             True if everything ended in time.
@@ -269,7 +270,7 @@ class Providers:
     def after_fork(self) -> None:
         """Forget the parent's providers in a child; the next `refresh` builds new ones.
 
-        Given and global providers stay: the SDK restarts them by itself.
+        Passed-in and global providers stay: the SDK restarts them by itself.
         """
         self._lock = threading.Lock()
         self._retired = []
@@ -293,8 +294,8 @@ def _build(config: Config, *, has_other: bool) -> Built:
     """Build providers for signals that have none.
 
     Args:
-        config: Says from what.
-        has_other: The application has a provider for another signal, so that something is
+        config: Settings to build from.
+        has_other: Whether the application has a provider for another signal, so that something is
             configured and the local store is not used.
     """
     is_configured = config.config_file is not None or config.exporters_configured
@@ -325,7 +326,7 @@ def _get(signal: str) -> Any:
 def global_provider(signal: str) -> Any:
     """Get the provider that the application has set, or None.
 
-    While there is none, OpenTelemetry gives a stand-in of its own; those of others are real.
+    Without one, OpenTelemetry returns a stand-in of its own; other providers are real.
     """
     provider = _get(signal)
     kind = cast("type[Any]", type(provider))
@@ -341,10 +342,10 @@ _VARIABLES = {
 
 
 def _global_reader(signal: str) -> Callable[[], Any]:
-    """Make a cheap reader of a global provider.
+    """Return a cheap reader of a global provider.
 
-    The public functions read the environment each time while nothing is set; where this version
-    of the API keeps its variable under the known name, that is read instead.
+    The public functions read the environment each time while nothing is set; if this version of the
+    API has its variable under the known name, that is read instead.
     """
     module, name = _VARIABLES[signal]
     if module not in sys.modules:
@@ -356,9 +357,9 @@ def _global_reader(signal: str) -> Callable[[], Any]:
 
 
 def _is_shut_down(provider: Any) -> bool:
-    """Tell whether an SDK provider, or all of its processors, have been shut down.
+    """Return whether an SDK provider, or all of its processors, have been shut down.
 
-    The SDK offers no question for it; names that are not there count as running.
+    The SDK has no function for it; a missing name counts as running.
     """
     if _has_ended(provider):
         return True

@@ -18,7 +18,7 @@ _logged: set[tuple[str, type[Exception]]] = set()
 
 
 def fails_open(function: F) -> F:
-    """Let a function of telemetry return None where it would raise.
+    """Make a function of telemetry return None instead of raising.
 
     Args:
         function: Its name and the exception's class are the cause that is logged once.
@@ -38,7 +38,7 @@ def fails_open(function: F) -> F:
 def report(where: str, error: Exception) -> None:
     """Log a failure of telemetry, once for each place and class; for ``except`` clauses.
 
-    `fails_open` is the way to call it; where a call costs too much, code catches for itself.
+    Prefer `fails_open`; code for which a further call costs too much catches by itself.
     """
     cause = (where, type(error))
     if cause not in _logged:

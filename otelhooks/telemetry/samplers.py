@@ -23,9 +23,9 @@ _log = logging.getLogger("otelhooks.telemetry")
 
 
 class KeepVerdicts(Sampler):
-    """A sampler that keeps spans which start with a verdict other than a plain allow.
+    """A sampler that keeps spans that start with a verdict other than a plain allow.
 
-    Works for roots and for children alike, so a parent-based sampler belongs inside.
+    It works for roots and for children alike, so put a parent-based sampler inside it.
 
     Args:
         inner: Decides for all other spans.
@@ -61,7 +61,7 @@ def _has_verdict(attributes: Mapping[str, Any]) -> bool:
     decision = attributes.get(semconv.POLICY_DECISION)
     if decision is None:
         return False
-    # Enforcement is left out on a plain allow only; a candidate's verdict is there if it differs.
+    # Only a plain allow has no enforcement; a candidate's verdict is present if it differs.
     return (
         decision != semconv.DECISION_ALLOW
         or semconv.POLICY_ENFORCEMENT in attributes
@@ -70,7 +70,7 @@ def _has_verdict(attributes: Mapping[str, Any]) -> bool:
 
 
 def ratio_of(tracer_provider: Any) -> float | None:
-    """Read the ratio of a head sampler that may drop verdicts; None if there is none."""
+    """Return the ratio of a head sampler that may drop verdicts; None if there is none."""
     sampler = getattr(tracer_provider, "sampler", None)
     if not isinstance(sampler, Sampler):
         return None

@@ -1,11 +1,11 @@
-"""Providers of the OpenTelemetry SDK, built where the application has none.
+"""Providers of the OpenTelemetry SDK, built if the application has none.
 
-Imports the SDK; `otelhooks.telemetry.providers` imports this module only when it has to build.
-Settings are read by the SDK itself from its ``OTEL_*`` variables, save for the choice of
-exporters, protocol and sampler, which the SDK makes only under ``opentelemetry-instrument``.
+Imports the SDK; `otelhooks.telemetry.providers` imports this module only when it has to build. The
+SDK itself reads settings from its ``OTEL_*`` variables, except for the choice of exporters,
+protocol and sampler, which it makes only under ``opentelemetry-instrument``.
 
-Nothing here registers a global provider. Providers are not shut down by the SDK at exit:
-`Providers` does that.
+Nothing here registers a global provider. The SDK does not shut providers down at exit: `Providers`
+does.
 
 Source: semconv.md section 10; specification, SDK environment variables.
 """
@@ -73,13 +73,13 @@ class _Reader(PeriodicExportingMetricReader):
 
 
 def from_environment(otel: Mapping[str, str]) -> Built:
-    """Build what the ``OTEL_*`` variables ask for.
+    """Build what the ``OTEL_*`` variables request.
 
     Args:
         otel: The variables that are set.
 
     Raises:
-        ConfigError: A name or protocol is not known, or an exporter cannot be made.
+        ConfigError: A name or protocol is unknown, or an exporter cannot be created.
     """
     resource = make_resource(otel)
     targets: dict[str, str] = {}
@@ -128,7 +128,7 @@ def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
     resource = make_resource(otel)
     meters = NoOpMeterProvider()
     tracers = _tracer_provider(resource, otel, meters)
-    # Somebody looks at the store while it is written: a second, not five, unless asked otherwise.
+    # People watch the store while it is written: wait one second, not five, unless set otherwise.
     delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else 1_000
     tracers.add_span_processor(
         BatchSpanProcessor(SqliteSpanExporter(place), schedule_delay_millis=delay)
@@ -226,7 +226,7 @@ def _logger_provider(
 
 
 def _make(factory: Any, *args: Any, **options: Any) -> Any:
-    """Call with the options that this version of the SDK knows."""
+    """Call with the options that this version of the SDK supports."""
     known = inspect.signature(factory).parameters
     return factory(*args, **{key: item for key, item in options.items() if key in known})
 
@@ -235,7 +235,7 @@ def _make(factory: Any, *args: Any, **options: Any) -> Any:
 
 
 def _sampler(otel: Mapping[str, str]) -> Sampler | None:
-    """Make the sampler where it needs us; None: the SDK reads its variable itself."""
+    """Create the sampler if it needs us; None: the SDK reads its variable itself."""
     name = otel.get("OTEL_TRACES_SAMPLER", "").strip().lower()
     argument = otel.get("OTEL_TRACES_SAMPLER_ARG")
     if not name or name in _SDK_SAMPLERS:

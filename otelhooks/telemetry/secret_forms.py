@@ -1,12 +1,12 @@
-"""Forms of secrets that tell themselves by how they begin: API keys, tokens, private keys.
+"""Forms of secrets that are recognisable by their beginning: API keys, tokens, private keys.
 
 Prefixes, alphabets and lengths are facts from gitleaks' rules (``config/gitleaks.toml`` of release
-8.30.1, rules last changed 2025-11-20), and from what a few makers of models publish about their
+8.30.1, rules last changed 2025-11-20), and from what some makers of models publish about their
 keys. Rules of gitleaks that need a word such as the maker's name nearby have no row: keys that name
 a secret cover them.
 
-A secret is masked to its end, however long it is, so that a row gives the shortest length only;
-where makers have changed it, or a text may be cut off, it is shorter than gitleaks has it.
+A secret is masked to its end, however long it is, so a row only has the shortest length; where
+makers have changed it, or a text may be cut off, it is shorter than in gitleaks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LETTERS = {
     "path": r"\w@/-",
 }
 
-# Marker, which must occur in a text; expression of the prefix; letters that follow; how many.
+# Marker, which must occur in a text; expression of the prefix; letters that follow; their number.
 _PREFIXED = (
     ("A3-", r"A3-", "upper-", 33),  # 1Password
     ("ops_eyJ", r"ops_eyJ", "base64", 50),
@@ -99,8 +99,8 @@ _PREFIXED = (
     ("ZXlK", r"ZXlK", "base64", 60),  # a JSON web token in base64
 )
 
-# A secret begins where no letter or digit is before it; the escapes of JSON text and of URLs do
-# not count as one.
+# A secret begins where no letter or digit is before it, not counting the escapes of JSON text and
+# of URLs.
 _START = r"(?:(?<![0-9A-Za-z])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
 
 
@@ -109,9 +109,9 @@ def _expression(prefix: str, letters: str, shortest: int) -> str:
     return f"(?a){_START}{prefix}[{_LETTERS[letters.rstrip('-')]}{more}]{{{shortest},}}"
 
 
-# Each expression with a text that must occur for it to match: a plain search is far cheaper. None
-# starts with an unbounded repetition, and where one repeats without bound it cannot start again
-# inside what it has passed over, so that the time stays linear on hostile text.
+# Each expression has a text that must occur for it to match: a plain search is far cheaper. None
+# starts with an unbounded repetition, and an unbounded repetition cannot start again inside what it
+# has passed, so that the time stays linear on hostile text.
 FORMS: tuple[tuple[str, str], ...] = (
     *((row[0], _expression(*row[1:])) for row in _PREFIXED),
     ("A", rf"{_START}(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{{16}}(?![A-Za-z0-9])"),
@@ -138,4 +138,4 @@ FORMS: tuple[tuple[str, str], ...] = (
     ),
     ("://", r"(?<=://)[^/\s:@]{0,128}:[^/\s]{1,256}(?=@)"),  # a password may have @ in it
 )
-"""Markers, and expressions that are to be searched for where they occur."""
+"""Markers, and expressions to search for where a marker occurs."""

@@ -1,7 +1,7 @@
-"""Passwords that programs take as an option of one letter: in commands, and in lists of arguments.
+"""Passwords that programs take as an option of one letter: in commands and lists of arguments.
 
-An option whose name says what it is (``--password``) has no row here. The same letter is something
-harmless to other programs, so a row is for one program or one family of them.
+An option whose name describes it (``--password``) needs no row here. The same letter is harmless in
+other programs, so a row is for one program or one family of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _quoted(group: str, form: str) -> str:
 
 @lru_cache(maxsize=len(_ROWS))
 def _expression(row: _Row) -> str:
-    """Return what finds the option behind its program, in a command or in the text of a list."""
+    """Return an expression for the option after its program, in a command or a list's text."""
     gap = {"attached": "", "next": r"\s{1,4}(?!-)", "either": r"(?:\s{1,4}(?!-))?"}[row.value]
     form = row.form
     in_shell = f"{gap}(?:{_quoted('quoted', form)}|{_bare('bare', form, ';|&')})"
@@ -73,11 +73,11 @@ def _expression(row: _Row) -> str:
 
 
 def cover(text: str, mask: str) -> str:
-    """Return a text with another in the place of each password.
+    """Return a text with each password replaced.
 
     Args:
-        text: With commands, or lists of arguments as Python or JSON writes them.
-        mask: What takes the place of a password.
+        text: Text with commands, or lists of arguments as Python or JSON writes them.
+        mask: Replacement for a password.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -95,15 +95,15 @@ def cover(text: str, mask: str) -> str:
 
 
 def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> dict[int, int]:
-    """Return which items of a list of arguments hold a password, each with where it begins there.
+    """Return which items of a list of arguments contain a password, and where it begins in each.
 
     Args:
-        items: Of any kind; in a list that is none of arguments nothing looks like an option.
-        is_secret: Whether the name of an option says that its value is a secret.
+        items: Of any kind; nothing looks like an option in a list of other things.
+        is_secret: Whether the name of an option shows that its value is a secret.
     """
     found: dict[int, int] = {}
     rows: dict[_Row, None] = {}
-    awaited: re.Pattern[str] | None = None  # what the item after an option looks like
+    awaited: re.Pattern[str] | None = None  # the expected form of the item after an option
     if not any(isinstance(item, str) and item.startswith("-") for item in items):
         return found
     for index, item in enumerate(items):
@@ -123,7 +123,7 @@ def in_arguments(items: Sequence[object], is_secret: Callable[[str], bool]) -> d
             begun = re.match(row.option, text)
             if begun is None:
                 continue
-            del rows[row]  # what comes later may be the options of another program
+            del rows[row]  # later items may be the options of another program
             form = _compiled(f"(?s){row.form}.")
             if begun.end() == len(text):
                 awaited = form if row.value != "attached" else None

@@ -7,8 +7,8 @@ with ``SPAN_``. Values of an attribute share a prefix: operation names ``OP_``, 
 ``error.type`` ``ERROR_``, of ``otelhooks.policy.decision`` ``DECISION_``, and so on; each
 group is headed by the attribute it belongs to.
 
-The module imports nothing, so that hooks and policy may use it as well. The names of
-``gen_ai.*`` and ``mcp.*`` are in Development and expected to change: a rename is one line here.
+The module imports nothing, so that hooks and policy may use it as well. The names of ``gen_ai.*``
+and ``mcp.*`` are in Development and expected to change: a rename is one line here.
 
 Source: OpenTelemetry GenAI conventions, main branch, November 2026; core conventions 1.44.
 """
@@ -209,7 +209,7 @@ MODALITY_IMAGE = "image"
 MODALITY_AUDIO = "audio"
 MODALITY_UNKNOWN = "unknown"
 
-# mcp.method.name: the method is recorded as sent, this is the one that is a tool call.
+# mcp.method.name: the method is recorded as sent; this value is a tool call.
 MCP_METHOD_TOOLS_CALL = "tools/call"
 
 # network.transport
@@ -217,7 +217,7 @@ TRANSPORT_PIPE = "pipe"
 TRANSPORT_TCP = "tcp"
 TRANSPORT_QUIC = "quic"
 
-# error.type, beside qualified class names of exceptions
+# error.type, besides qualified class names of exceptions
 ERROR_POLICY_DENIED = "policy_denied"
 ERROR_POLICY_ERROR = "policy_error"
 ERROR_APPROVAL_REJECTED = "approval_rejected"
@@ -225,7 +225,7 @@ ERROR_APPROVAL_EXPIRED = "approval_expired"
 ERROR_TOOL_ERROR = "tool_error"
 ERROR_OTHER = "_OTHER"
 
-# A metric's gen_ai.tool.name for a tool nobody registered (models make names up).
+# A metric's gen_ai.tool.name for an unregistered tool (models invent names).
 TOOL_NAME_OTHER = "_OTHER"
 
 # otelhooks.policy.decision and otelhooks.candidate.decision
@@ -298,7 +298,7 @@ POINT_PRE_MODEL_CALL = "pre_model_call"
 POINT_POST_MODEL_CALL = "post_model_call"
 POINT_ON_MODEL_ERROR = "on_model_error"
 POINT_PRE_TOOL_CALL = "pre_tool_call"
-POINT_POST_PARAMS_NORMALIZATION = "post_params_normalization"  # parts of one tool call, of hooks
+POINT_POST_PARAMS_NORMALIZATION = "post_params_normalization"  # steps of one tool call, for hooks
 POINT_POST_CORE_ACTION = "post_core_action"  # and policies that are bound to tools
 POINT_POST_TOOL_CALL = "post_tool_call"
 POINT_ON_TOOL_ERROR = "on_tool_error"

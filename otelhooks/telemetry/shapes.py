@@ -1,7 +1,7 @@
-"""What calls of one sort have in common in telemetry, made once: names, attributes, counts.
+"""What similar calls have in common in telemetry, created once: names, attributes, counts.
 
 A call merges the start attributes of its shape with its own ids, and uses the shape's metric
-attributes and cells as they are. All of it is bounded: what does not fit is made anew each time.
+attributes and cells as they are. Everything is bounded: what does not fit is created each time.
 
 Source: design.md section 14 rule 3.
 """
@@ -27,13 +27,13 @@ _MAX_SHAPES = 4_096
 
 
 class ToolShape:
-    """What the calls of a tool by an agent have in common, that one rule just allows.
+    """What an agent's calls of a tool have in common if one rule simply allows them.
 
     Attributes:
-        name: Of the span.
-        attributes: That the span starts with, the verdict's among them; not to be changed.
+        name: Name of the span.
+        attributes: Start attributes of the span, including the verdict's; must not change.
         time: Counts calls that did not fail, and their time; None until one has ended.
-        allows: Counts the verdict; None for calls about which nobody decides, or not so plainly.
+        allows: Counts the verdict; None for calls without a decision, or with a less plain one.
     """
 
     __slots__ = ("allows", "attributes", "name", "time")
@@ -49,14 +49,14 @@ class ModelShape:
     """What the calls of a model by an agent have in common.
 
     Args:
-        name: Of the span.
-        attributes: That the span starts with; not to be changed.
+        name: Name of the span.
+        attributes: Start attributes of the span; must not change.
         counted: Attributes of its metrics.
         instruments: Where counts go.
 
     Attributes:
-        duration: Of calls that did not fail.
-        tokens: What counts them, by metric.
+        duration: Duration of calls that did not fail.
+        tokens: Their counters, by metric.
     """
 
     __slots__ = ("attributes", "duration", "name", "tokens")
@@ -76,7 +76,7 @@ class ModelShape:
 
 
 class _TokenCells(dict[str, "Cell"]):
-    """The cells of a model's tokens, by metric; a sort of token that never came has none."""
+    """The cells of a model's tokens, by metric; a kind of token that never came has none."""
 
     def __init__(self, counted: dict[str, str], instruments: Instruments) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Shapes:
 
     Args:
         instruments: Where counts go.
-        verdicts: Tells verdicts.
+        verdicts: Reports verdicts.
     """
 
     def __init__(self, instruments: Instruments, verdicts: Verdicts) -> None:
@@ -113,9 +113,9 @@ class Shapes:
 
         Args:
             call: Any of them.
-            agent: Who calls.
+            agent: The calling agent.
             branch: Path of agents.
-            allowed: The plain allow that they get; None if the verdict is to be told otherwise.
+            allowed: The plain allow that they get; None if the verdict is reported otherwise.
         """
         decided = None
         if allowed is not None:
@@ -139,7 +139,7 @@ class Shapes:
         return shape
 
     def _tool(self, call: Call, agent: str, branch: str, allowed: Verdict | None) -> ToolShape:
-        # Half a surrogate pair in one name would cost an exporter its whole batch.
+        # A lone surrogate in one name would cost an exporter its whole batch.
         shown = call.name.encode("utf-8", "replace").decode()
         attributes: dict[str, Any] = {
             semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
@@ -150,7 +150,7 @@ class Shapes:
             attributes[semconv.GEN_AI_AGENT_NAME] = agent
         if branch not in ("", agent):
             attributes[semconv.AGENT_BRANCH] = branch
-        # What rules match beside the name: with it a recorded call can be judged again.
+        # What rules match besides the name: with it a recorded call can be judged again.
         if call.server:
             attributes[semconv.TOOL_SERVER] = call.server
         if call.canonical:
@@ -166,14 +166,14 @@ class Shapes:
         return ToolShape(name, attributes, allows)
 
     def tool_time(self, call: Call, agent: str, failure: str | None) -> Timing:
-        """Return what counts a tool's calls, and their time."""
+        """Return the counters of a tool's calls and their time."""
         attributes, instruments = self.tool_duration(call, agent, failure), self._instruments
         return Timing(
             instruments.tool_calls.cell(attributes), instruments.tool_time.cell(attributes)
         )
 
     def tool_duration(self, call: Call, agent: str, failure: str | None) -> dict[str, str]:
-        """Return the attributes of a tool's duration; not to be changed."""
+        """Return the attributes of a tool's duration; must not change."""
         name = call.name if call.is_known else semconv.TOOL_NAME_OTHER
         return self._metric(
             semconv.OP_EXECUTE_TOOL,
@@ -210,7 +210,7 @@ class Shapes:
     def model_duration(
         self, operation: str, provider: str, model: str, failure: str | None
     ) -> dict[str, str]:
-        """Return the attributes of a model call's metrics; not to be changed."""
+        """Return the attributes of a model call's metrics; must not change."""
         return self._metric(
             operation,
             (semconv.GEN_AI_PROVIDER_NAME, provider),
@@ -219,7 +219,7 @@ class Shapes:
         )
 
     def run_duration(self, operation: str, agent: str, failure: str | None) -> dict[str, str]:
-        """Return the attributes of a run's duration; not to be changed."""
+        """Return the attributes of a run's duration; must not change."""
         is_workflow = operation == semconv.OP_INVOKE_WORKFLOW
         name = semconv.GEN_AI_WORKFLOW_NAME if is_workflow else semconv.GEN_AI_AGENT_NAME
         return self._metric(operation, (name, agent), (semconv.ERROR_TYPE, failure))
@@ -235,5 +235,5 @@ class Shapes:
         return attributes
 
     def token_cell(self, metric: str, operation: str, provider: str, model: str) -> Cell:
-        """Return the count of one sort of token, of calls that are known by their usage only."""
+        """Return the counter of one kind of token, for calls of which only the usage is known."""
         return self.model(operation, provider, model, "", "").tokens[metric]

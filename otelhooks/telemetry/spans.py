@@ -1,7 +1,7 @@
-"""Spans: opened with the verdict among their start attributes, ended with what came of them.
+"""Spans: opened with the verdict among their start attributes, ended with the outcome.
 
-Telemetry: fails open. What the hot path needs is made once: a dict of start attributes for each
-tool and agent, which a call merges with its own ids and its verdict's.
+Telemetry: fails open. What the hot path needs is created once: a dict of start attributes for each
+tool and agent, which a call merges with its own ids and its verdict's attributes.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["Spans", "error_type", "exemplar"]
 
 
 class _PinnedId:
-    """The id generator of one span: a trace id that was already told is the one that is used.
+    """The id generator of one span, for a trace id that is already known.
 
-    Hooks may read a call's trace id before its span opens. For a call outside any trace the id is
-    made when it is read.
+    Hooks may read a call's trace id before its span opens. For a call outside any trace, the id is
+    created when it is read.
     """
 
     def __init__(self, trace_id: int, inner: Any) -> None:
@@ -52,7 +52,7 @@ class Spans:
     Args:
         provider: Where spans go.
         version: Version of otelhooks, for the instrumentation scope.
-        scope: What is the same on every span: mode, policy version, evaluator.
+        scope: Attributes of every span: mode, policy version, evaluator.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Spans:
 
         Args:
             name: Span name.
-            attributes: All that samplers are to see; not copied.
+            attributes: All that samplers should see; not copied.
             parent: Context that holds the parent; None for the current one.
             kind: INTERNAL for work in this process.
-            links: To other traces.
+            links: Links to other traces.
             start_ns: Nanoseconds since the epoch; None for now.
             trace_id: The id that a root span gets, 0 for a new one.
         """
@@ -93,7 +93,7 @@ class Spans:
         return tracer.start_span(name, parent, kind, attributes, links, start_ns)
 
     def new_trace_id(self) -> int:
-        """Return an id for a trace whose first span is to come; 0 where none can be pinned."""
+        """Return an id for a trace whose first span is still to open; 0 if none can be pinned."""
         return self._ids.generate_trace_id() if self._ids is not None else 0
 
 
@@ -107,7 +107,7 @@ def put_notes(span: Span, notes: SpanNotes) -> None:
 
 @fails_open
 def put_on(span: Span | None, attributes: Mapping[str, Any]) -> None:
-    """Put attributes on a span that is open already, if there is one."""
+    """Put attributes on an open span, if there is one."""
     if span is not None:
         span.set_attributes(dict(attributes))
 
@@ -147,7 +147,7 @@ def trace_id_of(span: Span | None) -> str:
 
 
 def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | None:
-    """Return a span if it is somebody else's for this very operation.
+    """Return a span if it is another library's span for this very operation.
 
     Args:
         span: The current one, which is not the frame's.
@@ -163,18 +163,18 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
         return None
     if attributes.get(semconv.GEN_AI_OPERATION_NAME) != operation:
         return None
-    if semconv.POLICY_DECISION in attributes:  # that of another call, such as the try before
+    if semconv.POLICY_DECISION in attributes:  # that of another call, such as an earlier try
         return None
     return span if attributes.get(name_key, name) == name else None
 
 
 def attributes_of(span: Any) -> Mapping[str, Any]:
-    """Return what a span tells of itself so far; nothing where it cannot be read."""
+    """Return a span's attributes so far; empty if they cannot be read."""
     return getattr(span, "attributes", None) or {}
 
 
 def adopt(span: Span, attributes: Mapping[str, Any]) -> None:
-    """Put our attributes on another library's span of a call, and names where it has none."""
+    """Put our attributes on another library's span of a call, and names that it lacks."""
     has = attributes_of(span)
     for name, value in attributes.items():
         ours = name.startswith((semconv.OWN_PREFIX, semconv.MCP_PREFIX))

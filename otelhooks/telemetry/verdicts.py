@@ -48,7 +48,7 @@ def _canonical(args: Mapping[str, Any], *, sort_keys: bool) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value that no JSON can hold as a text."""
+    """Return a value that JSON cannot hold as text."""
     try:
         return repr(value)
     except Exception:  # the value's own code may raise anything
@@ -83,7 +83,7 @@ def enforcement_of(verdict: Verdict) -> str:
 
 
 def _as_verdict(point: str, seen: Observed) -> Verdict:
-    """Return an observed deny or ask in the shape of a verdict, to be told like one."""
+    """Return an observed deny or ask as a verdict, to be reported like one."""
     return Verdict(
         point,
         seen.decision,
@@ -96,12 +96,12 @@ def _as_verdict(point: str, seen: Observed) -> Verdict:
 
 
 class Verdicts:
-    """Tells verdicts to spans, metrics, events and records.
+    """Reports verdicts to spans, metrics, events and records.
 
     Args:
-        instruments: Where counts go.
-        events: Where events go.
-        content: Whether what an exception says is recorded; None: it is not.
+        instruments: Target of counts.
+        events: Target of events.
+        content: Whether an exception's text is recorded; None: it is not.
         mode: ``enforce`` or ``monitor``.
         record_allows: Whether a plain allow is an event too.
     """
@@ -126,7 +126,7 @@ class Verdicts:
     # -- span ---------------------------------------------------------------------------------
 
     def attributes(self, verdict: Verdict) -> dict[str, Any]:
-        """Return a verdict's span attributes; not to be changed."""
+        """Return a verdict's span attributes; must not change."""
         if verdict.is_plain():
             plain = self._plain.get(verdict.rule_id)
             if plain is None:
@@ -140,7 +140,7 @@ class Verdicts:
         return self._full(shown, observed, self.decision_id(verdict))
 
     def _deciding(self, verdict: Verdict) -> tuple[Verdict, bool]:
-        """Return the strictest thing that was said, and whether monitor mode only observed it."""
+        """Return the strictest decision, and whether monitor mode only observed it."""
         shown, observed = verdict, False
         for seen in verdict.observed:
             candidate = _as_verdict(verdict.point, seen)
@@ -192,7 +192,7 @@ class Verdicts:
 
     @staticmethod
     def decision_id(verdict: Verdict) -> str:
-        """Return what joins a verdict's span, event and record; made on first use."""
+        """Return the id that joins a verdict's span, event and record; created on first use."""
         if not verdict.decision_id:
             verdict.decision_id = os.urandom(8).hex()
         return verdict.decision_id
@@ -219,7 +219,7 @@ class Verdicts:
             )
 
     def allows(self, verdict: Verdict, tool: str, agent: str) -> Cell:
-        """Return what counts a plain allow."""
+        """Return the counter of a plain allow."""
         return self._cell(verdict, semconv.ENFORCEMENT_ALLOWED, self.mode, tool, agent, None)
 
     def _cell(
@@ -297,7 +297,7 @@ class Verdicts:
             self._emit(_as_verdict(verdict.point, seen), True, decision_id, about, context)
 
     def asked(self, verdict: Verdict, about: Mapping[str, Any], context: Context | None) -> None:
-        """Emit the event of a question, before anybody answers it."""
+        """Emit the event of a question, before it is answered."""
         attributes = self._full(verdict, False, self.decision_id(verdict))
         attributes.pop(semconv.POLICY_ENFORCEMENT)
         attributes[semconv.APPROVAL_STATUS] = semconv.APPROVAL_STATUS_PENDING
@@ -328,7 +328,7 @@ class Verdicts:
         self._events.emit(semconv.EVENT_POLICY_DECISION, severity, attributes, context=context)
 
     def record(self, verdict: Verdict, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a verdict's audit record: every verdict has one, plain allows too."""
+        """Return a verdict's audit record: every verdict has one, including plain allows."""
         shown, observed = self._deciding(verdict)
         decision_id = self.decision_id(verdict)
         told = {**about, **self._full(shown, observed, decision_id)}
@@ -344,7 +344,7 @@ class Verdicts:
 
 
 def _plain_name(name: str) -> str:
-    """Return an attribute's name as a record has it: `HookEvent`'s name where it has the field."""
+    """Return an attribute's name in a record: `HookEvent`'s name if it has the field."""
     return _RECORD_NAMES.get(name) or name.rpartition(".")[2]
 
 
