@@ -70,23 +70,18 @@ class McpCall(kit.ToolCall):
         return result
 
     def denied(self, reason: str) -> Any:
-        """Return the reason as a tool's error."""
-        return self.made(wire.text_result(reason, is_error=True))
+        return self.made(wire.error_result(reason))
 
     def refused(self, error: Exception) -> Any:
-        """Raise: a package that is not known may have other forms."""
-        raise error
+        raise error  # a package that is not known may have other forms
 
     def value(self, raw: Any) -> Any:
-        """Return a result's text, or its content."""
         return wire.value_of(raw)
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Put a value into content and structured content."""
         return self.made(wire.replaced(raw, value, keeps_schema=self.keeps_schema))
 
     def error(self, raw: Any) -> str | None:
-        """Return the text of a result that says that the tool failed."""
         return wire.tool_error(raw)
 
     def failed(self, error: BaseException, message: str) -> Any:
@@ -94,10 +89,9 @@ class McpCall(kit.ToolCall):
         found = wire.error_of(error)
         if found is not None:
             return self.raised(wire.make_error(message, found.code))
-        return self.made(wire.text_result(message, is_error=True))
+        return self.made(wire.error_result(message))
 
     def recovered(self, value: Any) -> Any:
-        """Return a result with what a hook gave."""
         fields: dict[str, Any] = {"content": wire.blocks_of(value)}
         if self.keeps_schema:
             fields["structuredContent"] = value if isinstance(value, dict) else {"result": value}
@@ -116,17 +110,10 @@ class McpCall(kit.ToolCall):
         return found is not None and found.code == wire.URL_ELICITATION_REQUIRED
 
     def attributes(self) -> Mapping[str, Any]:
-        """Return what the conventions have for MCP."""
-        found = {semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL}
+        found = {semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL, **self.peer.network}
         if self.peer.protocol:
             found[semconv.MCP_PROTOCOL_VERSION] = self.peer.protocol
-        return {**found, **self.network}
-
-    @property
-    def network(self) -> Mapping[str, Any]:
-        """Attributes of what the application connects to."""
-        connection = self.peer.connection
-        return connection.attributes() if connection is not None else {}
+        return found
 
     def finished(self, seconds: float, failure: str | None, span: Any) -> None:
         """Record its duration."""
@@ -136,7 +123,7 @@ class McpCall(kit.ToolCall):
         if code is not None and span is not None:
             span.set_attribute(semconv.RPC_RESPONSE_STATUS_CODE, code)
         name = self.name if self.is_known else semconv.TOOL_NAME_OTHER
-        network = tuple(self.network.items())
+        network = tuple(self.peer.network.items())
         attributes = _metric_attributes(name, self.peer.protocol, failure, code, network)
         record(self.metric, seconds, attributes, span)
 
@@ -149,15 +136,13 @@ def _metric_attributes(
     code: str | None,
     network: tuple[tuple[str, Any], ...],
 ) -> dict[str, Any]:
-    optional = (
-        (semconv.MCP_PROTOCOL_VERSION, protocol),
-        (semconv.ERROR_TYPE, failure),
-        (semconv.RPC_RESPONSE_STATUS_CODE, code),
-    )
-    return {
+    found = {
         semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL,
         semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
         semconv.GEN_AI_TOOL_NAME: name,
-        **{key: value for key, value in optional if value},
+        semconv.MCP_PROTOCOL_VERSION: protocol,
+        semconv.ERROR_TYPE: failure,
+        semconv.RPC_RESPONSE_STATUS_CODE: code,
         **dict(network),
     }
+    return {key: value for key, value in found.items() if value}

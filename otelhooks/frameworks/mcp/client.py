@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opentelemetry import context as otel_context
+from opentelemetry.context import get_current
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
@@ -30,7 +30,6 @@ class ClientCall(McpCall):
         self.rest, self.further = rest, further
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Call with what was approved."""
         return wrapped(self.name, self.changes(args)["arguments"], *self.rest, **self.further)
 
 
@@ -40,11 +39,9 @@ class HostCall(ClientCall):
     group = CLIENT
 
     def read(self, client: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> None:
-        """Read ``Client.call_tool``."""
         self.on(client._session, name, arguments, rest, more)
 
     def handoff(self) -> Any:
-        """Go on to the session."""
         return self.at(CLIENT)
 
 
@@ -54,18 +51,15 @@ class SessionCall(ClientCall):
     group = CLIENT
 
     def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> Any:
-        """Read ``ClientSession.call_tool``."""
         self.on(session, name, arguments, rest, more)
 
     def handoff(self) -> Any:
-        """Go on to the request."""
         return self.at(REQUEST)
 
     def follow_up(self, raw: Any) -> Any:
         """Expect a further round where the server asks back."""
-        if wire.field(raw, "input_requests") is None and wire.field(raw, "request_state") is None:
-            return None
-        return self.at(ROUND)
+        asks = wire.field(raw, "input_requests"), wire.field(raw, "request_state")
+        return None if asks == (None, None) else self.at(ROUND)
 
 
 class RoundCall(SessionCall):
@@ -75,22 +69,19 @@ class RoundCall(SessionCall):
     judges_again = True
 
     def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> Any:
-        """Read ``ClientSession.call_tool``."""
-        if more.get("input_responses") is None and more.get("request_state") is None:
-            return kit.SKIP
-        if not self.is_on_its_way(ROUND):
+        answers = more.get("input_responses"), more.get("request_state")
+        if answers == (None, None) or not self.is_on_its_way(ROUND):
             return kit.SKIP
         return super().read(session, name, arguments, *rest, **more)
 
 
 class RequestCall(ClientCall):
-    """`send_request`."""
+    """`send_request`, of 2.x and of sessions of both sides in 1.x."""
 
     group = REQUEST
     metric = semconv.METRIC_MCP_CLIENT_OPERATION_DURATION
 
     def read(self, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
-        """Read ``send_request``, of 2.x and of sessions of both sides in 1.x."""
         params = wire.params_of(request)
         if params is None:
             return kit.SKIP
@@ -102,21 +93,21 @@ class RequestCall(ClientCall):
     async def call(self, wrapped: Any, args: Any) -> Any:
         """Send it; while it is open, what the server asks belongs to it."""
         request = wire.copy_request(self.request, **self.changes(args))
-        context, link, number = otel_context.get_current(), None, None
-        if not wire.is_2(self.session):
+        context, link, number = get_current(), None, None
+        if not hasattr(self.session, "dispatch_input_request"):  # 1.x
             request, link = wire.with_trace(request), self.peer.link
             number = getattr(self.session, "_request_id", None)  # before anything else runs
         if number is not None:
             self.note({semconv.JSONRPC_REQUEST_ID: str(number)})
             if link is not None:
-                link.sent[number] = context
+                link[number] = context
         self.peer.calls.append(context)
         try:
             return await wrapped(request, *self.rest, **self.further)
         finally:
             self.peer.calls.remove(context)
             if link is not None:
-                link.sent.pop(number, None)
+                link.pop(number, None)
 
     def denied(self, reason: str) -> Any:
         """Return a tool's error, or raise where another kind of result is wanted."""

@@ -9,8 +9,9 @@ copied before `instrument()`), the session has no connection, and its server no 
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -47,52 +48,44 @@ class Connection(NamedTuple):
         """Return the attributes of the network, for spans and metrics."""
         if self.command:
             return {semconv.NETWORK_TRANSPORT: "pipe"}
-        found: dict[str, Any] = {semconv.NETWORK_TRANSPORT: "tcp"}
         try:
             parts = urlsplit(self.url)
-            host, port = parts.hostname, parts.port
+            place = {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: parts.port}
         except ValueError:  # no address: the client will say so
-            return found
-        if host:
-            found[semconv.SERVER_ADDRESS] = host
-        if port:
-            found[semconv.SERVER_PORT] = port
-        return found
+            place = {}
+        known = {key: value for key, value in place.items() if value}
+        return {semconv.NETWORK_TRANSPORT: "tcp", **known}
 
 
-class Link:
-    """Client and server session in one process, over a pair of streams in memory.
+class Link(dict[Any, Context]):
+    """A client and a server session in one process, over a pair of streams in memory.
 
-    Attributes:
-        sent: Context of each call on its way, by its request id.
+    Holds the context of each call on its way, by its request id.
     """
 
-    def __init__(self) -> None:
-        self.sent: dict[Any, Context] = {}
 
-
+@dataclasses.dataclass(eq=False)
 class Peer:
     """What is known of the other side of a session.
 
     Attributes:
         connection: None if unknown.
         link: The session of the other side, if it lies in this process (1.x only).
-        says: What a server calls itself.
         protocol: Version that was agreed on.
+        says: What a server calls itself.
         calls: Contexts of the calls that are open.
     """
 
-    def __init__(
-        self,
-        connection: Connection | None = None,
-        link: Link | None = None,
-        protocol: str | None = None,
-    ) -> None:
-        self.connection: Connection | None = connection
-        self.link: Link | None = link
-        self.says: str | None = None
-        self.protocol: str | None = protocol
-        self.calls: list[Context] = []
+    connection: Connection | None = None
+    link: Link | None = None
+    protocol: str | None = None
+    says: str | None = None
+    calls: list[Context] = dataclasses.field(default_factory=list)
+
+    @property
+    def network(self) -> Mapping[str, Any]:
+        """Attributes of what the application connects to."""
+        return self.connection.attributes() if self.connection is not None else {}
 
 
 _streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referred to weakly
@@ -136,45 +129,40 @@ def _is_for(config: Any, connection: Connection) -> bool:
 
 
 class _Noted(wrapt.ObjectProxy):
-    """A transport whose streams are noted while it is open."""
+    """A transport that gives a pair of streams, or two; they are noted while it is open."""
 
-    def __init__(self, transport: Any, of: Callable[[Any], list[tuple[Any, Any]]]) -> None:
+    def __init__(self, transport: Any, origin: Any) -> None:
         super().__init__(transport)
-        self._self_of = of
-        self._self_noted: list[int] = []
+        self._self_origin = origin
+        self._self_noted: list[Any] = []
 
     async def __aenter__(self) -> Any:
-        streams = await self.__wrapped__.__aenter__()
-        for stream, origin in self._self_of(streams):
-            _streams[id(stream)] = (stream, origin)
-            self._self_noted.append(id(stream))
-        return streams
+        given = await self.__wrapped__.__aenter__()
+        pairs = given if isinstance(self._self_origin, Link) else [given[:2]]
+        self._self_noted = [stream for pair in pairs for stream in pair]
+        _streams.update({id(one): (one, self._self_origin) for one in self._self_noted})
+        return given
 
     async def __aexit__(self, *exc_info: Any) -> Any:
-        for key in self._self_noted:
-            _streams.pop(key, None)
+        for one in self._self_noted:
+            _streams.pop(id(one), None)
         return await self.__wrapped__.__aexit__(*exc_info)
-
-
-def _noted(transport: Any, connection: Connection) -> Any:
-    return _Noted(transport, lambda streams: [(stream, connection) for stream in streams[:2]])
 
 
 def connected_stdio(wrapped: Any, owner: Any, server: Any, *args: Any, **kwargs: Any) -> Any:
     """Listen to ``stdio_client``."""
     connection = Connection(str(server.command), tuple(server.args), server.env)
-    return _noted(wrapped(server, *args, **kwargs), connection)
+    return _Noted(wrapped(server, *args, **kwargs), connection)
 
 
 def connected_url(wrapped: Any, owner: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
     """Listen to ``sse_client`` and ``streamable_http_client``."""
-    return _noted(wrapped(url, *args, **kwargs), Connection(url=str(url)))
+    return _Noted(wrapped(url, *args, **kwargs), Connection(url=str(url)))
 
 
 def connected_memory(wrapped: Any, owner: Any) -> Any:
     """Listen to ``create_client_server_memory_streams``."""
-    link = Link()
-    return _Noted(wrapped(), lambda pairs: [(one, link) for pair in pairs for one in pair])
+    return _Noted(wrapped(), Link())
 
 
 # -- sessions ---------------------------------------------------------------------------------
@@ -187,33 +175,32 @@ def _origin(reads: Any, writes: Any) -> Any:
 
 
 def made_dispatcher(
-    wrapped: Any,
-    dispatcher: Any,
-    read_stream: Any,
-    write_stream: Any,
-    *args: Any,
-    **kwargs: Any,
+    wrapped: Any, dispatcher: Any, read_stream: Any, write_stream: Any, *args: Any, **kwargs: Any
 ) -> None:
     """Listen to ``JSONRPCDispatcher.__init__``, which 2.x puts between streams and session."""
     wrapped(read_stream, write_stream, *args, **kwargs)
-    origin = _origin(read_stream, write_stream)
-    if origin is not None:
+    if (origin := _origin(read_stream, write_stream)) is not None:
         _dispatchers[dispatcher] = origin
 
 
-def made_session(wrapped: Any, session: Any, *streams: Any, **kwargs: Any) -> None:
+def made_session(
+    wrapped: Any,
+    session: Any,
+    read_stream: Any = None,
+    write_stream: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
     """Listen to the constructor of sessions."""
-    wrapped(*streams, **kwargs)
-    dispatcher = kwargs.get("dispatcher")
-    if dispatcher is not None and dispatcher in _dispatchers:
-        origin = _dispatchers[dispatcher]
+    wrapped(read_stream, write_stream, *args, **kwargs)
+    origin, dispatcher = _origin(read_stream, write_stream), kwargs.get("dispatcher")
+    if dispatcher is not None:
+        origin = _dispatchers.get(dispatcher, origin)
+    peer = _peers[session] = Peer()
+    if isinstance(origin, Link):
+        peer.link = origin
     else:
-        named = (kwargs.get("read_stream"), kwargs.get("write_stream"))
-        origin = _origin(*(*streams, *named[len(streams) :])[:2])
-    _peers[session] = Peer(
-        connection=origin if isinstance(origin, Connection) else None,
-        link=origin if isinstance(origin, Link) else None,
-    )
+        peer.connection = origin
 
 
 async def initialized(wrapped: Any, session: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from otelhooks import types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.questions import Question
 from otelhooks.frameworks.kit.telemetry import semconv
@@ -91,7 +90,7 @@ def _context_of(session: Any, meta: Any) -> Context | None:
         return calls[0]
     if trace.get_current_span().get_span_context().is_valid or meta is None:
         return None
-    return wire.trace_of(meta if isinstance(meta, Mapping) else meta.model_dump(exclude_none=True))
+    return wire.trace_of(meta)
 
 
 # -- elicitation ------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ class Elicitation(Question):
         self.of(request.params)
 
     def of(self, params: Any) -> None:
-        schema = field(params, "requested_schema", "requestedSchema") or {}
+        schema = field(params, "requested_schema") or {}
         self.message, self.url = params.message, field(params, "url")
         self.fields: dict[str, Any] = dict(schema.get("properties") or {})
         self.required = set(schema.get("required") or ())
@@ -118,23 +117,20 @@ class Elicitation(Question):
         """Return the questions; a form without fields, or an address, is to be accepted or not."""
         entries = [self._entry(name, shape) for name, shape in self.fields.items()]
         if not entries:
-            options = [types.AskQuestionOption(id=word, text=word) for word in (_ACCEPT, _DECLINE)]
+            options = [{"id": word, "text": word} for word in (_ACCEPT, _DECLINE)]
             text = f"{self.message} ({self.url})" if self.url else self.message
-            entries = [types.AskQuestionEntry(question=text, options=options)]
-        return types.AskQuestionInteractionSpec(questions=entries)
+            entries = [{"question": text, "options": options}]
+        return self.spec_of({"questions": entries})
 
-    def _entry(self, name: str, shape: Mapping[str, Any]) -> types.AskQuestionEntry:
-        text = self.message
+    def _entry(self, name: str, shape: Mapping[str, Any]) -> dict[str, Any]:
+        text, is_multi = self.message, shape.get("type") == "array"
         if len(self.fields) > 1:
             text = f"{text} {shape.get('title') or name}"
             if shape.get("description"):
                 text = f"{text}: {shape['description']}"
-        options = [
-            types.AskQuestionOption(id=str(id), text=str(label))
-            for id, label in _options(shape.get("items") or shape)
-        ]
-        is_multi = shape.get("type") == "array"
-        return types.AskQuestionEntry(question=text, options=options, is_multi_select=is_multi)
+        choices = _options(shape.get("items") or shape)
+        options = [{"id": str(id), "text": str(label)} for id, label in choices]
+        return {"question": text, "options": options, "is_multi_select": is_multi}
 
     def answered(self, answer: Any) -> Any:
         """Return an `ElicitResult` for answers to the questions, or for a form filled in."""
@@ -142,12 +138,12 @@ class Elicitation(Question):
             return _result(_ACCEPT, content=dict(answer))
         if field(answer, "action") is not None:
             return answer
-        if not isinstance(answer, types.QuestionHookResult):
+        if not hasattr(answer, "responses"):
             raise ValueError(f"an elicitation cannot be answered with {type(answer).__name__}")
         if answer.cancelled:
             return _result("cancel")
         if not self.fields:
-            chosen = answer.responses[0].selected_option_ids if answer.responses else ()
+            chosen = answer.responses[0].selected_option_ids if answer.responses else None
             return _result(_ACCEPT, content={}) if chosen == [_ACCEPT] else self.declined()
         if len(answer.responses) != len(self.fields):
             raise ValueError(f"{len(answer.responses)} answers to {len(self.fields)} questions")
@@ -177,7 +173,7 @@ def _options(shape: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     return [("true", "yes"), ("false", "no")] if shape.get("type") == "boolean" else []
 
 
-def _typed(shape: Mapping[str, Any], response: types.QuestionResponse) -> Any:
+def _typed(shape: Mapping[str, Any], response: Any) -> Any:
     """Return an answer as the form wants it.
 
     Raises:
@@ -218,14 +214,11 @@ class Sampling(kit.ModelCall):
     def read(self, session: Any, context: Any, request: Any) -> None:
         self.given, params = (context, request), request.params
         self.runs_in(_context_of(session, context.meta))
-        preferences = field(params, "model_preferences", "modelPreferences")
+        preferences = field(params, "model_preferences")
         hints = preferences.hints if preferences is not None else None
         self.model = (hints[0].name if hints else None) or ""
         self.messages, self.tools = list(params.messages), list(field(params, "tools") or ())
-        settings = {
-            "max_tokens": field(params, "max_tokens", "maxTokens"),
-            "temperature": field(params, "temperature"),
-        }
+        settings = {name: field(params, name) for name in ("max_tokens", "temperature")}
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.attributes = {semconv.MCP_METHOD_NAME: SAMPLING}
 
@@ -243,7 +236,7 @@ class Sampling(kit.ModelCall):
         return answer
 
     def about(self, raw: Any) -> Mapping[str, Any]:
-        stopped = field(raw, "stop_reason", "stopReason")
+        stopped = field(raw, "stop_reason")
         return {
             "finish_reasons": (stopped,) if stopped else (),
             "model": field(raw, "model") or "",
@@ -256,8 +249,7 @@ class Sampling(kit.ModelCall):
             if field(block, "type") == "text":
                 yield kit.Part("text", block, field(block, "text"))
             else:
-                shown = block.model_dump(mode="json", by_alias=True, exclude_none=True)
-                yield kit.Part("other", block, args=shown)
+                yield kit.Part("other", block, args=wire.plain(block))
 
     def role(self, part: kit.Part, message: Any) -> str:
         return message.role
@@ -268,8 +260,7 @@ class Sampling(kit.ModelCall):
 
     def answered(self, response: Any) -> Any:
         """Return a text as the model's answer: the server runs tools, and asks for them."""
-        is_whole = isinstance(response, types.ModelResponse)
-        return super().answered(response.text if is_whole else response)
+        return super().answered(getattr(response, "text", response))
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         if isinstance(field(of, "content"), list):  # the model was offered tools

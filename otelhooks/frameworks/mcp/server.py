@@ -38,14 +38,12 @@ class HandlerCall(ServerCall):
     keeps_schema = True
 
     def read(self, server: Any, context: Any, params: Any) -> None:
-        """Read what the handler is given."""
         self.request, self.params = context, params
         self.peer = Peer(protocol=context.protocol_version)
         self.runs_in(_sent(context.meta))
         self.on(server.name, params.name, params.arguments)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Handle it with what was approved."""
         return wrapped(self.request, self.params.model_copy(update=self.changes(args)))
 
     def stages(self) -> Any:
@@ -57,7 +55,6 @@ class HandlerCall(ServerCall):
         return self.stages_of(getattr(tool, "fn", None))
 
     def handoff(self) -> Any:
-        """Go on to the tool."""
         return self.at(TOOL)
 
 
@@ -65,30 +62,24 @@ class EarlierHandlerCall(HandlerCall):
     """A server's handler in 1.x, which wraps the result."""
 
     def read(self, server: Any, request: Any) -> None:
-        """Read what the handler is given."""
         self.request = request
         context, self.peer = _origin()
         self.runs_in(context)
         self.on(server.name, request.params.name, request.params.arguments)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Handle it with what was approved."""
         return wrapped(wire.copy_request(self.request, **self.changes(args)))
 
     def made(self, result: Any) -> Any:
-        """Wrap it."""
         return kit.native("mcp.types:ServerResult")(result)
 
     def value(self, raw: Any) -> Any:
-        """Return the text, or the content, of what is wrapped."""
         return super().value(_unwrapped(raw))
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Put a value into what is wrapped."""
         return super().with_value(_unwrapped(raw), value)
 
     def error(self, raw: Any) -> str | None:
-        """Return the error in what is wrapped."""
         return super().error(_unwrapped(raw))
 
 
@@ -123,12 +114,12 @@ def _origin() -> tuple[Context | None, Peer]:
     request = kit.native("mcp.server.lowlevel.server:request_ctx").get(None)
     if request is None:  # a handler that user code calls
         return None, Peer()
-    peer, client = peer_of(request.session), getattr(request.session, "client_params", None)
+    link, client = peer_of(request.session).link, getattr(request.session, "client_params", None)
     seen = Peer(protocol=str(client.protocolVersion) if client is not None else None)
-    sent = peer.link.sent.pop(request.request_id, None) if peer.link is not None else None
-    if sent is not None or request.meta is None:
-        return sent, seen
-    return wire.trace_of(request.meta.model_extra or {}), seen
+    sent = link.pop(request.request_id, None) if link is not None else None
+    if sent is None and request.meta is not None:
+        sent = wire.trace_of(request.meta)
+    return sent, seen
 
 
 class ToolRun(ServerCall):
@@ -137,7 +128,6 @@ class ToolRun(ServerCall):
     group = TOOL
 
     def read(self, tool: Any, arguments: Any, *rest: Any, **further: Any) -> None:
-        """Read ``Tool.run``."""
         serves(tool.name)
         self.tool, self.description = tool, tool.description
         self.given = dict(zip(("context", "convert_result"), rest, strict=False)) | further
@@ -147,20 +137,17 @@ class ToolRun(ServerCall):
         self.on(getattr(server, "name", None), tool.name, arguments)
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Run it with what was approved."""
         return wrapped(args, **self.given)
 
     def denied(self, reason: str) -> Any:
-        """Raise the reason."""
         return self.raised(_tool_error(reason))
 
     def value(self, raw: Any) -> Any:
         """Return the text, or the content, of any form of results."""
         if isinstance(raw, tuple) and len(raw) == 2:
             return wire.content_value(*raw)
-        if self.converts and isinstance(raw, list):
-            return wire.content_value(raw)
-        return super().value(raw)
+        is_content = self.converts and isinstance(raw, list)
+        return wire.content_value(raw) if is_content else super().value(raw)
 
     def with_value(self, raw: Any, value: Any) -> Any:
         """Return a value in the form that the caller wants."""
@@ -172,17 +159,14 @@ class ToolRun(ServerCall):
             return self.raised(_tool_error(value if isinstance(value, str) else str(value)))
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Raise another text."""
         replaced = _tool_error(message)
         replaced.__cause__ = error
         return self.raised(replaced)
 
     def recovered(self, value: Any) -> Any:
-        """Return what a hook gave as a result."""
         return self.with_value([], value)
 
     def error(self, raw: Any) -> str | None:
-        """Return the text of a result that says that the tool failed."""
         return super().error(raw) if wire.is_result(raw) else None
 
     def handoff(self) -> Any:
@@ -192,7 +176,6 @@ class ToolRun(ServerCall):
         return self.at_seat_of(self.tool.fn)
 
     def stages(self) -> Any:
-        """Return the steps of what it is made of."""
         return self.stages_of(self.tool.fn)
 
 

@@ -16,6 +16,9 @@ from otelhooks.frameworks.kit.telemetry import record, semconv
 
 __all__ = ["entered", "left", "served"]
 
+_CLIENT = semconv.METRIC_MCP_CLIENT_SESSION_DURATION
+_SERVER = semconv.METRIC_MCP_SERVER_SESSION_DURATION
+
 _entered: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 
 
@@ -26,33 +29,26 @@ async def entered(wrapped: Any, session: Any) -> Any:
     return given
 
 
-async def left(wrapped: Any, session: Any, exc_type: Any, exc_val: Any, exc_tb: Any) -> Any:
+async def left(wrapped: Any, session: Any, *failure: Any) -> Any:
     """Listen to ``__aexit__`` of a session."""
     try:
-        return await wrapped(exc_type, exc_val, exc_tb)
+        return await wrapped(*failure)
     finally:
-        started = _entered.pop(session, None)
-        if started is not None:
-            _record(_metric_of(session), started, exc_val)
+        if (started := _entered.pop(session, None)) is not None:
+            is_server = any(cls.__name__ == "ServerSession" for cls in type(session).__mro__)
+            _record(_SERVER if is_server else _CLIENT, started, failure[1])
 
 
 async def served(wrapped: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
     """Listen to what serves one connection."""
-    started, error = perf_counter(), None
+    started, failure = perf_counter(), None
     try:
         return await wrapped(*args, **kwargs)
-    except BaseException as raised:
-        error = raised
+    except BaseException as error:
+        failure = error
         raise
     finally:
-        _record(semconv.METRIC_MCP_SERVER_SESSION_DURATION, started, error)
-
-
-def _metric_of(session: Any) -> str:
-    is_server = any(cls.__name__ == "ServerSession" for cls in type(session).__mro__)
-    if is_server:
-        return semconv.METRIC_MCP_SERVER_SESSION_DURATION
-    return semconv.METRIC_MCP_CLIENT_SESSION_DURATION
+        _record(_SERVER, started, failure)
 
 
 def _record(metric: str, started: float, error: BaseException | None) -> None:

@@ -7,14 +7,15 @@ therefore made from the JSON form and read by either name. The package is never 
 
 from __future__ import annotations
 
+import functools
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import propagate
 from opentelemetry.context import Context, get_current
 
+from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
 
 __all__ = [
@@ -23,14 +24,14 @@ __all__ = [
     "copy_request",
     "error_class",
     "error_of",
+    "error_result",
     "field",
-    "is_2",
     "is_result",
     "make",
     "make_error",
     "params_of",
+    "plain",
     "replaced",
-    "text_result",
     "tool_error",
     "trace_of",
     "value_of",
@@ -43,14 +44,15 @@ URL_ELICITATION_REQUIRED = -32042
 _LEAVES_THE_TRUST_ZONE = "baggage"
 
 
-def _types() -> Any:
-    return sys.modules["mcp.types"]
+@functools.cache
+def _names(name: str) -> tuple[str, str]:
+    first, *further = name.split("_")
+    return name, "".join((first, *map(str.title, further)))
 
 
-def field(record: Any, name: str, wire_name: str = "") -> Any:
+def field(record: Any, name: str) -> Any:
     """Return a field by its name in 2.x, or that in 1.x and on the wire; None if it has neither."""
-    names = (name, wire_name or name)
-    for one in names:
+    for one in _names(name):
         if isinstance(record, Mapping):
             if one in record:
                 return record[one]
@@ -61,12 +63,14 @@ def field(record: Any, name: str, wire_name: str = "") -> Any:
 
 def make(name: str, **fields: Any) -> Any:
     """Return a record of a type, from the JSON form of its fields."""
-    return getattr(_types(), name).model_validate(fields)
+    return kit.native(f"mcp.types:{name}").model_validate(fields)
 
 
-def is_2(session: Any) -> bool:
-    """Return whether a session is of 2.x."""
-    return hasattr(session, "dispatch_input_request")
+def plain(record: Any, *, exclude_none: bool = True) -> Any:
+    """Return the JSON form of a record; anything else as it is."""
+    if not hasattr(record, "model_dump"):
+        return record
+    return record.model_dump(mode="json", by_alias=True, exclude_none=exclude_none)
 
 
 # -- requests ---------------------------------------------------------------------------------
@@ -75,21 +79,19 @@ def is_2(session: Any) -> bool:
 def params_of(request: Any) -> Any:
     """Return the parameters of a request to call a tool; None for any other request."""
     inner = getattr(request, "root", request)
-    if getattr(inner, "method", None) != semconv.MCP_METHOD_TOOLS_CALL:
-        return None
-    return inner.params
-
-
-def _replace(record: Any, changes: dict[str, Any]) -> Any:
-    if isinstance(record, Mapping):
-        return {**record, **changes}
-    return record.model_copy(update=changes)
+    is_call = getattr(inner, "method", None) == semconv.MCP_METHOD_TOOLS_CALL
+    return inner.params if is_call else None
 
 
 def copy_request(request: Any, **changes: Any) -> Any:
     """Return a copy of a request with other parameters; the original belongs to its caller."""
     inner = getattr(request, "root", request)
-    copied = inner.model_copy(update={"params": _replace(inner.params, changes)})
+    params: Any = inner.params
+    if isinstance(params, Mapping):
+        params = {**params, **changes}
+    else:
+        params = params.model_copy(update=changes)
+    copied = inner.model_copy(update={"params": params})
     return copied if inner is request else type(request)(copied)
 
 
@@ -98,23 +100,20 @@ def with_trace(request: Any) -> Any:
 
     Keys that are there already stay; baggage is not sent.
     """
-    inner = getattr(request, "root", request)
-    params = getattr(inner, "params", None)
-    if params is None or not hasattr(params, "meta"):
-        return request
+    params: Any = getattr(getattr(request, "root", request), "params", None)
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     carrier.pop(_LEAVES_THE_TRUST_ZONE, None)
-    if not carrier:
+    if not carrier or not hasattr(params, "meta"):
         return request
     old = params.meta.model_dump(exclude_none=True) if params.meta is not None else {}
-    meta = type(params).Meta(**{**carrier, **old})
-    return copy_request(request, meta=meta)
+    return copy_request(request, meta=type(params).Meta(**{**carrier, **old}))
 
 
-def trace_of(meta: Mapping[str, Any]) -> Context:
+def trace_of(meta: Any) -> Context:
     """Return the current context with the trace that came in ``_meta``, if one did."""
-    carrier = {key: value for key, value in meta.items() if isinstance(value, str)}
+    sent = meta if isinstance(meta, Mapping) else meta.model_dump(exclude_none=True)
+    carrier = {key: value for key, value in sent.items() if isinstance(value, str)}
     return propagate.extract(carrier, get_current())
 
 
@@ -122,24 +121,18 @@ def trace_of(meta: Mapping[str, Any]) -> Context:
 
 
 def is_result(raw: Any) -> bool:
-    """Say whether something is a tool's result, and no question, task or other answer."""
+    """Return whether something is a tool's result, not a question, task or other answer."""
     return field(raw, "content") is not None
 
 
-def text_result(text: str, *, is_error: bool, structured: Any = None) -> Any:
-    """Return a `CallToolResult` with one text."""
-    fields: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": is_error}
-    if structured is not None:
-        fields["structuredContent"] = structured
-    return make("CallToolResult", **fields)
+def error_result(text: str) -> Any:
+    """Return a result that says that the tool failed."""
+    return make("CallToolResult", content=blocks_of(text), isError=True)
 
 
 def tool_error(raw: Any) -> str | None:
     """Return the text of a result that says that the tool failed, else None."""
-    if field(raw, "is_error", "isError") is not True:
-        return None
-    value = value_of(raw)
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    return _text(value_of(raw)) if field(raw, "is_error") is True else None
 
 
 def value_of(raw: Any) -> Any:
@@ -148,10 +141,8 @@ def value_of(raw: Any) -> Any:
     A result without content is its structured content; what is no result is its JSON.
     """
     if not is_result(raw):
-        return raw.model_dump(mode="json", by_alias=True) if hasattr(raw, "model_dump") else raw
-    return content_value(
-        field(raw, "content"), field(raw, "structured_content", "structuredContent")
-    )
+        return plain(raw, exclude_none=False)
+    return content_value(field(raw, "content"), field(raw, "structured_content"))
 
 
 def content_value(content: Any, structured: Any = None) -> Any:
@@ -160,12 +151,7 @@ def content_value(content: Any, structured: Any = None) -> Any:
         return structured
     if all(field(block, "type") == "text" for block in content):
         return "\n".join(field(block, "text") for block in content)
-    return [
-        block.model_dump(mode="json", by_alias=True, exclude_none=True)
-        if hasattr(block, "model_dump")
-        else block
-        for block in content
-    ]
+    return list(map(plain, content))
 
 
 def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> Any:
@@ -177,63 +163,54 @@ def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> Any:
         keeps_schema: Whether the result still goes to a client, which checks structured content.
             What cannot be put in its form is then marked as an error, which is not checked.
     """
-    before = field(raw, "structured_content", "structuredContent")
-    structured = _structured(before, value)
-    fields: dict[str, Any] = {
-        "content": blocks_of(value),
-        "isError": bool(field(raw, "is_error", "isError")),
-    }
-    if structured is not None:
-        fields["structuredContent"] = structured
-    elif before is not None and keeps_schema:
-        fields["isError"] = True
-    return make("CallToolResult", **fields)
+    before = field(raw, "structured_content")
+    structured = None if before is None else _structured(before, value)
+    does_not_fit = keeps_schema and before is not None and structured is None
+    fields = {} if structured is None else {"structuredContent": structured}
+    is_error = bool(field(raw, "is_error")) or does_not_fit
+    return make("CallToolResult", content=blocks_of(value), isError=is_error, **fields)
 
 
 def blocks_of(value: Any) -> list[Any]:
     """Return a value as content blocks in JSON."""
-    if isinstance(value, list) and value and all(_is_block(item) for item in value):
+    if isinstance(value, list) and value and all(map(_is_block, value)):
         return value
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return [{"type": "text", "text": text}]
+    return [{"type": "text", "text": _text(value)}]
 
 
 def _is_block(item: Any) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get("type"), str)
 
 
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
 def _structured(before: Any, value: Any) -> Any:
     """Return structured content for a value, in the form of what was there; None if it has none."""
-    if before is None:
-        return None
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(before, Mapping) and set(before) == {"result"}:
-        old = before["result"]
-        if isinstance(old, str) and isinstance(value, str):
-            return {"result": value}
-        parsed = _parsed(value)
-        return {"result": parsed} if type(parsed) is type(old) else None
-    parsed = _parsed(value)
-    return parsed if isinstance(parsed, dict) else None
-
-
-def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:  # a text that is no JSON has no structured form
+    is_wrapped = isinstance(before, Mapping) and set(before) == {"result"}
+    form = type(before["result"]) if is_wrapped else dict
+    found = value
+    if isinstance(value, str) and form is not str:
+        try:
+            found = json.loads(value)
+        except ValueError:  # a text that is no JSON has no structured form
+            return None
+    if type(found) is not form:
         return None
+    return {"result": found} if is_wrapped else found
 
 
 # -- errors -----------------------------------------------------------------------------------
 
 
 def error_class() -> Any:
-    """Return the package's exception for a JSON-RPC error: `MCPError`, in 1.x `McpError`."""
-    exceptions = sys.modules["mcp.shared.exceptions"]
-    return getattr(exceptions, "MCPError", None) or exceptions.McpError
+    try:
+        return kit.native("mcp.shared.exceptions:MCPError")
+    except AttributeError:  # 1.x
+        return kit.native("mcp.shared.exceptions:McpError")
 
 
 def error_of(error: BaseException) -> Any:
