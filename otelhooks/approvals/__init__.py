@@ -1,7 +1,7 @@
-"""Who is asked when a rule says ``ask`` and names nobody: approval channels.
+"""Approval channels: they ask when a rule says ``ask`` and has no handler of its own.
 
 A channel is a function of the tool call, and of the reason if it takes one; only True approves. It
-may return an `Approval` instead, to say who answered or to change arguments. A channel that cannot
+may return an `Approval` instead, to name the approver or to change arguments. A channel that cannot
 ask at all raises `Unavailable`, and the next one is tried.
 """
 
@@ -21,20 +21,20 @@ __all__ = ["Approval", "Terminal", "Unavailable", "first_of"]
 
 
 class Unavailable(OtelHooksError):
-    """This channel has nobody to ask."""
+    """This channel cannot reach an approver."""
 
 
 class Terminal:
-    """Asks whoever sits at the terminal; refuses where there is none.
+    """Asks the user at the terminal; refuses if there is no terminal.
 
-    What a call shows is stripped of escape codes, so that it cannot rewrite the question.
+    The call is shown without escape codes, so that it cannot rewrite the question.
     """
 
     async def __call__(self, call: types.ToolCall, reason: str = "") -> bool:
         """Show the call, and wait for y or yes.
 
         Raises:
-            Unavailable: Standard input is no terminal.
+            Unavailable: Standard input is not a terminal.
         """
         import sys
 

@@ -1,13 +1,13 @@
 """The keyboard and screen of this process, which belong to one conversation at a time.
 
-Two questions at once would share one keyboard: what is typed below the last one would answer the
+Two questions at once would share one keyboard: an answer typed below the last one could answer the
 other. So every conversation, a question and its answer, has the console for itself, and the next
-one is not even printed before. This holds for all threads and event loops of the process.
+one is not even printed before it ends. This applies to all threads and event loops of the process.
 
-On a terminal, what was typed before a prompt is thrown away, so that a key pressed too early
-answers nothing. A reader whose question was withdrawn stops reading: it looks whether a line is
-there before it takes one. Where `input` reads from elsewhere (a pipe, a notebook, Windows) it
-cannot be stopped; then it keeps the console until its line comes, and drops that.
+On a terminal, input that was typed before a prompt is discarded, so that a key pressed too early
+answers nothing. A reader whose question was withdrawn stops reading: it checks that its line is
+still wanted before it takes one. Where `input` reads from elsewhere (a pipe, a notebook, Windows)
+it cannot be stopped; it then keeps the console until its line comes, and drops that line.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["Console", "converse"]
 T = TypeVar("T")
 
 _POLL_S = 0.05
-"""Longest time, in seconds, in which a reader notices that its question was withdrawn."""
+"""Longest time, in seconds, until a reader notices that its question was withdrawn."""
 
 
 _GRACE_S = 1.0
-"""Seconds between a withdrawn question and the next: its answer may be being typed just then."""
+"""Seconds between a withdrawn question and the next: its answer may still be being typed."""
 
 
 class _Withdrawn(Exception):
-    """Whoever asked does not wait for an answer any more."""
+    """The caller no longer waits for an answer."""
 
 
 class Console:
@@ -51,10 +51,10 @@ class Console:
 
     @property
     def size(self) -> os.terminal_size:
-        """Columns and lines of the screen; 80 by 24 where that is not known."""
+        """Columns and lines of the screen; 80 by 24 if unknown."""
         terminal = _terminal()
-        # Of the terminal itself: lines made for a wider screen, which a stale variable `COLUMNS`
-        # promises, would be broken where a model wants them to be.
+        # Ask the terminal itself: a stale variable `COLUMNS` may promise a wider screen, whose
+        # lines would break where a model wants them to.
         if terminal is not None and all(size := os.get_terminal_size(terminal)):
             return size
         return shutil.get_terminal_size()
@@ -65,7 +65,7 @@ class Console:
         return _terminal() is not None
 
     def say(self, text: str) -> None:
-        """Print a line; characters that the screen does not have become escapes."""
+        """Print a line; characters that the screen cannot show become escapes."""
         print(self._shown(text))  # noqa: T201  # a console prints
 
     def ask(self, prompt: str) -> str:
@@ -105,7 +105,7 @@ class Console:
 
 
 class _Line:
-    """Conversations that want the console, first come, first served."""
+    """Conversations that wait for the console, first come, first served."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -126,7 +126,7 @@ class _Line:
             self._changed.notify_all()
 
     def withdraw(self, console: Console) -> None:
-        """Tell a conversation that no answer is needed any more."""
+        """Tell a conversation that its answer is no longer needed."""
         with self._changed:
             console.is_withdrawn = True
             self._changed.notify_all()
@@ -136,7 +136,7 @@ _line = _Line()
 
 
 async def converse(conversation: Callable[[Console], T]) -> T:
-    """Hold a conversation as soon as the console is free, without holding up the event loop.
+    """Hold a conversation as soon as the console is free, without blocking the event loop.
 
     Args:
         conversation: Runs on a thread of its own, which does not keep the process alive.
@@ -161,7 +161,7 @@ async def converse(conversation: Callable[[Console], T]) -> T:
 
 
 def _terminal() -> int | None:
-    """Return the file descriptor of the keyboard; None where `input` has to read instead."""
+    """Return the file descriptor of the keyboard; None if `input` must read instead."""
     if sys.platform == "win32" or not isinstance(builtins.input, types.BuiltinFunctionType):
         return None  # a notebook, or a test, reads from elsewhere
     try:

@@ -1,8 +1,8 @@
-"""What a question about a call looks like: nothing in it can be taken for another question.
+"""The layout of a question about a call: nothing in it can look like another question.
 
 A model chose the arguments. Each takes one line, which begins with two blanks and does not reach
-the last column; what is longer is cut in the middle, and says so. Everything together fits on the
-screen. In full it is shown page by page, each line behind a margin.
+the last column; longer ones are cut in the middle, and marked. Everything together fits on the
+screen. The full call is shown page by page, each line behind a margin.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from otelhooks.plain_text import columns_of, one_line, pieces, sanitize
 __all__ = ["block", "full", "prompt", "summary"]
 
 _NAME = 40
-"""Columns of a name."""
+"""Most columns of a name."""
 
 _REST = 7
-"""Lines that are not arguments: blank, title, reason, what is left out, prompt of up to three."""
+"""Lines that are not arguments: blank, title, reason, omissions, prompt of up to three."""
 
 _MANY_BLANKS = re.compile(" {9,}")
 _SOME_BLANKS = re.compile(" {2,}")
 
 
 def summary(title: str, call: types.ToolCall, reason: str, size: os.terminal_size) -> list[str]:
-    """Return the lines of a question, the answer's own line excepted.
+    """Return the lines of a question, except the answer's own line.
 
     Args:
         title: What is being asked.
         call: What the model wants to call.
-        reason: Of the rule; may be empty.
-        size: Of the screen.
+        reason: Reason of the rule; may be empty.
+        size: Size of the screen.
     """
     columns, room = _columns(size), max(size.lines - _REST, 4)
     lines = ["", _cut(f"{title} {sanitize(call.name)}", columns)]  # the prompt spells it out
@@ -50,7 +50,7 @@ def summary(title: str, call: types.ToolCall, reason: str, size: os.terminal_siz
 
 
 def prompt(call: types.ToolCall, rule: str) -> str:
-    """Return what stands before the answer: which tool, and which rule wants to know."""
+    """Return the text before the answer: which tool, and which rule asks."""
     by = f" (rule `{one_line(rule, _NAME)}`)" if rule else ""
     return f"Allow `{_name(call)}`{by}? y/n, a shows all [n]: "
 
@@ -60,8 +60,8 @@ def full(call: types.ToolCall, reason: str, size: os.terminal_size) -> Iterator[
 
     Args:
         call: What the model wants to call.
-        reason: Of the rule; may be empty.
-        size: Of the screen.
+        reason: Reason of the rule; may be empty.
+        size: Size of the screen.
     """
     facts = {"server": call.server_name, "tool": call.name, "agent": call.branch, "reason": reason}
     for fact, text in facts.items():
@@ -77,8 +77,8 @@ def block(margin: str, text: str, size: os.terminal_size) -> Iterator[str]:
 
     Args:
         margin: The first columns of each line.
-        text: Anybody's; long runs of blanks become their number.
-        size: Of the screen.
+        text: Untrusted text; long runs of blanks become their number.
+        size: Size of the screen.
     """
     room = _columns(size) - len(margin)
     for part in text.split("\n"):
@@ -96,7 +96,7 @@ def _counted(blanks: re.Match[str]) -> str:
 
 
 def _columns(size: os.terminal_size) -> int:
-    return max(size.columns - 1, 40)  # what ends in the last column begins the next line
+    return max(size.columns - 1, 40)  # text in the last column starts a new line
 
 
 def _cut(text: str, columns: int, indent: str = "") -> str:
@@ -109,12 +109,12 @@ def _name(call: types.ToolCall) -> str:
 
 
 def _key(key: object) -> str:
-    """Return the name of an argument; quoted where it could be taken for more than a name."""
+    """Return the name of an argument, quoted if it could look like more than a name."""
     return one_line(key if isinstance(key, str) and key.isidentifier() else _json(key), _NAME)
 
 
 def _json(value: Any, indent: int | None = None) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
-    except (TypeError, ValueError):  # other keys than texts, or nested in itself
+    except (TypeError, ValueError):  # keys that are not texts, or nested in itself
         return repr(value)

@@ -1,8 +1,8 @@
 """Questions in the terminal: allow this call, answer this question.
 
-What is printed was written by a model: see `layout` for what keeps it from looking like a question
-of ours, and `console` for what keeps one answer from answering another question. Whether there is a
-terminal at all is for the approval channel to see; these functions print and read.
+A model wrote what is printed: `layout` keeps it from looking like a question of ours, and `console`
+keeps one answer from answering another question. The approval channel checks whether there is a
+terminal at all; these functions print and read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NEXT_PAGE = "-- Enter shows more, q goes back to the question -- "
 
 
 async def async_input(prompt: str = "") -> str:
-    """Read a line as `input` does, without holding up the event loop.
+    """Read a line like `input`, without blocking the event loop.
 
-    One line is read at a time: others that want one wait until it has come, or is not awaited any
-    more. The thread that reads is a daemon: it does not keep the process alive.
+    One line is read at a time: other readers wait until it has come, or is no longer awaited. The
+    thread that reads is a daemon: it does not keep the process alive.
 
     Args:
-        prompt: Printed before. On a terminal, what was typed before that is thrown away.
+        prompt: Printed first. On a terminal, input that was typed before is discarded.
 
     Raises:
         EOFError: There is nothing more to read.
@@ -96,7 +96,7 @@ class ToolConfirmationHook(PreToolCallDecideHook):
 
 
 class AskQuestionHook(OnInteractionHook):
-    """Puts an agent's questions to the user of the terminal."""
+    """Puts an agent's questions to the user at the terminal."""
 
     async def run(
         self, context: HookContext | None, data: types.AskQuestionInteractionSpec
@@ -108,7 +108,7 @@ class AskQuestionHook(OnInteractionHook):
             data: The questions.
 
         Returns:
-            One response a question; what was answered before the end of input, if it ended.
+            One response per question; only those before the end of input, if the input ended.
         """
         return await converse(functools.partial(_put_questions, data.questions))
 
@@ -132,7 +132,7 @@ def _put_questions(
 
 
 def _response(answer: str, options: list[types.AskQuestionOption]) -> types.QuestionResponse:
-    """Take an answer as the number, text or id of an option, else as a text of its own."""
+    """Read an answer as the number, text or id of an option, else as free text."""
     if not answer:
         return types.QuestionResponse(skipped=True)
     numbered = {str(number): option for number, option in enumerate(options, 1)}
