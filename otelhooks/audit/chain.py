@@ -1,8 +1,8 @@
-"""The chain itself, without any input or output: records become lines, each bound to the last.
+"""The chain itself, without input or output: records become lines, each bound to the last.
 
 A line is compact JSON in ASCII. Its `hash` is the SHA-256 of the same object without `hash`, keys
 sorted, which is byte for byte the line up to `,"hash":` plus `}`; `prev` is the `hash` of the line
-before. So a reader in any language checks a line without parsing and printing it again.
+before. So a reader in any language can check a line without parsing it and printing it again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 
 class FileName(NamedTuple):
-    """What the name of a file of the trail says."""
+    """The parts of a trail file's name."""
 
     stem: str
     chain: str
@@ -60,7 +60,7 @@ class Parsed:
 
     fields: dict[str, Any]
     hash: str
-    """The hash that the line carries."""
+    """The hash that the line contains."""
     is_intact: bool
     """Whether that hash is the hash of the line's content."""
 
@@ -82,18 +82,18 @@ class Parsed:
 
 
 def chain_id(start_ns: int, pid: int) -> str:
-    """Name a chain after the moment it began (Unix time in nanoseconds) and its process."""
+    """Return a chain's name: its start (Unix time in nanoseconds) and its process."""
     seconds, nanoseconds = divmod(start_ns, 1_000_000_000)
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}{nanoseconds:09d}Z-{pid}"
 
 
 def segment_name(stem: str, chain: str, number: int) -> str:
-    """Name the file of segment `number` (from 1) of a chain."""
+    """Return the file name of segment `number` (from 1) of a chain."""
     return f"{stem}-{chain}-{number:06d}.jsonl"
 
 
 def spool_name(stem: str, chain: str) -> str:
-    """Name the file that keeps a chain's lines while its segment cannot be written."""
+    """Return the file name for a chain's lines while its segment cannot be written."""
     return f"{stem}-{chain}.spool"
 
 
@@ -104,7 +104,7 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 def rfc3339(time_ns: int) -> str:
-    """Write Unix time in nanoseconds as RFC 3339, UTC, nine digits."""
+    """Return Unix time in nanoseconds as RFC 3339, UTC, nine digits."""
     seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
     return f"{_second(seconds)}.{nanoseconds:09d}Z"
 
@@ -115,10 +115,10 @@ def _second(seconds: int) -> str:
 
 
 def encode(record: Mapping[str, Any]) -> Fields:
-    """Encode a caller's record, so that later changes of it do not matter.
+    """Encode a caller's record, so that later changes to it do not matter.
 
-    Values that JSON does not know are written as their text. A field with one of the trail's own
-    names (`audit`, `hash`, `prev`, `schema`, `seq`, `time`) gets an underscore behind its name.
+    Values that JSON cannot express are written as their text. A field with one of the trail's own
+    names (`audit`, `hash`, `prev`, `schema`, `seq`, `time`) gets an underscore after its name.
 
     Args:
         record: Any mapping; read once, not kept.
@@ -127,7 +127,7 @@ def encode(record: Mapping[str, Any]) -> Fields:
         The encoded fields.
 
     Raises:
-        Exception: Whatever the mapping raises when it is read; values never make it fail.
+        Exception: What the mapping raises when it is read; values never make it fail.
     """
     fields: dict[str, str] = {}
     for key, value in record.items():
@@ -165,14 +165,14 @@ def _plain(value: object, depth: int) -> object:
 
 def _text(value: object) -> str:
     try:
-        # A subclass of str may print as anything; the plain copy is what gets stored.
+        # A subclass of str may print as anything; the plain copy is what is stored.
         return "".join(value) if isinstance(value, str) else str(value)
     except Exception:  # also RecursionError, when a cycle prints itself
         return f"<unprintable {type(value).__name__}>"
 
 
 def parse(raw: bytes) -> Parsed | None:
-    """Read one line without its newline; None if it has not the form of an audit record."""
+    """Read one line without its newline; None if it does not have the form of an audit record."""
     tail = _HASH_TAIL.search(raw)
     if tail is None:
         return None
@@ -190,15 +190,15 @@ def parse(raw: bytes) -> Parsed | None:
 
 
 class Chain:
-    """Seals records into lines and says to which segment each line belongs.
+    """Seals records into lines and returns the segment of each line.
 
     Not thread-safe: its owner serialises the calls.
 
     Args:
-        start_ns: When the chain begins, Unix time in nanoseconds.
+        start_ns: Start of the chain, Unix time in nanoseconds.
         pid: The process that writes it.
-        rotate_bytes: Size at which a segment is closed and the next one opened; a record that is
-            larger by itself gets a segment of its own.
+        rotate_bytes: Size at which a segment is closed and the next one opened; a single larger
+            record gets a segment of its own.
         parent: Id of the chain this process was forked from, or None.
     """
 
@@ -213,7 +213,7 @@ class Chain:
         self._parent = parent
         self._rotate_bytes = rotate_bytes
         self.records: int = 0
-        """How many were sealed; the number of the next."""
+        """Number of sealed records; the number of the next one."""
         self._lines = 0
         self._bytes = 0
 
@@ -228,12 +228,11 @@ class Chain:
             fields: What `encode` returned.
             now_ns: Time of the record, Unix time in nanoseconds.
 
-        Returns:
-            The lines to write, in order; more than one where a new segment begins.
+        The lines to write, in order; more than one if a new segment begins.
         """
         size = sum(len(text) + 1 for _, text in fields)
         lines: list[Line] = []
-        # The first line of a segment is its opening record: a segment with more than that is full
+        # The first line of a segment is its opening record: a segment with more lines is full
         # enough to be closed.
         if self._lines > 1 and self._bytes + size > self._rotate_bytes:
             lines += [self._close(now_ns, self.segment + 1), self._open(now_ns)]
@@ -241,7 +240,7 @@ class Chain:
         return lines
 
     def lost(self, count: int, now_ns: int) -> Line:
-        """Seal the statement that `count` records could be kept nowhere."""
+        """Seal the statement that `count` records could not be kept anywhere."""
         return self._control("lost", now_ns, count=count)
 
     def close(self, now_ns: int) -> Line:

@@ -1,4 +1,4 @@
-"""Check a trail: every edit, gap, cut, reorder, duplicate and foreign line, and where it is."""
+"""Check a trail: find every edit, gap, cut, reorder, duplicate and foreign line, and its place."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def verify(
         expect: Head hashes that were noted elsewhere; each must still be in the trail.
 
     Returns:
-        What was found, by file and line; empty if all is well.
+        The findings, by file and line; empty if all is well.
 
     Raises:
-        ConfigError: If there is nothing to read at `path`.
+        ConfigError: There is nothing to read at `path`.
     """
     return check(path, expect=expect).findings
 
 
 def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] = ()) -> Report:
-    """Check every record of a trail; as `verify`, with the head of each chain and counts."""
+    """Check every record of a trail; like `verify`, with the head of each chain and counts."""
     given = None if path is None else Path(path).expanduser().absolute()
     if given is not None and given.is_file() and is_export(given):
         return check_export(given, expect, check)
@@ -61,10 +61,10 @@ def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] =
 
 
 def files_of(path: str | os.PathLike[str] | None) -> list[list[Path]]:
-    """List a trail's files, one list a chain, in the order of their records.
+    """Return a trail's files, one list per chain, in the order of their records.
 
     Raises:
-        ConfigError: If there is nothing to read at `path`.
+        ConfigError: There is nothing to read at `path`.
     """
     return [[file for _, file in files] for files in _find(path)[1].values()]
 
@@ -89,7 +89,7 @@ def _find(path: str | os.PathLike[str] | None) -> tuple[Path, Chains, bool]:
 
 
 def _check_others(report: Report, folder: Path) -> None:
-    """Find what looks like a segment, or was one, among the other files of a folder."""
+    """Find present and former segments among the other files of a folder."""
     for path in folder.iterdir():
         name = parse_file_name(path.name)
         if name is not None and not path.is_file():
@@ -117,7 +117,7 @@ def _chains(folder: Path, stem: str | None) -> Chains:
 
 
 def _read_name(path: Path) -> FileName:
-    """Take chain and number from the first line of a segment that was given another name."""
+    """Read chain and number from the first line of a segment that has another name."""
     with path.open("rb") as file:
         first = parse(file.readline().rstrip(b"\n"))
     if first is None or first.control != "open":
@@ -138,7 +138,7 @@ def _check_chain(
     *,
     is_single: bool,
 ) -> tuple[Path, str] | None:
-    """Check a chain; return the file and chain that `State.forked_from` has."""
+    """Check a chain; return the file and chain in `State.forked_from`."""
     state = State()
     number = 0
     is_live = False
@@ -153,7 +153,7 @@ def _check_chain(
                     report.add(path, 0, "missing", f"{lacking} before this one")
                 state.expected = None
             number = name.number
-            # Asked before reading: a writer that closes meanwhile must not look like a crash.
+            # Checked before reading: a writer that closes meanwhile must not look like a crash.
             is_live = is_last and is_locked(path)
         before = len(report.findings)
         check_file(report, path, name, state, missing, may_grow=is_live or is_spool)

@@ -1,6 +1,6 @@
 """Check one file of a trail.
 
-Lines are matched by record number and not by place, so that one tampered line is one finding.
+Lines are matched by record number, not by place, so that one tampered line is one finding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 @dataclass
 class State:
-    """Where a chain stands between two of its files."""
+    """The state of a chain between two of its files."""
 
     expected: int | None = 0
     """Number of the next record; None after a hole of unknown size."""
@@ -51,21 +51,21 @@ def check_file(
     """Check a segment or spool.
 
     Args:
-        report: Takes the findings.
+        report: Gets the findings.
         path: The file.
-        name: What its name says.
-        state: Where its chain stands; moved on.
-        missing: Hashes to be found; those found are taken out.
-        may_grow: Whether the last line may just be being written.
+        name: The parts of its name.
+        state: State of its chain; updated.
+        missing: Hashes to find; found ones are removed.
+        may_grow: Whether the last line may still be being written.
 
     Raises:
-        OSError: If the file cannot be read.
+        OSError: The file cannot be read.
     """
     report.files += 1
     is_spool = name.number == 0
     state.is_closed = is_spool and state.is_closed
     found = len(report.findings)
-    records: list[Record | int] = []  # a number is the line of something that is no record
+    records: list[Record | int] = []  # a number is a line that is not a record
     is_torn = False
     total = 0
     with path.open("rb") as file:
@@ -75,7 +75,7 @@ def check_file(
                 records.append(total if parsed is None else Record(total, parsed))
             else:  # the last line
                 is_torn = True
-    if not total and not may_grow:  # a writer makes the file with its first record on its way
+    if not total and not may_grow:  # a writer creates the file when its first record is on its way
         report.add(path, 0, "emptied", "the segment holds nothing, not even its opening record")
         return
     if not _check_opening(report, path, name, records, state):
@@ -106,7 +106,7 @@ def check_file(
 def _check_opening(
     report: Report, path: Path, name: FileName, records: list[Record | int], state: State
 ) -> bool:
-    """Check that the first line is of our schema and of this file; False: leave the file."""
+    """Check that the first line has our schema and fits this file; False: leave the file."""
     if not name.number or not records:
         return True
     schema = read_schema(path)
@@ -129,7 +129,7 @@ def _check_opening(
 def _check_order(
     report: Report, path: Path, records: list[Record | int], state: State, *, is_spool: bool
 ) -> dict[int, Record]:
-    """Check that each record stands in its place, once; returns them by number."""
+    """Check that each record is in its place, once; return them by number."""
     numbers = _numbers_of(records)
     lines: dict[int, int] = {}
     for record, number in zip(records, numbers, strict=True):
@@ -145,7 +145,7 @@ def _check_order(
         number = stated
         if not record.parsed.is_intact:
             report.add(path, record.line, "edited", "the content does not fit its hash")
-            # Its number may be what was edited: the record after it tells where it belongs.
+            # Its number may have been edited: the record after it shows where it belongs.
             number = max(number, expected or 0)
         if expected is None:
             expected = number
@@ -176,7 +176,7 @@ def _check_order(
 
 
 def _numbers_of(records: list[Record | int]) -> list[int]:
-    """Number every record; an edited one by the intact record behind it, if that leaves room."""
+    """Number every record; an edited one by the next intact record, if there is room."""
     numbers = [record.parsed.seq if isinstance(record, Record) else -1 for record in records]
     for index, record in enumerate(records[:-1]):
         following = records[index + 1]
@@ -212,7 +212,7 @@ def _check_links(
     by_number: dict[int, Record],
     last: tuple[Path, Record] | None,
 ) -> None:
-    """Check that each record carries the hash of the one before."""
+    """Check that each record contains the hash of the one before."""
     known = {number: (path, record) for number, record in by_number.items()}
     if last is not None:
         known.setdefault(last[1].parsed.seq, last)
@@ -263,7 +263,7 @@ def _check_closing(
 
 
 def numbers(what: str, first: int, last: int) -> str:
-    """Say that some are missing."""
+    """Return a text that says that some are missing."""
     if first == last:
         return f"{what} {first} is missing"
     return f"{what}s {first} to {last} are missing"

@@ -1,8 +1,9 @@
 """A hook that puts verdicts on a topic of the Hedera Consensus Service.
 
-Records go to an audit trail on disk first, whose segments `otelhooks.audit.hcs_outbox` reads and
-`otelhooks.audit.hcs_sender` puts on the topic. `otelhooks.audit.hcs_parts` stands in the pipeline,
-`otelhooks.audit.hcs_messages` says what a message looks like, `docs/audit.md` what is promised.
+Records first go to an audit trail on disk, whose segments `otelhooks.audit.hcs_outbox` reads and
+`otelhooks.audit.hcs_sender` sends to the topic. `otelhooks.audit.hcs_parts` connects the hook to
+the pipeline, `otelhooks.audit.hcs_messages` defines the messages, and `docs/audit.md` the
+guarantees.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("otelhooks.audit")
 
 LOOK_S = 1.0
-"""How often it is looked up how much lies in the spool."""
+"""Seconds between two measurements of the spool."""
 _SEGMENT_BYTES = 4 * 1024 * 1024
 _REFUSED = (
     semconv.ENFORCEMENT_BLOCKED,
@@ -51,41 +52,41 @@ _MASKED = ("arguments", "reason", "error")
 class HcsAuditTrailHook(AbstractHook):
     """Record the calls of some tools on a topic of the Hedera Consensus Service.
 
-    Every verdict about them is recorded before the call goes on, denied calls included, and every
+    Every verdict about them is recorded before the call goes on, including denied calls, and every
     failed call once more when it has failed. A record is on disk before the call goes on, and on
-    the topic some seconds later; at least once, the same record always with the same ``hash``. A
-    topic that cannot be reached, or refuses, is logged once for each cause and never fails a tool;
-    records wait in the spool, also over the end of the process.
+    the topic some seconds later; at least once, the same record always with the same ``hash``. If
+    the topic cannot be reached or refuses, this is logged once for each cause and never fails a
+    tool; records wait in the spool, even across the end of the process.
 
-    Everybody can read a public topic for ever: arguments are masked, whatever ``redact`` says.
+    Everyone can read a public topic forever: arguments are masked, whatever ``redact`` is.
 
     Args:
-        relevant_tools: Exact names of tools; ``"*"`` among them stands for all, none for none.
-        hcs_topic_id: The topic, `shard.realm.number`; it has to be there.
+        relevant_tools: Exact names of tools; ``"*"`` among them means all, an empty list none.
+        hcs_topic_id: The existing topic, `shard.realm.number`.
         logging_client: An SDK ``Client`` with an operator, who pays and signs, or a function that
-            returns one, which a forked process calls again. None: the tool call's own, in the
-            Hedera agent kit, or else the one that ``OPERATOR_ID``, ``OPERATOR_KEY`` and ``NETWORK``
-            name.
-        submit_key: The topic's submit key, an SDK ``PrivateKey`` or its DER text in hex, where it
-            has one that is not the operator's. A raw key without DER is taken for Ed25519.
-        executed_only: Record calls that ran without an error, once they have run, and nothing else;
-            what the hook of the same name in the kit does.
+            returns one, which a forked process calls again. None: the tool call's own client, in
+            the Hedera agent kit, or else the one that ``OPERATOR_ID``, ``OPERATOR_KEY`` and
+            ``NETWORK`` define.
+        submit_key: The topic's submit key, an SDK ``PrivateKey`` or its DER text in hex, if it is
+            not the operator's. A raw key without DER is read as Ed25519.
+        executed_only: Record only calls that ran without an error, once they have run, like the
+            hook of the same name in the kit.
         required: Deny a call whose verdict has not reached the topic after `timeout_s`, or cannot.
         timeout_s: Seconds; the network takes three to five to agree on a message.
-        arguments: Whether masked arguments are recorded, or their hash only.
-        spool: Folder of this topic's records that wait; None for one in the user's data folder.
-            Processes may share it. Not to be shared with an `Audit`.
-        max_spool_bytes: How much may wait there; beyond it, records are dropped and counted.
-        max_chunks: How many transactions of 1024 bytes one record may take. Larger arguments are
+        arguments: Whether masked arguments are recorded, or only their hash.
+        spool: Folder of this topic's waiting records; None for one in the user's data folder.
+            Processes may share it, but not with an `Audit`.
+        max_spool_bytes: Most bytes that may wait there; beyond it, records are dropped and counted.
+        max_chunks: Most transactions of 1024 bytes that one record may take. Larger arguments are
             left out.
-        in_flight: How many records are on their way at once.
-        custom_fee_limits: SDK ``CustomFeeLimit`` objects; without any, whatever a topic with fees
-            of its own asks for is paid.
+        in_flight: Number of records that are sent at once.
+        custom_fee_limits: SDK ``CustomFeeLimit`` objects; without any, all custom fees of a topic
+            are paid.
 
     Raises:
         ConfigError: hiero-sdk-python is not installed, topic or key cannot be read, or the spool
             cannot be written.
-        TypeError: `relevant_tools` is no list of names.
+        TypeError: `relevant_tools` is not a list of names.
         ValueError: A number is not positive; or `required` and `executed_only` together: after the
             call it is too late to deny.
 
@@ -151,9 +152,9 @@ class HcsAuditTrailHook(AbstractHook):
         exits.register(self._at_exit)
 
     def _begin(self) -> None:
-        """Set what each process has for itself."""
+        """Set the state that each process has for itself."""
         self._lock = threading.Lock()
-        self._taken = 0  # records, those that were dropped too
+        self._taken = 0  # records, including dropped ones
         self._is_given_away = False
         self._bytes = 0
         self._looked_at = float("-inf")
@@ -161,14 +162,14 @@ class HcsAuditTrailHook(AbstractHook):
         self._sender = Sender(self._outbox, self._topic, self.hcs_topic_id, self._in_flight)
 
     def parts(self) -> Iterator[Hook]:
-        """Return what refuses a mode that it cannot record, and what records."""
+        """Return the parts: some refuse a mode that cannot be recorded, one records."""
         return iter(self._parts)
 
     async def pre_tool_execution_hook(self, context: Any, params: Any, method: str) -> None:
-        """Refuse a mode that returns bytes, for whoever calls hooks by hand, as the kit does.
+        """Refuse a mode that returns bytes, for callers that run hooks by hand, as the kit does.
 
         Raises:
-            RuntimeError: It is that mode.
+            RuntimeError: The tool is in that mode.
         """
         if self.wants(method, None, ()):
             self.offer(getattr(params, "client", None))
@@ -176,28 +177,28 @@ class HcsAuditTrailHook(AbstractHook):
                 raise RuntimeError(REFUSAL)
 
     async def post_secondary_action_hook(self, context: Any, params: Any, method: str) -> None:
-        """Record a call that ran, likewise: there is no verdict, and nothing of failed calls."""
+        """Record a call that ran, also for such callers: without a verdict, and no failed calls."""
         if self.wants(method, None, ()):
             self._put(lambda: _executed(method, params))
             self.send()
 
     def wants(self, tool: str, server: str | None, canonical: Iterable[str]) -> bool:
-        """Say whether calls of a tool are recorded."""
+        """Return whether calls of a tool are recorded."""
         return not {"*", tool, f"{server}/{tool}", *canonical}.isdisjoint(self.relevant_tools)
 
     @property
     def sent(self) -> int:
-        """Records that this process has put on the topic, those of earlier ones included."""
+        """Records that this process has put on the topic, including those of earlier processes."""
         return self._outbox.records_sent
 
     @property
     def failed(self) -> int:
-        """Tries of this process to put a record on the topic that failed."""
+        """Failed attempts of this process to put a record on the topic."""
         return self._sender.failed
 
     @property
     def dropped(self) -> int:
-        """Records of this process that could be kept nowhere; the topic itself says so."""
+        """Records of this process that could not be kept anywhere; the topic itself says so."""
         return self._trail.dropped
 
     @property
@@ -218,9 +219,9 @@ class HcsAuditTrailHook(AbstractHook):
         return self._trail.flush(timeout) and self._is_sent(deadline)
 
     def close(self, timeout: float | None = 5.0) -> bool:
-        """Send what waits, and end; so does the exit of the interpreter.
+        """Send what waits, and end; the exit of the interpreter does the same.
 
-        What is left stays in the spool, for the next start.
+        The rest stays in the spool, for the next start.
 
         Args:
             timeout: Longest wait in seconds; None for no limit.
@@ -240,17 +241,17 @@ class HcsAuditTrailHook(AbstractHook):
         return self._sender.flush(_left(deadline)) if self._sender.is_running else not self.spooled
 
     def offer(self, client: Any) -> None:
-        """Take the client of a tool call, where none was given."""
+        """Use the client of a tool call if none was given."""
         self._clients.offer(client)
 
     def write(self, record: Mapping[str, Any]) -> Receipt:
         """Put a record into the spool, without waiting.
 
         Args:
-            record: As `otelhooks.hooks.recorders.Recorder.write` gets it.
+            record: As passed to `otelhooks.hooks.recorders.Recorder.write`.
 
         Returns:
-            The receipt; it waits for the disk, and where it is required for the topic.
+            The receipt; it waits for the disk, and if required for the topic.
         """
         return self._put(lambda: record)
 
@@ -259,7 +260,7 @@ class HcsAuditTrailHook(AbstractHook):
             self._taken += 1
         try:
             told = self._told(record())
-        except Exception as error:  # a value that cannot be read; its call must not fail
+        except Exception as error:  # an unreadable value must not fail its call
             self._trail.drop(f"it cannot be read: {type(error).__name__}")
             return _Receipt(lambda: False)
         if self._is_full():
@@ -278,7 +279,7 @@ class HcsAuditTrailHook(AbstractHook):
         return is_kept
 
     def _told(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is told of a record: masked, and not too large."""
+        """Return the part of a record that is sent: masked, and not too large."""
         told = dict(record)
         if not self._arguments:
             told.pop("arguments", None)
@@ -288,7 +289,7 @@ class HcsAuditTrailHook(AbstractHook):
         return fit(told, self._max_chunks)
 
     def _is_full(self) -> bool:
-        """Return whether too much waits in the spool; looked up now and then."""
+        """Return whether too much waits in the spool; measured now and then."""
         with self._lock:
             now = time.monotonic()
             if now - self._looked_at > LOOK_S:
@@ -297,7 +298,7 @@ class HcsAuditTrailHook(AbstractHook):
             return self._bytes > self._max_bytes
 
     def send(self) -> None:
-        """See that what is on disk is sent; a fork without a client leaves it to its parent."""
+        """Start sending what is on disk; a fork without a client leaves it to its parent."""
         self._outbox.own = self._trail.chain
         if self._clients.is_known or os.getpid() == self._pid:
             self._sender.start()
@@ -311,7 +312,7 @@ class HcsAuditTrailHook(AbstractHook):
             )
 
     def start_anew_in_child(self) -> None:
-        """Give up what a forked child inherited: its parent sends what its parent wrote."""
+        """Give up what a forked child inherited: the parent sends what the parent wrote."""
         self._outbox.close()
         self._clients.start_anew_in_child()
         self._begin()
@@ -323,7 +324,7 @@ class _Receipt:
 
 
 def _executed(method: str, params: Any) -> dict[str, Any]:
-    """Return the record of a call that ran, of what the kit gives its hooks."""
+    """Return the record of a call that ran, from what the kit gives its hooks."""
     given: Any = params.normalized_params
     arguments: Any = given.model_dump(mode="json") if hasattr(given, "model_dump") else given
     return {
@@ -347,10 +348,10 @@ def _names(given: Any) -> list[str]:
 
 
 def _folder(given: str | os.PathLike[str] | None, topic_id: str) -> Path:
-    """Return where the records of a topic wait.
+    """Return the folder for a topic's waiting records.
 
     Raises:
-        ConfigError: It names a file.
+        ConfigError: It is a file.
     """
     if given is None:
         import platformdirs
@@ -364,7 +365,7 @@ def _folder(given: str | os.PathLike[str] | None, topic_id: str) -> Path:
 def _size_of(folder: Path) -> int:
     try:
         return sum(entry.stat().st_size for entry in os.scandir(folder))
-    except OSError:  # one was just sent and deleted; a disk that does not work says so elsewhere
+    except OSError:  # one was just sent and deleted; a failing disk is reported elsewhere
         return 0
 
 

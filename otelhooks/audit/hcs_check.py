@@ -1,8 +1,8 @@
-"""Check the records of a topic, as a mirror node gives them.
+"""Check the records of a topic, as returned by a mirror node.
 
-The messages are put together from their chunks, sorted into the trails that they come from, and
-these are checked like trails on disk. The order in which a topic has them, and a record that is on
-it twice, are no findings: both come from the way to it.
+Messages are assembled from their chunks, sorted into the trails that they come from, and these are
+checked like trails on disk. The order of messages on a topic, and a record that is there twice, are
+not findings: both result from the way records are sent.
 
 Source: Hedera mirror node REST API, ``/api/v1/topics/{id}/messages``.
 """
@@ -24,10 +24,10 @@ from otelhooks.errors import ConfigError
 
 
 class _Received(NamedTuple):
-    """A message of the topic, whole."""
+    """A complete message of the topic."""
 
     number: int
-    """Its number on the topic; of its last chunk."""
+    """Its number on the topic; that of its last chunk."""
     payer: str
     data: bytes
 
@@ -42,7 +42,7 @@ class _Record(NamedTuple):
 
 
 def is_export(path: Path) -> bool:
-    """Return whether a file may hold messages of a topic, and no segment of a trail."""
+    """Return whether a file may contain messages of a topic, not a segment of a trail."""
     if parse_file_name(path.name) is not None:
         return False
     with path.open("rb") as file:
@@ -55,7 +55,7 @@ def check_export(path: Path, expect: Sequence[str], check: Callable[..., Report]
     """Check messages of a topic.
 
     Args:
-        path: What a mirror node answered, one page or several, or messages as JSON, one a line.
+        path: A mirror node's answer, one page or several, or messages as JSON, one per line.
         expect: Head hashes that were noted elsewhere; each must still be on the topic.
         check: `otelhooks.audit.check`.
 
@@ -63,7 +63,7 @@ def check_export(path: Path, expect: Sequence[str], check: Callable[..., Report]
         Findings and heads; their `line` is the message's number on the topic.
 
     Raises:
-        ConfigError: If the file holds something else.
+        ConfigError: The file contains something else.
     """
     report = Report(files=1)
     try:
@@ -104,7 +104,7 @@ def check_export(path: Path, expect: Sequence[str], check: Callable[..., Report]
 
 
 def _messages(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON value after the other; return their messages in the order of the topic."""
+    """Read one JSON value after another; return their messages in the order of the topic."""
     text, decoder = path.read_text(encoding="utf-8").strip(), json.JSONDecoder()
     found: dict[int, dict[str, Any]] = {}
     while text:
@@ -116,7 +116,7 @@ def _messages(path: Path) -> list[dict[str, Any]]:
 
 
 def _whole(report: Report, path: Path, messages: list[dict[str, Any]]) -> Iterator[_Received]:
-    """Put chunks together; say what is not there."""
+    """Assemble chunks; report missing ones."""
     before = None
     parts: dict[str, dict[int, dict[str, Any]]] = {}
     for message in messages:

@@ -1,4 +1,4 @@
-"""Which client records are sent with: the one given, the tool call's own, or the environment's."""
+"""The client that sends records: the given one, the tool call's own, or the environment's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINT = f"give `logging_client`, or set {', '.join(HEDERA_VARIABLES[:2])} and {H
 
 
 class Clients:
-    """Finds the client, and makes it where it has to be made. Thread-safe.
+    """Finds the client, or creates it. Thread-safe.
 
     Args:
         given: An SDK `Client`, a function that returns one, or None.
@@ -30,12 +30,12 @@ class Clients:
         self._lock = threading.Lock()
 
     def offer(self, client: Any) -> None:
-        """Take the client of a tool call, for as long as there is no other."""
+        """Use the client of a tool call as long as there is no other."""
         self._offered = self._offered or client
 
     @property
     def is_known(self) -> bool:
-        """Whether there is one, or can be."""
+        """Whether there is a client, or can be."""
         return bool(self._client or self._offered or self._make or hedera_operator())
 
     def get(self) -> Any:
@@ -54,7 +54,7 @@ class Clients:
         return client
 
     def start_anew_in_child(self) -> None:
-        """Forget clients that a forked child inherited: their connections are its parent's."""
+        """Forget clients that a forked child inherited: their connections belong to the parent."""
         self._lock = threading.Lock()
         self._client = self._offered = None
 
@@ -62,7 +62,7 @@ class Clients:
 def _made(make: Callable[[], Any]) -> Any:
     try:
         return make()
-    except Exception as error:  # its text may hold a key
+    except Exception as error:  # its text may contain a key
         raise Unsent(
             f"the function given as `logging_client` raised {type(error).__name__}",
             hint="it has to return an SDK client with an operator",
@@ -79,7 +79,7 @@ def _from_variables() -> Any:
     client = sdk.Client(sdk.Network(network.lower()))
     try:
         client.set_operator(sdk.AccountId.from_string(account), sdk.PrivateKey.from_string(key))
-    except ValueError:  # its text may hold the key
+    except ValueError:  # its text may contain the key
         raise Unsent(
             "OPERATOR_ID or OPERATOR_KEY cannot be read",
             hint="an account is `0.0.12345`, a key its DER text in hex",

@@ -1,11 +1,11 @@
-"""What a record looks like on a topic of the Hedera Consensus Service.
+"""The form of a record on a topic of the Hedera Consensus Service.
 
 A message is one line of compact JSON in ASCII::
 
     {"schema":"otelhooks.hcs/1","chain":CHAIN,"segment":N,"record":LINE}
 
-`LINE` is a line of the audit trail byte for byte, hash included (see `otelhooks.audit.chain`), so
-that the messages of a chain, put in the order of their `seq`, are its segments again.
+`LINE` is a line of the audit trail byte for byte, including its hash (see `otelhooks.audit.chain`),
+so that the messages of a chain, in the order of their `seq`, form its segments again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHUNK_BYTES = 1024
-"""How much of a message one transaction carries. Source: HCS, `consensusSubmitMessage`."""
+"""Bytes of a message in one transaction. Source: HCS, `consensusSubmitMessage`."""
 
 _MESSAGE = re.compile(
     rb'\{"schema":"otelhooks\.hcs/1","chain":"(\d{8}T\d{15}Z-\d{1,10})","segment":(\d{1,9}),"record":(\{.*\})\}'
 )
 _OVERHEAD = 400
-"""More than message and trail add to a record's own fields: names, numbers, time, two hashes."""
+"""Upper bound of what message and trail add to a record: names, numbers, time, two hashes."""
 _LONG_TEXT = 200
 _FIRST = frozenset(("decision", "decision_id", "arguments_hash", "point", "outcome"))
 
@@ -48,20 +48,20 @@ def wrap(message: Message) -> bytes:
 
 
 def unwrap(data: bytes) -> Message | None:
-    """Read what came from a topic; None if it is not a message of this schema."""
+    """Read bytes from a topic; None if they are not a message of this schema."""
     match = _MESSAGE.fullmatch(data)
     return match and Message(match[1].decode(), int(match[2]), match[3])
 
 
 def chunks_of(data: bytes) -> list[bytes]:
-    """Split a message into what single transactions carry; at least one."""
+    """Split a message into parts for single transactions; at least one."""
     return [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)] or [b""]
 
 
 def fit(record: Mapping[str, Any], max_chunks: int) -> dict[str, Any]:
-    """Return a record that fits into so many chunks.
+    """Return a record that fits into that many chunks.
 
-    Arguments that are too large are left out; their size and hash stay. If that does not do, long
+    Arguments that are too large are left out; their size and hash stay. If that is not enough, long
     texts are cut, and the largest fields are left out.
     """
     limit = max_chunks * CHUNK_BYTES - _OVERHEAD

@@ -1,8 +1,8 @@
 """The outbox: lines of the trails in a folder that are not on their topic yet.
 
 Every process writes a trail of its own into the folder, and sends it. A trail that its writer has
-left, or given away, is sent by the process that locks it first. Beside each segment lies a journal
-of what was tried and sent, so that the next sender goes on where the last one stopped. A segment is
+left or given away is sent by the first process that locks it. Each segment has a journal of what
+was tried and sent, so that the next sender continues where the last one stopped. A segment is
 deleted once its writer has left it and all of it is sent.
 """
 
@@ -35,14 +35,14 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 _SPOOL = sys.maxsize
 """Number of a trail's spool, which comes after all its segments."""
 _BATCH = 64
-"""Lines that are read ahead."""
+"""Lines to read ahead."""
 _LOCKED_IN_S = 10.0
-"""Seconds after which an empty segment is no more one that its writer is about to lock."""
+"""Seconds after which an empty segment is no longer one that its writer is about to lock."""
 
 
 @dataclass(eq=False)
 class Parcel:
-    """A line that is to be sent."""
+    """A line to send."""
 
     trail: _Trail
     file: Path
@@ -54,10 +54,10 @@ class Parcel:
     """The last try, in this process or another, if there was one."""
 
     def note(self, attempt: Attempt) -> None:
-        """Remember a try before it is made.
+        """Write down an attempt before it is made.
 
         Raises:
-            OSError: It cannot be remembered; then it must not be made.
+            OSError: It cannot be written down; then it must not be made.
         """
         self.remember(**attempt._asdict())
         self.attempt = attempt
@@ -73,7 +73,7 @@ class Parcel:
 
 
 class Outbox:
-    """Hands out what is to be sent, and remembers what was. Thread-safe.
+    """Hands out lines to send, and remembers those that were sent. Thread-safe.
 
     Args:
         folder: Exists; used for one topic only.
@@ -83,9 +83,9 @@ class Outbox:
         self.own: str = ""
         """Id of the chain that this process writes; empty before it has begun."""
         self.records_sent: int = 0
-        """Records that this process has sent, without what trails write about themselves."""
+        """Records that this process has sent, without those that trails write about themselves."""
         self.own_sent: int = 0
-        """Those of them that it has written, too."""
+        """Those of them that this process has written, too."""
         self._folder = folder
         self._lock = threading.Lock()
         self._trails: dict[str, _Trail] = {}
@@ -95,7 +95,7 @@ class Outbox:
     def take(self) -> Parcel | None:
         """Return the next line to send; None if there is none now."""
         with self._lock:
-            if len(self._ready) < _BATCH:  # not when empty: one that always fails is never gone
+            if len(self._ready) < _BATCH:  # a line that always fails would keep it from being empty
                 try:
                     self._read()
                 except OSError as error:
@@ -103,7 +103,7 @@ class Outbox:
             return self._ready.popleft() if self._ready else None
 
     def put_back(self, parcel: Parcel) -> None:
-        """Take back a line that could not be sent; others come first, for it may be at fault."""
+        """Take back a line that could not be sent; others come first, as it may be the cause."""
         with self._lock:
             self._ready.append(parcel)
 
@@ -112,7 +112,7 @@ class Outbox:
         with self._lock:
             try:
                 parcel.remember(sent=True)
-            except OSError as error:  # a later sender would at worst send it twice
+            except OSError as error:  # at worst, a later sender sends it twice
                 self._tell("a sent audit record cannot be noted", error)
             self.records_sent += not parcel.is_control
             self.own_sent += not parcel.is_control and parcel.trail.chain == self.own
@@ -124,7 +124,7 @@ class Outbox:
         return trail is not None and seq < trail.next_seq and seq not in trail.unsent
 
     def give_away(self) -> None:
-        """Leave the trail of this process to others, although it goes on writing."""
+        """Leave the trail of this process to others, although it continues to write."""
         try:
             os.close(os.open(_given_away(self._folder, self.own), _APPEND, 0o600))
         except OSError as error:  # they send it once this process has ended
@@ -142,7 +142,7 @@ class Outbox:
                 lock = _lock(self._folder / f"audit-{chain}.lock")
                 if lock is not None:
                     self._trails[chain] = _Trail(chain, lock)
-        found = self._files()  # what another sender has deleted before it gave up its lock is gone
+        found = self._files()  # what another sender deleted before it unlocked is gone
         for chain, trail in list(self._trails.items()):
             trail.read(found.get(chain, {}), self._ready)
             if trail.is_done:
@@ -151,7 +151,7 @@ class Outbox:
                 os.close(self._trails.pop(chain).lock)
 
     def _files(self) -> dict[str, dict[int, Path]]:
-        """Return the segments of every chain by their numbers, and its spool behind them."""
+        """Return the segments of every chain by their numbers, followed by its spool."""
         found: dict[str, dict[int, Path]] = {}
         for entry in os.listdir(self._folder):
             if (name := parse_file_name(entry)) is not None:
@@ -178,20 +178,20 @@ class _Trail:
     def __init__(self, chain: str, lock: int) -> None:
         self.chain = chain
         self.lock = lock
-        """Descriptor of the file whose lock says that this process sends it."""
+        """Descriptor of the file whose lock marks this process as the sender."""
         self.unsent: dict[int, Path] = {}
-        """Numbers of the records that were read and are not sent, with their files."""
+        """Numbers of records that were read but not sent, with their files."""
         self.next_seq: int = 0
         self.is_done: bool = False
         """Whether nothing will be added to it, and all of it is sent."""
-        self._number = 0  # of the file that is read
+        self._number = 0  # of the file being read
         self._offset = 0
         self._journal: dict[int, Attempt | None] = {}
         self._opening: Parcel | None = None
 
     def read(self, files: dict[int, Path], ready: deque[Parcel]) -> None:
-        """Add lines that are to be sent now; delete files that are sent and left."""
-        # Before reading, so that what a writer adds before it goes is read too.
+        """Add lines to send now; delete files that are sent and left."""
+        # Before reading, so that what a writer adds before it leaves is read too.
         is_left = _is_left(self.chain, files)
         for number, path in files.items():
             if number < self._number or (number == _SPOOL and not is_left):
@@ -227,12 +227,12 @@ class _Trail:
             parcel = Parcel(self, path, seq, is_control, message, self._journal.get(seq))
         if seq == 0:
             self._opening = parcel
-        elif self._opening is None or parsed.control != "closed":  # or nothing was recorded
+        elif self._opening is None or parsed.control != "closed":  # otherwise nothing was recorded
             for one in filter(None, (self._opening, parcel)):
                 self.unsent[one.seq] = one.file
                 ready.append(one)
             self._opening = None
-        self.next_seq = seq + 1  # now only: `has_sent` looks without a lock
+        self.next_seq = seq + 1  # only now: `has_sent` reads it without a lock
 
 
 def _is_left(chain: str, files: dict[int, Path]) -> bool:
@@ -251,7 +251,7 @@ def _is_left(chain: str, files: dict[int, Path]) -> bool:
 
 
 def _given_away(folder: Path, chain: str) -> Path:
-    """Return the file that is there if the writer of a trail leaves it to others."""
+    """Return the file that exists if the writer of a trail leaves it to others."""
     return folder / f"audit-{chain}.others"
 
 
@@ -260,7 +260,7 @@ def _journal_of(path: Path) -> Path:
 
 
 def _read_journal(path: Path) -> dict[int, Attempt | None]:
-    """Return the last try of each record of a segment; None for one that was sent."""
+    """Return the last attempt for each record of a segment; None for a sent one."""
     found: dict[int, Attempt | None] = {}
     journal = _journal_of(path)
     for line in journal.read_bytes().splitlines() if journal.exists() else ():
@@ -269,12 +269,12 @@ def _read_journal(path: Path) -> dict[int, Attempt | None]:
             seq = entry.pop("seq")
             found[seq] = None if "sent" in entry else Attempt(**entry)
         except (ValueError, LookupError, TypeError, AttributeError):
-            continue  # cut off by a crash, so that what it announces was not done
+            continue  # cut off by a crash, so what it announces was not done
     return found
 
 
 def _lock(path: Path) -> int | None:
-    """Return the descriptor of a file that is locked by it; None if another process has the lock.
+    """Lock a file and return its descriptor; None if another process has the lock.
 
     Raises:
         OSError: The file system cannot lock.
@@ -282,7 +282,7 @@ def _lock(path: Path) -> int | None:
     fd = os.open(path, _APPEND, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_held = os.fstat(fd).st_nlink > 0  # or else the one that had it has just deleted it
+        is_held = os.fstat(fd).st_nlink > 0  # otherwise the previous holder has just deleted it
     except OSError as error:
         os.close(fd)
         if error.errno in LOCKED:

@@ -1,4 +1,4 @@
-"""The parts of `HcsAuditTrailHook`, which stand in the pipeline for it.
+"""The parts of `HcsAuditTrailHook`, which connect it to the pipeline.
 
 One hands records over. The others refuse the mode that the Hedera Agent Kit calls RETURN_BYTES, in
 which tools execute nothing that could be recorded.
@@ -37,17 +37,17 @@ def parts_of(hook: HcsAuditTrailHook) -> tuple[Hook, ...]:
 
 
 def returns_bytes(context: Any) -> bool:
-    """Say whether tools only return transactions, for others to sign and send.
+    """Return whether tools only return transactions, for others to sign and send.
 
     Args:
-        context: The kit's own.
+        context: The kit's own context.
     """
     mode = getattr(context, "mode", None)
     return getattr(mode, "value", mode) == RETURN_BYTES
 
 
 class _Mode:
-    """Refuses calls in a mode in which nothing is executed: there would be nothing to record."""
+    """Refuses calls in a mode in which nothing is executed, so nothing could be recorded."""
 
     name = NAME
 
@@ -71,11 +71,11 @@ class _ModeAtFirst(_Mode, PreToolCallDecideHook):
 
 
 class _ModeOfSteps(_Mode, PostParamsNormalizationHook):
-    """Has calls judged where their mode is known, which a seat outside the kit may not know."""
+    """Makes calls be judged where their mode is known; a seat outside the kit may not know it."""
 
 
 class _Records(Recorder):
-    """Hands records on; makes them of events where no runtime does, for a `HookRunner` alone."""
+    """Hands records on; for a `HookRunner` used alone, creates them from events."""
 
     name = NAME
 

@@ -1,4 +1,4 @@
-"""The sender: puts what lies in an outbox on a topic, and waits when that fails."""
+"""The sender: puts the lines of an outbox on a topic, and waits when that fails."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("otelhooks.audit")
 
 PASSING = (0.5, 30.0)
-"""Seconds to wait after what may pass by itself; twice as long each time, up to the second."""
+"""Seconds to wait after a temporary failure; doubled each time, up to the second number."""
 REFUSED = (60.0, 600.0)
-"""Likewise, after what a person has to put right: a try may cost a fee."""
+"""The same after a failure that a person must fix: each attempt may cost a fee."""
 LOOK_S = 2.0
-"""How often an idle sender looks for what other processes have left."""
+"""Seconds between two checks of an idle sender for what other processes have left."""
 
 
 class Sender:
     """Sends, a few messages at a time. Thread-safe.
 
-    One thread takes messages, and each that is under way has one of its own: the SDK blocks. After
-    a failure all wait, and then one message is tried before the others.
+    One thread takes messages, and each message in flight has a thread of its own: the SDK blocks.
+    After a failure all wait, and then one message is tried before the others.
 
     Args:
         outbox: What to send.
-        topic: Where to.
-        name: Of the topic, for logs.
-        in_flight: How many messages are under way at once.
+        topic: Where to send it.
+        name: Name of the topic, for logs.
+        in_flight: Most messages in flight at once.
     """
 
     def __init__(self, outbox: Outbox, topic: Topic, name: str, in_flight: int) -> None:
         self.failed: int = 0
-        """Tries of this process that failed."""
+        """Failed attempts of this process."""
         self.is_running: bool = False
         self._outbox = outbox
         self._topic = topic
@@ -48,7 +48,7 @@ class Sender:
         self._in_flight = in_flight
         self._state = threading.Condition()
         self._news = 0  # how often there was a reason to look for something to send
-        self._empty_at = 0  # its value when all that was there had been sent
+        self._empty_at = 0  # its value when everything there had been sent
         self._under_way = 0
         self._is_ending = False
         self._pause_s = 0.0  # 0: sending works
@@ -56,10 +56,10 @@ class Sender:
         self._is_trying = False  # one message tries whether it works again
         self._is_refused = False
         self._told: set[str] = set()  # causes that were logged, each once
-        self._was_told = False  # whether one was since the last success
+        self._was_told = False  # whether one was logged since the last success
 
     def start(self) -> None:
-        """See that something looks for what is to be sent."""
+        """Start looking for lines to send."""
         with self._state:
             self._news += 1
             self._state.notify_all()
@@ -101,7 +101,7 @@ class Sender:
             return self._empty_at >= news
 
     def end(self, timeout: float | None) -> bool:
-        """Let the threads end, each after what it has under way.
+        """Let the threads end, each after the message it has in flight.
 
         Args:
             timeout: Longest wait for all of them in seconds; None for no limit.
@@ -116,7 +116,7 @@ class Sender:
                 lambda: not self.is_running and not self._under_way, timeout
             )
 
-    # What follows runs in the threads.
+    # The rest runs in the threads.
 
     def _run(self) -> None:
         while (news := self._turn()) is not None:
@@ -137,7 +137,7 @@ class Sender:
             self._state.notify_all()
 
     def _turn(self) -> int | None:
-        """Wait until one more message may be under way; None at the end, else what is new."""
+        """Wait until one more message may be in flight; None at the end, else what is new."""
         with self._state:
             while not self._is_ending:
                 pause = self._retry_at - time.monotonic() if self._pause_s else 0.0
@@ -173,7 +173,7 @@ class Sender:
             self.failed += 1
             self._is_refused = not unsent.is_passing
             now = time.monotonic()
-            if now >= self._retry_at:  # or else it was under way when another one failed
+            if now >= self._retry_at:  # otherwise it was in flight when another one failed
                 first, last = PASSING if unsent.is_passing else REFUSED
                 self._pause_s = min(max(self._pause_s * 2, first), last)
                 self._retry_at = now + self._pause_s
@@ -181,7 +181,7 @@ class Sender:
             if unsent.problem not in self._told:
                 self._told.add(unsent.problem)
                 self._was_told = True
-                logger.log(  # here, so that it is there when `flush` returns
+                logger.log(  # here, so that it is logged when `flush` returns
                     logging.WARNING if unsent.is_passing else logging.ERROR,
                     "audit records do not reach topic `%s`: %s; they are kept and tried again%s",
                     self._name,
@@ -196,7 +196,7 @@ class Sender:
 
 
 def _start(target: Callable[..., None], *given: object) -> bool:
-    """Start a thread; False in an ending interpreter, which has only those that it had."""
+    """Start a thread; False while the interpreter ends, which allows no new ones."""
     try:
         threading.Thread(target=target, args=given, name="otelhooks-hcs", daemon=True).start()
     except RuntimeError:

@@ -1,8 +1,8 @@
 """A topic of the Hedera Consensus Service, reached through hiero-sdk-python, which blocks.
 
-A message that needs several transactions is put in chunks here, not by the SDK: each chunk has a
-transaction id that is noted before it is tried. The network takes one id once, within its 120 s, so
-a try whose outcome is not known is repeated under the same id as long as that holds.
+A message that needs several transactions is split into chunks here, not by the SDK: the transaction
+id of each chunk is written down before it is tried. The network accepts an id only once, within its
+120 s, so an attempt with an unknown outcome is repeated under the same id as long as it is valid.
 
 Source: hiero-sdk-python 0.2 and 0.3; HAPI `consensus_submit_message.proto`.
 """
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 VALID_S = 120
-"""How long the network takes a transaction after its valid start."""
+"""Seconds for which the network accepts a transaction after its valid start."""
 _EARLIER_S = 4
-"""How long before now transactions are valid: nodes' clocks differ, and ids must too."""
+"""Seconds by which transactions start in the past: clocks of nodes differ, and ids must too."""
 _INSTALL = "install it with `pip install otelhooks[hedera]`"
 _RECEIPT_TRIES = 3
 _NODES = 3
-"""To how many nodes a transaction may be put, one after the other."""
+"""Most nodes that a transaction is sent to, one after the other."""
 _PASSING = frozenset(
     "BUSY PLATFORM_NOT_ACTIVE PLATFORM_TRANSACTION_NOT_CREATED TRANSACTION_EXPIRED UNKNOWN"
     " RECEIPT_NOT_FOUND RECORD_NOT_FOUND INVALID_NODE_ACCOUNT THROTTLED_AT_CONSENSUS"
@@ -61,26 +61,26 @@ class Unsent(Exception):
     """What is wrong, lower-case, without a final period."""
     hint: str = field(default="", kw_only=True)
     is_passing: bool = field(kw_only=True)
-    """Whether it may pass by itself."""
+    """Whether it is temporary."""
 
 
 class Attempt(NamedTuple):
-    """The last try to send a record, the outcome of which may not be known."""
+    """The last attempt to send a record, whose outcome may be unknown."""
 
     chunk: int
     """Number of the chunk, from 1; those before it were sent."""
     transaction: str
-    """Transaction id of the try, `payer@seconds.nanoseconds`."""
+    """Transaction id of the attempt, `payer@seconds.nanoseconds`."""
     first: str
-    """Transaction id of the first chunk, which is the name of the message."""
+    """Transaction id of the first chunk, which identifies the message."""
 
 
 class Topic:
     """Submits messages. Thread-safe.
 
     Args:
-        topic_id: As `HcsAuditTrailHook` gets it, like `submit_key` and `custom_fee_limits`.
-        client_of: Gives the client to send with, an SDK `Client` with an operator.
+        topic_id: As given to `HcsAuditTrailHook`, like `submit_key` and `custom_fee_limits`.
+        client_of: Returns the client to send with, an SDK `Client` with an operator.
 
     Raises:
         ConfigError: The SDK is not installed, or topic or key cannot be read.
@@ -105,7 +105,7 @@ class Topic:
             is_text = isinstance(submit_key, str)
             key_of = self._sdk.PrivateKey.from_string
             self._submit_key = key_of(submit_key) if is_text else submit_key
-        except ValueError:  # its text holds the key
+        except ValueError:  # its text contains the key
             raise ConfigError(
                 "`submit_key` cannot be read", hint="give a PrivateKey, or its DER text in hex"
             ) from None
@@ -118,8 +118,8 @@ class Topic:
 
         Args:
             message: ASCII.
-            last: The last try, in this process or another, if there was one.
-            note: Called before each try.
+            last: The last attempt, in this process or another, if there was one.
+            note: Called before each attempt.
 
         Raises:
             Unsent: It is not there, or not known to be.
@@ -146,7 +146,7 @@ class Topic:
             raise self._read(error) from error
 
     def _execute(self, client: Any, chunks: list[bytes], attempt: Attempt) -> str:
-        """Send one chunk; return the status that its receipt has."""
+        """Send one chunk; return the status in its receipt."""
         number, transaction, first = attempt
         id_of = self._sdk.TransactionId.from_string
         chunk = self._chunk_class()
@@ -166,7 +166,7 @@ class Topic:
         except self._errors.PrecheckError as error:
             if self._name(error.status) != "DUPLICATE_TRANSACTION":
                 raise
-            # An earlier try did arrive, although its answer did not.
+            # An earlier attempt did arrive, although its answer did not.
             return self._outcome(client, transaction) or "UNKNOWN"
 
     def _outcome(self, client: Any, transaction: str) -> str:
@@ -189,8 +189,8 @@ class Topic:
         return str(self._sdk.ResponseCode(status).name)
 
     def _read(self, error: Exception) -> Unsent:
-        """Say what an exception of the SDK means."""
-        # What stands behind "exceeded maximum attempts" is the last answer, or that there was none.
+        """Return an exception of the SDK as `Unsent`."""
+        # After "exceeded maximum attempts" comes the last answer, or that there was none.
         cause: Any = getattr(error, "last_error", None) or error
         status = getattr(cause, "status", None)
         if status is not None:
@@ -198,7 +198,7 @@ class Topic:
         code = getattr(cause, "code", None)
         if callable(code):
             return Unsent(f"no node answers: {getattr(code(), 'name', code())}", is_passing=True)
-        # The SDK says so in exceptions of no class of their own.
+        # The SDK has no exception class of its own for this.
         is_passing = isinstance(error, (self._errors.MaxAttemptsError, RuntimeError, OSError))
         return Unsent(type(cause).__name__, is_passing=is_passing)
 
@@ -227,9 +227,10 @@ def _sdk() -> Any:
 
 
 def _chunk_class(sdk: Any) -> Any:
-    """Return the SDK's transaction, for one chunk of a message of several.
+    """Return the SDK's transaction class, for one chunk of a message of several.
 
-    Its `place` is the transaction id of the first chunk, how many there are, and its number from 1.
+    Its `place` is the transaction id of the first chunk, the number of chunks, and its number from
+    1.
     """
     submission: Any = sdk.TopicMessageSubmitTransaction
 
@@ -251,18 +252,18 @@ def _chunk_class(sdk: Any) -> Any:
 
 
 def _new_transaction_id(client: Any) -> str:
-    """Return an id that nobody else has: a moment of the last seconds, to the nanosecond."""
+    """Return a unique id: a moment of the last seconds, to the nanosecond."""
     start_ns = time.time_ns() - secrets.randbelow(_EARLIER_S * 10**9) - 10**9
     seconds, nanoseconds = divmod(start_ns, 10**9)
     return f"{client.operator_account_id}@{seconds}.{nanoseconds}"
 
 
 def _is_expired(transaction: str) -> bool:
-    """Say whether the network cannot take a transaction any more."""
+    """Return whether the network no longer accepts a transaction."""
     start_s = int(transaction.partition("@")[2].partition(".")[0])
     return time.time() > start_s + VALID_S
 
 
 def _some(nodes: list[Any]) -> list[Any]:
-    """Return a few nodes by chance, so that none has all the work and none can stop it."""
+    """Return a few random nodes, so that none does all the work and none can stop it."""
     return secrets.SystemRandom().sample(nodes, min(_NODES, len(nodes)))

@@ -1,4 +1,4 @@
-"""A hook that puts verdicts into a sink, for pipelines that have no audit trail of their own."""
+"""A hook that writes verdicts to a sink, for pipelines without an audit trail of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sink(Protocol):
     """Where records go: an `Audit`, or anything with this one method."""
 
     def write(self, record: Mapping[str, Any]) -> object:
-        """Take a record; what it returns is waited for if it has a `wait` method."""
+        """Take a record; the hook waits for the return value if it has a `wait` method."""
         ...
 
 
@@ -33,11 +33,11 @@ class AuditTrailHook(OnEventHook):
     must not run without its record needs `instrument(audit=Audit(..., required=True))`.
 
     Args:
-        sink: Gets one record a verdict: the fields of the `HookEvent` that are set, with what
-            went in and came out masked as the event has it. If `write` returns a `Ticket`, the
-            hook waits for it, in a worker thread where an event loop runs.
-        executed_only: Write tool calls that ran without an error, once they have run, and nothing
-            else; None takes over the sink's own `executed_only`, or False.
+        sink: Gets one record per verdict: the set fields of the `HookEvent`, with inputs and
+            outputs masked as in the event. If `write` returns a `Ticket`, the hook waits for it, in
+            a worker thread if an event loop runs.
+        executed_only: Write only tool calls that ran without an error, once they have run; None
+            uses the sink's own `executed_only`, or False.
     """
 
     blocking = True
@@ -49,10 +49,11 @@ class AuditTrailHook(OnEventHook):
         self.executed_only = executed_only
         self._told: set[type[Exception]] = set()
 
-    # A plain function, so that `blocking` keeps the wait for the disk off the event loop; what it
-    # returns is already done and never suspends, so that a seat without a loop needs none.
+    # A plain function, so that `blocking` keeps the wait for the disk off the event loop; it
+    # returns something that is already done and never suspends, so a seat without a loop needs
+    # none.
     def run(self, context: HookContext, data: HookEvent) -> CoroutineType[Any, Any, None]:
-        """Write one event, if it is one to be recorded.
+        """Write one event if it should be recorded.
 
         Args:
             context: Not used.

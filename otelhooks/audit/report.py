@@ -1,4 +1,4 @@
-"""What a check of the trail says."""
+"""The result of a check of the trail."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as the writer left it, or may not be."""
+    """Something that is not, or may not be, as the writer left it."""
 
     file: Path
     line: int
-    """Line in the file, starts at 1; 0 means the file as a whole."""
+    """Line in the file, starting at 1; 0 means the file as a whole."""
     kind: str
     """`edited`, `replaced`, `gap`, `cut`, `emptied`,
     `missing`, `reorder`, `duplicate`, `foreign`, `extra`,
@@ -53,7 +53,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list[Finding])
     heads: list[Head] = field(default_factory=list[Head])
     records: int = 0
-    """Intact lines, the trail's own included."""
+    """Intact lines, including the trail's own."""
     files: int = 0
 
     def add(

@@ -1,4 +1,4 @@
-"""Files of the audit trail: a locked, append-only segment, its spool, and where they lie."""
+"""Files of the audit trail: a locked, append-only segment, its spool, and their location."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _OPEN_FLAGS = (
     | getattr(os, "O_BINARY", 0)
 )
 LOCKED = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
-"""What `flock` says of a file that another process has locked."""
+"""Errors of `flock` for a file that another process has locked."""
 _TRANSIENT = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
 
 
 class Place(NamedTuple):
-    """Where a trail lies."""
+    """The location of a trail."""
 
     folder: Path
     stem: str
@@ -49,7 +49,7 @@ def place(path: str | os.PathLike[str] | None) -> Place:
         Folder and stem; nothing is created.
 
     Raises:
-        ConfigError: If something of the wrong sort lies there.
+        ConfigError: Something of the wrong kind is there.
     """
     if path is None:
         import platformdirs
@@ -74,7 +74,7 @@ def place(path: str | os.PathLike[str] | None) -> Place:
 
 
 def occupied(path: Path) -> ConfigError:
-    """Tell why an existing file cannot be written to as a segment."""
+    """Return the error for an existing file that cannot be written to as a segment."""
     try:
         if is_locked(path):
             return ConfigError(
@@ -96,24 +96,24 @@ def occupied(path: Path) -> ConfigError:
 
 
 def unusable(path: Path, error: OSError) -> ConfigError:
-    """Tell why a place cannot be written, and what to do."""
+    """Return the error for a location that cannot be written, with a hint."""
     return ConfigError(f"audit trail `{path}` cannot be written: {cause(error)}", hint=hint(error))
 
 
 def is_transient(error: OSError) -> bool:
-    """Tell whether a failure may pass by itself, so that trying again is the right answer."""
+    """Return whether a failure may be temporary, so that trying again makes sense."""
     return error.errno in _TRANSIENT
 
 
 def cause(error: BaseException) -> str:
-    """Name what went wrong, without the path."""
+    """Return what went wrong, without the path."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return f"{type(error).__name__}: {error}"
 
 
 def hint(error: BaseException) -> str:
-    """Say what an operator does about a failed write."""
+    """Return what an operator can do about a failed write."""
     number = error.errno if isinstance(error, OSError) else None
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "free some space, or put the trail on another disk with `audit=`"
@@ -125,7 +125,7 @@ def hint(error: BaseException) -> str:
 
 
 def read_schema(path: Path) -> str | None:
-    """Read the schema that a file's first line names; None if it names none."""
+    """Read the schema in a file's first line; None if there is none."""
     with path.open("rb") as file:
         first = file.readline(64 * 1024)
     try:
@@ -137,7 +137,7 @@ def read_schema(path: Path) -> str | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether a live writer holds a segment; False where files cannot be locked."""
+    """Return whether a live writer holds a segment; False if files cannot be locked."""
     if sys.platform == "win32":
         return False
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -154,11 +154,11 @@ class Segment:
     """One file of the trail, created and locked by this process.
 
     Args:
-        path: A file that does not exist yet; its folder is made (mode 0700) if it is missing.
+        path: A file that does not exist yet; a missing folder is created (mode 0700).
 
     Raises:
-        FileExistsError: If the file exists.
-        OSError: If it cannot be created.
+        FileExistsError: The file exists.
+        OSError: It cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -182,15 +182,15 @@ class Segment:
             data: Lines with their newlines.
 
         Raises:
-            OSError: If they are not on disk. The file ends where it ended before, or is cut back
-                to that before the next write.
+            OSError: They are not on disk. The file ends where it ended before, or is cut back to
+                that before the next write.
         """
         if self._is_torn:
             self._cut_back()
         try:
             write_all(self._fd, data)
-            # After a failed fsync the kernel may call the pages clean although they were not
-            # written: they are cut off and written anew rather than synced again.
+            # After a failed fsync the kernel may mark the pages clean although they were not
+            # written: so they are cut off and written again instead of synced again.
             os.fsync(self._fd)
             if os.fstat(self._fd).st_nlink == 0:
                 raise FileNotFoundError(errno.ENOENT, "the segment was deleted", str(self.path))
@@ -199,12 +199,12 @@ class Segment:
             try:
                 self._cut_back()
             except OSError:
-                pass  # told with the failure itself; cut back before the next write
+                pass  # reported with the failure itself; cut back before the next write
             raise
         self._size += len(data)
 
     def is_deleted(self) -> bool:
-        """Tell whether the file has lost its name, so that it must be made anew."""
+        """Return whether the file has lost its name, so that it must be created again."""
         return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
@@ -219,10 +219,10 @@ class Segment:
 
 
 class Spool:
-    """The file that keeps a chain's waiting lines while its segment cannot be written.
+    """The file for a chain's waiting lines while its segment cannot be written.
 
     Args:
-        path: File that is made at the first `append` and deleted by `clear`.
+        path: File that the first `append` creates and `clear` deletes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -233,7 +233,7 @@ class Spool:
         """Add lines and wait until they are on disk; all of them or none.
 
         Raises:
-            OSError: If they are not.
+            OSError: They are not.
         """
         fd = os.open(self.path, _OPEN_FLAGS, 0o600)
         self._is_used = True
@@ -249,10 +249,10 @@ class Spool:
             os.close(fd)
 
     def clear(self) -> None:
-        """Delete the file, once its lines lie in the segment.
+        """Delete the file, once its lines are in the segment.
 
         Raises:
-            OSError: If it cannot be deleted.
+            OSError: It cannot be deleted.
         """
         if self._is_used:
             self.path.unlink(missing_ok=True)
@@ -260,7 +260,7 @@ class Spool:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write all of `data`, in as many steps as the system takes."""
+    """Write all of `data`, in as many steps as the system needs."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
@@ -269,13 +269,13 @@ def write_all(fd: int, data: bytes) -> None:
 def _lock(fd: int) -> None:
     if sys.platform == "win32":
         return
-    # A `verify` that looks at the file in this very moment holds it for some microseconds.
+    # A `verify` that reads the file at this moment holds it for some microseconds.
     for attempt in range(20):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in LOCKED:
-                return  # a file system without locks: the name is this process's own anyway
+                return  # a file system without locks: the name belongs to this process anyway
             if attempt == 19:
                 raise
             time.sleep(0.01)

@@ -6,7 +6,7 @@ import threading
 
 
 class Ticket:
-    """Says whether a record has reached the disk. May be waited for by several threads."""
+    """Reports whether a record has reached the disk. Several threads may wait for it."""
 
     __slots__ = ("_is_resolved", "_is_stored", "_resolved", "seq")
 
@@ -26,9 +26,9 @@ class Ticket:
             timeout: Longest wait in seconds; None waits until the outcome is known.
 
         Returns:
-            True if the record is on disk in its segment. False if the write failed (the record
-            is kept and tried again, but it was not there when the caller wanted to go on), or if
-            the time was up.
+            True if the record is on disk in its segment. False if the write failed (the record is
+            kept and tried again, but was not there when the caller wanted to go on), or if the time
+            was up.
         """
         if not self._is_resolved:
             if not self._resolved.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):

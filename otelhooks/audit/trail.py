@@ -1,8 +1,8 @@
 """The audit trail: callers seal records into a chain, a writer thread brings them to disk.
 
-A record is sealed when it is queued, so that its place in the chain never changes, whatever becomes
-of the disk. This is telemetry code in that it never raises into its caller; `Audit.required` lets
-the caller fail closed.
+A record is sealed when it is queued, so that its place in the chain never changes, whatever happens
+to the disk. Like telemetry, this code never raises into its caller; `Audit.required` lets the
+caller fail closed.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ MAX_QUEUED_BYTES = 32 * 1024 * 1024
 class Audit:
     """An append-only, hash-chained audit trail, on disk before the caller goes on.
 
-    Each process writes a chain of its own into segment files of its own; a forked child starts
-    anew by itself. Thread-safe. `with Audit(...) as audit:` closes it at the end, and so does the
-    exit of the interpreter.
+    Each process writes a chain of its own into segment files of its own; a forked child starts a
+    new chain by itself. Thread-safe. `with Audit(...) as audit:` closes it at the end, and so does
+    the exit of the interpreter.
 
     Args:
         path: A folder, or a file stem that ends in `.jsonl`; None is the folder `audit` in the
-            user's data folder. A given place that cannot be used is an error, None is not.
-        required: For the caller to read: a record that is not stored should deny its call.
+            user's data folder. A given path that cannot be used is an error; the default one is
+            not.
+        required: For the caller to read: a call whose record is not stored should be denied.
         rotate_bytes: Size in bytes at which a segment is closed and the next one begun.
-        executed_only: For the caller to read: only calls that ran successfully are to be recorded.
+        executed_only: For the caller to read: record only calls that ran successfully.
         group_wait_s: Seconds to wait for more records before each sync; 0 groups only those that
-            come during the sync before.
-        clock: Gives Unix time in nanoseconds.
+            arrive during the sync before.
+        clock: Returns Unix time in nanoseconds.
 
     Raises:
-        ConfigError: If a given `path` is of the wrong sort, cannot be written, is locked, or is an
-            existing file; with a hint what to do.
+        ConfigError: A given `path` is of the wrong kind, cannot be written, is locked, or is an
+            existing file; with a hint.
 
     Example:
         >>> import tempfile
@@ -89,7 +90,7 @@ class Audit:
         exits.register(self._at_exit)
 
     def _reset(self, parent: str | None) -> None:
-        """Set what each process has for itself; `parent` is the chain it was forked from."""
+        """Set the state of this process; `parent` is the chain it was forked from."""
         self._lock = threading.RLock()
         self._parent = parent
         self._started: tuple[Chain, Writer] | None = None
@@ -104,17 +105,17 @@ class Audit:
 
     @property
     def spooled(self) -> int:
-        """Failed records that wait to be tried again, now."""
+        """Failed records that now wait to be tried again."""
         return self._started[1].spooled if self._started else 0
 
     @property
     def dropped(self) -> int:
-        """Failed records that could be kept nowhere; the trail itself says so when it can."""
+        """Failed records that could not be kept anywhere; the trail itself says so when it can."""
         return self._dropped
 
     @property
     def written(self) -> int:
-        """Records of this process that are on disk, those stored late included."""
+        """Records of this process that are on disk, including those stored late."""
         return self._started[1].written if self._started else 0
 
     @property
@@ -144,15 +145,15 @@ class Audit:
         """Put a record into the trail without waiting. Never raises.
 
         Args:
-            record: Read at once, not kept; values that JSON does not know are stored as text.
+            record: Read at once, not kept; values that JSON cannot express are stored as text.
 
         Returns:
-            The receipt; `wait()` on it before the call that the record is about goes on.
+            The receipt; call `wait()` on it before the call that the record is about goes on.
         """
         ticket = Ticket()
         try:
             fields = encode(record)
-        except Exception as error:  # a mapping that cannot be read; its caller must not fail
+        except Exception as error:  # an unreadable mapping must not fail its caller
             fields: Fields = []
             refused = f"it cannot be read: {type(error).__name__}"
         else:
@@ -171,18 +172,18 @@ class Audit:
         return ticket
 
     def hold(self) -> None:
-        """Have records that come after the end of the trail wait for the end of the process.
+        """Make records that come after the end of the trail wait for the end of the process.
 
-        For a process that a signal is about to end: a call whose decision cannot be recorded any
-        more must not go on.
+        For a process that a signal is about to end: a call whose decision can no longer be recorded
+        must not go on.
         """
         self._is_held = True
 
     def drop(self, reason: str) -> None:
-        """Count a record that is not stored, and say so in the trail as soon as it goes on.
+        """Count a record that is not stored, and say so in the trail as soon as it continues.
 
         Args:
-            reason: Why not, lower-case; logged once.
+            reason: The cause, lower-case; logged once.
         """
         with self._lock:
             self._dropped += 1
@@ -256,7 +257,7 @@ class Audit:
         return self._started
 
     def _put(self, fields: Fields, ticket: Ticket) -> str:
-        """Seal and queue a record, with the lock held; returns why it cannot be, or nothing."""
+        """Seal and queue a record, with the lock held; return why it cannot be, or nothing."""
         chain, writer = self._started or self._begin()
         if writer.queued_bytes > MAX_QUEUED_BYTES:
             return "too many records wait for the disk"
@@ -276,7 +277,7 @@ class Audit:
             self._unsaid = 0
 
     def start_anew_in_child(self) -> None:
-        """Give up all that a forked child inherited; its first record begins its own chain."""
+        """Give up what a forked child inherited; its first record begins its own chain."""
         started = self._started
         self._reset(started[0].id if started else self._parent)
         if started is not None:

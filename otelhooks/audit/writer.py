@@ -1,4 +1,4 @@
-"""The writer of the audit trail: one thread, one sync a group, and what it does when it fails."""
+"""The writer of the audit trail: one thread, one sync per group, and what it does on failure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("otelhooks.audit")
 
 MAX_GROUP = 1024
-"""How many lines are written and synced together at most."""
+"""Most lines that are written and synced together."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
-"""Pause after the first failed write, doubled after each further one up to the second figure."""
+"""Pause after the first failed write, doubled after each further one up to the second number."""
 
 
 class _Queued:
@@ -33,18 +33,18 @@ class _Queued:
 
     def __init__(self, line: Line, ticket: Ticket | None) -> None:
         self.line = line
-        self.ticket = ticket  # None: the trail's own record, of which nobody has a receipt
+        self.ticket = ticket  # None for the trail's own records, which have no receipt
         self.has_failed = False
 
 
 class Writer:
     """Brings the lines of one chain to disk, in order.
 
-    What could not be written stays at the head of the queue and is tried again, after a pause that
-    grows, before anything newer.
+    What could not be written stays at the head of the queue and is tried again, after a growing
+    pause, before anything newer.
 
     Args:
-        folder: Where the segments lie.
+        folder: Folder of the segments.
         stem: Beginning of their names.
         chain: Id of the chain.
         lock: Guards the queue and the counts; its owner holds it while it calls `put`.
@@ -57,9 +57,9 @@ class Writer:
         self.failed: int = 0
         """Records that were not on disk when their first write ended."""
         self.spooled: int = 0
-        """Failed records that wait to be tried again, now."""
+        """Failed records that now wait to be tried again."""
         self.written: int = 0
-        """Records on disk, those stored late included."""
+        """Records on disk, including those stored late."""
         self.queued_bytes: int = 0
         self.spool: Spool = Spool(folder / spool_name(stem, chain))
         self._folder = folder
@@ -72,7 +72,7 @@ class Writer:
         self._queue: deque[_Queued] = deque()
         self._accepted = 0  # lines ever queued, and ever stored: what `flush` compares
         self._stored = 0
-        self._kept = 0  # how many of the first queued lines lie in the spool file
+        self._kept = 0  # how many of the first queued lines are in the spool file
         self._segment: Segment | None = None
         self._thread: threading.Thread | None = None
         self._is_ending = False
@@ -89,10 +89,10 @@ class Writer:
         return self._folder / segment_name(self._stem, self._chain, number)
 
     def open_first(self) -> None:
-        """Make the first segment now, so that its errors reach the caller.
+        """Create the first segment now, so that its errors reach the caller.
 
         Raises:
-            OSError: If it cannot be made; it is then tried again by the thread.
+            OSError: It cannot be created; the thread then tries again.
         """
         self._segment = Segment(self.path(1))
 
@@ -102,15 +102,15 @@ class Writer:
         self._queue.append(queued)
         self.queued_bytes += len(line.data)
         self._accepted += 1
-        if self._retry_at is not None:  # nobody waits for a disk that is known not to work
+        if self._retry_at is not None:  # do not wait for a disk that is known not to work
             self._fail(queued)
         self._work.notify()
 
     def start(self) -> bool:
-        """See that the thread runs; with the lock held.
+        """Start the thread unless it runs; with the lock held.
 
         Returns:
-            False if none can be had, in a dying interpreter.
+            False if it cannot be started because the interpreter is ending.
         """
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="otelhooks-audit", daemon=True)
@@ -137,7 +137,7 @@ class Writer:
             return self._stored >= target
 
     def end(self, timeout: float | None) -> bool:
-        """Write what waits, with one last try if writing does not work, and give up the file.
+        """Write what waits, with one last attempt if writing does not work, and give up the file.
 
         Args:
             timeout: Longest wait in seconds; None waits until the thread is done.
@@ -188,13 +188,13 @@ class Writer:
             self.spooled += 1
             queued.ticket.resolve(False)
 
-    # What follows runs in the thread.
+    # The rest runs in the thread.
 
     def _run(self) -> None:
         while (step := self._next_step()) is not None:
             try:
                 step()
-            except Exception as error:  # a write that fails, for whatever cause, is tried again
+            except Exception as error:  # a failed write, whatever its cause, is tried again
                 self._on_failure(error)
         if self._segment is not None:
             self._segment.close()
@@ -204,8 +204,8 @@ class Writer:
             while True:
                 pause = None if self._retry_at is None else self._retry_at - time.monotonic()
                 is_due = bool(self._queue) and (pause is None or pause <= 0)
-                # After a failed write the spool comes first, then the next try: new records must
-                # not keep that off for ever.
+                # After a failed write the spool comes first, then the next attempt: new records
+                # must not delay that forever.
                 is_kept = self._spool_tried_at == self._attempts_failed
                 if pause is not None and not (is_due and is_kept) and self._is_spool_due():
                     return self._keep
