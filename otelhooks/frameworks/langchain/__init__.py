@@ -36,7 +36,6 @@ from otelhooks.frameworks.langchain import models
 from otelhooks.frameworks.langchain.arguments import note
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.chains import ChainRun
-from otelhooks.frameworks.langchain.events import EventsCall
 from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
 from otelhooks.frameworks.langchain.runs import GraphRun
 from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
@@ -66,7 +65,7 @@ _CORE = (
     kit.seat(f"{_MODEL}.stream", models.StreamedCall, entry=True),
     kit.seat(f"{_MODEL}.astream", models.StreamedCall, entry=True),
     *(
-        kit.seat(f"{_MODEL}.{name}", EventsCall, required=must, since=since, until=until)
+        kit.seat(f"{_MODEL}.{name}", models.EventsCall, required=must, since=since, until=until)
         for name in ("_iter_v2_events", "_aiter_v2_events")
         for must, since, until in ((True, "1.4.0", None), (False, None, "1.4.0"))
     ),

@@ -13,6 +13,7 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.langchain.listeners import HeardRun, Listeners
+from otelhooks.frameworks.langchain.state import thread_of
 
 __all__ = ["ChainRun"]
 
@@ -39,13 +40,11 @@ class ChainRun(HeardRun):
         self.answers_in = names[0] if names and "output" not in names else "output"
         self.key = _message_key(input)
         self.prompt = input if self.key is None else input[self.key]
-        thread = ((config or {}).get("configurable") or {}).get("thread_id")
-        self.conversation = "" if thread is None else str(thread)
+        self.conversation = thread_of(config)
         self.operation = semconv.OP_INVOKE_AGENT if is_agent else semconv.OP_INVOKE_WORKFLOW
         return None
 
     def call(self, wrapped: Any) -> Any:
-        """Run it with what hooks wrote."""
         self.has_begun, given = True, self.given
         if self.is_rewritten:
             given = self.prompt if self.key is None else {**given, self.key: self.prompt}
@@ -64,7 +63,6 @@ class ChainRun(HeardRun):
         return raw
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
-        """Return the same with another output."""
         if isinstance(raw, list):
             return [self.with_answer(item, answer) for item in raw]
         if not isinstance(raw, Mapping) or self.answers_in not in raw:
@@ -85,10 +83,6 @@ class ChainRun(HeardRun):
             self.turn.asked.clear()
         return seen
 
-    def told(self, result: Any) -> Any:
-        """Return the items that tell a result."""
-        return result if isinstance(result, list) else [result]
-
     def deliver(self, item: Any) -> Any:
         """Tell listeners that were left out, from the first item on."""
         if not self.has_begun:
@@ -97,7 +91,6 @@ class ChainRun(HeardRun):
         return [item]
 
     def output(self, items: list[Any]) -> Any:
-        """Return the chain's output."""
         return {self.answers_in: self.answer_of(items)}
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.langchain.models import is_streaming
 
-__all__ = ["HeardRun", "Listeners"]
+__all__ = ["HeardRun", "Listeners", "is_streaming", "without_tokens"]
 
 _CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
 _MANAGER, _AMANAGER = (
@@ -57,6 +57,12 @@ class HeardRun(kit.Run):
             return wrapped(given, self.config, **self.further)
         self.left_out = listeners
         return listeners.without(wrapped(given, quiet(listeners.config), **self.further))
+
+    def whole(self, seen: Any) -> Any:
+        return seen
+
+    def told(self, result: Any) -> Any:
+        return result if isinstance(result, list) else [result]
 
     def hear(self, items: list[Any]) -> Any:
         """Tell those who were left out that it starts; keep items for them."""
@@ -145,6 +151,14 @@ class _Steps:
         await self._items.aclose()
 
 
+def is_streaming(handler: Any) -> bool:
+    """Return whether a callback handler passes on what it hears while it is said."""
+    kinds = sys.modules.get("langchain_core.tracers._streaming")
+    names = ("_StreamingCallbackHandler", "_V2StreamingCallbackHandler")
+    # protocols: a handler need not derive from them
+    return any(isinstance(handler, getattr(kinds, name, ())) for name in names)
+
+
 def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without handlers that stream, and without an outer graph's stream."""
     config = dict(config)
@@ -154,11 +168,39 @@ def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(callbacks, list):
         config["callbacks"] = _silent(callbacks)
     elif callbacks is not None:
-        config["callbacks"] = manager = copy.copy(callbacks)
-        manager.handlers = _silent(callbacks.handlers)
-        manager.inheritable_handlers = _silent(callbacks.inheritable_handlers)
+        config["callbacks"] = _silenced(callbacks)
     return config
+
+
+def without_tokens(run_manager: Any) -> Any:
+    """Return a copy of a callback manager that tells nobody of tokens.
+
+    Listeners get the message as a whole, from the manager itself, once it is decided about.
+    """
+    if run_manager is None:
+        return None
+    manager = _silenced(run_manager)
+    manager.on_llm_new_token = manager.on_stream_event = _nothing
+    return manager
+
+
+def _silenced(manager: Any) -> Any:
+    manager = copy.copy(manager)
+    manager.handlers = _silent(manager.handlers)
+    manager.inheritable_handlers = _silent(manager.inheritable_handlers)
+    return manager
 
 
 def _silent(handlers: list[Any]) -> list[Any]:
     return [handler for handler in handlers if not is_streaming(handler)]
+
+
+class _Done:
+    """What may be awaited, or not, and does nothing."""
+
+    def __await__(self) -> Any:
+        return iter(())
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> Any:
+    return _Done()

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
-import sys
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks import types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.langchain.fields import field
 from otelhooks.frameworks.langchain.hosted import hosted
+from otelhooks.frameworks.langchain.listeners import is_streaming, without_tokens
 
-__all__ = ["ChatCall", "StreamedCall", "is_streaming", "know_tools"]
+__all__ = ["ChatCall", "EventsCall", "StreamedCall", "know_tools"]
 
 _PROVIDERS = {
     "amazon_bedrock": semconv.PROVIDER_AWS_BEDROCK,
@@ -72,7 +71,6 @@ class ChatCall(kit.ModelCall):
     def read(
         self, model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **further: Any
     ) -> Any:
-        """Read ``BaseChatModel._generate_with_cache``."""
         self.manager, self.stream = run_manager, is_listened_to(model, run_manager, further)
         about = getattr(run_manager, "metadata", None)
         self.takes(model, messages, about, {**further, "stop": stop})
@@ -110,7 +108,7 @@ class ChatCall(kit.ModelCall):
 
     def call(self, wrapped: Any) -> Any:
         """Call the model with what hooks wrote, and a manager that is quiet where it has to be."""
-        manager = quiet(self.manager) if self.holds_back else self.manager
+        manager = without_tokens(self.manager) if self.holds_back else self.manager
         return wrapped(self.converted(), run_manager=manager, **self.written())
 
     def converted(self) -> Any:
@@ -145,7 +143,6 @@ class ChatCall(kit.ModelCall):
         return generations[0].message if generations else None
 
     def about(self, raw: Any) -> Mapping[str, Any]:
-        """Read what an answer says of itself."""
         message = self.message(raw)
         if message is None:
             return {}
@@ -216,12 +213,10 @@ class StreamedCall(ChatCall):
         return self.takes(model, messages, about, {**further, "stop": stop})
 
     def call(self, wrapped: Any) -> Any:
-        """Call the model with what hooks wrote."""
         given = self.converted() if self.is_rewritten else self.given
         return wrapped(given, self.config, **self.written())
 
     def whole(self, seen: Any) -> Any:
-        """Return the message that the chunks add up to."""
         return functools.reduce(operator.add, seen) if seen else None
 
     def told(self, result: Any) -> Any:
@@ -229,11 +224,9 @@ class StreamedCall(ChatCall):
         return [result]
 
     def message(self, raw: Any) -> Any:
-        """Return the answer itself."""
         return raw
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
-        """Return the message itself."""
         return parts[0]
 
 
@@ -245,7 +238,59 @@ async def _ain_one_piece(model: Any, *args: Any, **kwargs: Any) -> Any:
     yield await model.ainvoke(*args, **kwargs)
 
 
-# -- who listens ------------------------------------------------------------------------------
+class _Own(NamedTuple):
+    """An event of ours, which nobody has dispatched yet."""
+
+    event: Any
+
+
+class EventsCall(StreamedCall):
+    """A call whose events user code pulls; those of an agent lie below another seat.
+
+    What is streamed here reaches its consumer by `stream.dispatch` and the callback manager, not by
+    the generator's items; what is held back, and what a hook says instead, is dispatched once
+    decided.
+    """
+
+    def read(  # type: ignore[override]
+        self, model: Any, messages: Any, *, run_manager: Any, stream: Any, **further: Any
+    ) -> Any:
+        if self.is_inner():
+            return kit.SKIP
+        self.manager, self.stream = run_manager, True
+        self.target = self.filled = stream
+        about = getattr(run_manager, "metadata", None)
+        return self.takes(model, messages, about, further)
+
+    def call(self, wrapped: Any) -> Any:
+        """Pull the events, into a stream that nobody reads where they are held back."""
+        manager = self.manager
+        if self.holds_back:
+            manager = without_tokens(manager)
+            self.filled = type(self.target)(message_id=self.target.message_id)
+        return wrapped(self.converted(), run_manager=manager, stream=self.filled, **self.written())
+
+    def note_first_chunk(self) -> None:
+        """Note nothing: the first event is no chunk, but says that a message starts."""
+
+    def whole(self, seen: Any) -> Any:
+        return self.filled.output_message
+
+    def told(self, result: Any) -> Any:
+        tell = kit.native("langchain_core.language_models._compat_bridge:message_to_events")
+        return map(_Own, tell(result, message_id=self.target.message_id))
+
+    def deliver(self, item: Any) -> Any:
+        """Dispatch what was held back, or is ours; end the call before a message's last event."""
+        event = item.event if type(item) is _Own else item
+        if self.holds_back or type(item) is _Own:
+            self.target.dispatch(event)
+            yield self.manager.on_stream_event(event)
+        self.is_over = event.get("event") == "message-finish"
+        return [event]
+
+
+# -- reading and writing ----------------------------------------------------------------------
 
 
 def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any]) -> bool:
@@ -254,41 +299,6 @@ def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any])
         return True
     handlers = getattr(run_manager, "handlers", None)
     return bool(handlers) and any(is_streaming(handler) for handler in handlers)
-
-
-def is_streaming(handler: Any) -> bool:
-    """Return whether a callback handler passes on what it hears while it is said."""
-    kinds = sys.modules.get("langchain_core.tracers._streaming")
-    names = ("_StreamingCallbackHandler", "_V2StreamingCallbackHandler")
-    # protocols: a handler need not derive from them
-    return any(isinstance(handler, getattr(kinds, name, ())) for name in names)
-
-
-def quiet(run_manager: Any) -> Any:
-    """Return a copy of a callback manager that tells nobody of tokens.
-
-    Listeners get the message as a whole, from the manager itself, once it is decided about.
-    """
-    if run_manager is None:
-        return None
-    silent = copy.copy(run_manager)
-    silent.handlers = [h for h in run_manager.handlers if not is_streaming(h)]
-    silent.on_llm_new_token = silent.on_stream_event = _nothing
-    return silent
-
-
-class _Done:
-    """What may be awaited, or not, and does nothing."""
-
-    def __await__(self) -> Any:
-        return iter(())
-
-
-def _nothing(*_args: Any, **_kwargs: Any) -> Any:
-    return _Done()
-
-
-# -- messages ---------------------------------------------------------------------------------
 
 
 def _changed(message: Any, response: Any) -> Any:

@@ -4,29 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import failed, semconv
+from otelhooks.frameworks.langchain import state
 from otelhooks.frameworks.langchain.listeners import HeardRun, Listeners
 from otelhooks.frameworks.langchain.models import know_tools
-from otelhooks.frameworks.langchain.state import (
-    content_of,
-    is_command,
-    is_same,
-    last_message,
-    only,
-    prompt_of,
-    refused_by_graph,
-    replace,
-    replace_values,
-    text_of,
-    tool_names,
-    update_of,
-    with_prompt,
-)
 
 __all__ = ["GraphRun"]
 
@@ -62,7 +50,6 @@ class GraphRun(HeardRun):
     """One run of one graph, through ``stream`` or ``astream``."""
 
     def read(self, graph: Any, input: Any, config: Any = None, **further: Any) -> None:
-        """Read ``Pregel.stream``."""
         self.graph, self.given, self.config, self.further = graph, input, config, further
         self.title = graph.get_name()
         self.configurable = (config or {}).get("configurable") or {}
@@ -73,13 +60,10 @@ class GraphRun(HeardRun):
         self.mode, self.has_mode = mode, isinstance(mode, list)
         self.has_namespace = bool(further.get("subgraphs"))
         self.is_v2 = further.get("version") == "v2"
-        tools = tool_names(graph)
+        tools = state.tool_names(graph)
         know_tools(tools)
-        bound = graph.config or {}
-        metadata = bound.get("metadata") or {}
-        own = bound.get("configurable") or {}
-        thread = self.configurable.get("thread_id", own.get("thread_id"))
-        has_message, prompt = prompt_of(update_of(input))
+        metadata = (graph.config or {}).get("metadata") or {}
+        has_message, prompt = state.prompt_of(state.update_of(input))
         is_agent = (
             bool(tools)
             or "lc_agent_name" in metadata
@@ -88,13 +72,12 @@ class GraphRun(HeardRun):
         )
         self.agent = str(metadata.get("lc_agent_name") or graph.name)
         self.prompt = prompt if has_message else input
-        self.conversation = "" if thread is None else str(thread)
+        self.conversation = state.thread_of(config, graph.config)
         self.operation = semconv.OP_INVOKE_AGENT if is_agent else semconv.OP_INVOKE_WORKFLOW
-        self.is_resumed = input is None or (is_command(input) and not has_message)
+        self.is_resumed = input is None or (state.is_command(input) and not has_message)
 
     def call(self, wrapped: Any) -> Any:
-        """Run it with what hooks wrote."""
-        given = with_prompt(self.given, self.prompt) if self.is_rewritten else self.given
+        given = state.with_prompt(self.given, self.prompt) if self.is_rewritten else self.given
         return self.runs(wrapped, given)
 
     # -- answers ------------------------------------------------------------------------------
@@ -122,7 +105,10 @@ class GraphRun(HeardRun):
         if isinstance(raw, _Answer):
             return raw.text
         message, values = self.final(raw.items if isinstance(raw, _Changed) else raw)
-        return text_of(message) if message is not None else values
+        if message is None:
+            return values
+        text = getattr(message, "text", None)
+        return str(text) if isinstance(text, str) else message.content
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
         """Return the same with another answer, wherever the stream tells it."""
@@ -131,21 +117,21 @@ class GraphRun(HeardRun):
         items = raw.items if isinstance(raw, _Changed) else raw
         old, values = self.final(items)
         if old is None:
-            return _Changed([replace_values(item, values, answer) for item in items], None)
-        new = old.model_copy(update={"content": content_of(answer)})
+            return _Changed([state.replace_values(item, values, answer) for item in items], None)
+        content = answer if isinstance(answer, (str, list)) else str(answer)
+        new = old.model_copy(update={"content": content})
         told: list[Any] = []
         was_streamed = False
         for item in items:
             _, mode, payload = self.parts(item)
-            if mode != "messages" or not is_same(payload[0], old):
-                told.append(replace(item, old, new))
+            if mode != "messages" or not state.is_same(payload[0], old):
+                told.append(state.replace(item, old, new))
             elif not was_streamed:  # one message in place of the many pieces of the old one
                 was_streamed = True
-                told.append(replace_values(item, payload, (new, *payload[1:])))
+                told.append(state.replace_values(item, payload, (new, *payload[1:])))
         return _Changed(told, new)
 
     def is_paused(self, raw: Any) -> bool:
-        """Return whether the run stopped at an interrupt."""
         for item in raw:
             namespace, mode, payload = self.parts(item)
             if namespace != ():
@@ -164,17 +150,9 @@ class GraphRun(HeardRun):
         A middleware that limits or rejects calls tells the model so with a message of its own, and
         no seat sees the call, since there is none.
         """
-        return refused_by_graph(raw)
+        return state.refused_by_graph(raw)
 
     # -- telling ------------------------------------------------------------------------------
-
-    def whole(self, seen: Any) -> Any:
-        """Return the items of a stream."""
-        return seen
-
-    def told(self, result: Any) -> Any:
-        """Return the items that tell a result; an answer of ours is told by `deliver`."""
-        return result if isinstance(result, list) else [result]
 
     def deliver(self, item: Any) -> Any:
         """Return an item; answers of ours in the shape that was asked for."""
@@ -190,8 +168,8 @@ class GraphRun(HeardRun):
             if item.message is not None and self.remembers:
                 yield from self.keep(item.message)
         elif type(item) is _Answer:
-            state = (yield self.does("get_state")) if self.remembers else None
-            new, found = self.shape(item, state.values if state is not None else {})
+            before = (yield self.does("get_state")) if self.remembers else None
+            new, found = self.shape(item, before.values if before is not None else {})
             if item.is_kept and self.remembers:
                 yield self.does("update_state", new, as_node=self.node)
             self.left_out = Listeners(self.config)
@@ -212,12 +190,8 @@ class GraphRun(HeardRun):
 
     def output(self, items: list[Any]) -> Any:
         """Return what a run came to, for who listens to it as a whole."""
-        for item in reversed(items):
-            namespace, mode, payload = self.parts(item)
-            if namespace == () and mode == "values":
-                return payload
         message, values = self.final(items)
-        return values if message is None else {"messages": [message]}
+        return values if values is not None or message is None else {"messages": [message]}
 
     @property
     def remembers(self) -> bool:
@@ -232,20 +206,22 @@ class GraphRun(HeardRun):
 
     def shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
         """Return what an answer changes in the state, and the items that tell it."""
-        messages = "langchain_core.messages"
-        graph = self.graph
-        given = update_of(self.given)
+        messages, graph = "langchain_core.messages", self.graph
+        given = state.update_of(self.given)
         given = dict(given) if isinstance(given, Mapping) else {}
         sent = given.get("messages") or []
-        sent = kit.native(f"{messages}:convert_to_messages")(
-            sent if isinstance(sent, list) else [sent]
-        )
+        sent = sent if isinstance(sent, list) else [sent]
+        sent = kit.native(f"{messages}:convert_to_messages")(sent)
         message = kit.native(f"{messages}:AIMessage")(answer.text, id=str(uuid.uuid4()))
         new = {**given, "messages": [*sent, message]}
         history = before.get("messages") or [] if isinstance(before, Mapping) else []
         values: Any = {**before, **new, "messages": [*history, *sent, message]}
         keys = self.further.get("output_keys") or graph.stream_channels_asis
-        values = values.get(keys) if isinstance(keys, str) else only(values, keys)
+        values = (
+            values.get(keys)
+            if isinstance(keys, str)
+            else {k: values[k] for k in keys if k in values}
+        )
         node = self.node or next(reversed(graph.nodes))
         payloads = {
             "messages": (message, {"langgraph_node": node}),
@@ -285,15 +261,9 @@ class GraphRun(HeardRun):
                 if not pieces or payload[0].id == pieces[-1].id:
                     pieces.append(payload[0])
             elif mode == "values":
-                found = last_message(payload)
-                return found, None if found is not None else payload
+                return state.last_message(payload), payload
             elif mode == "updates" and isinstance(payload, Mapping):
                 for update in payload.values():
-                    if (found := last_message(update)) is not None:
+                    if (found := state.last_message(update)) is not None:
                         return found, None
-        if not pieces:
-            return None, None
-        whole = pieces.pop()
-        while pieces:
-            whole = whole + pieces.pop()
-        return whole, None
+        return functools.reduce(operator.add, reversed(pieces)) if pieces else None, None

@@ -11,16 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 __all__ = [
-    "content_of",
     "is_command",
     "is_same",
     "last_message",
-    "only",
     "prompt_of",
     "refused_by_graph",
     "replace",
     "replace_values",
-    "text_of",
+    "thread_of",
     "tool_names",
     "update_of",
     "with_prompt",
@@ -53,53 +51,63 @@ def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
-def _last_of_user(messages: list[Any]) -> int | None:
+def thread_of(*configs: Any) -> str:
+    """Return the conversation that the first configuration with a thread names; empty for none."""
+    for config in configs:
+        configurable = (config or {}).get("configurable") or {}
+        if "thread_id" in configurable:
+            return "" if configurable["thread_id"] is None else str(configurable["thread_id"])
+    return ""
+
+
+def _role(message: Any) -> Any:
+    if isinstance(message, str):
+        return "user"
+    if isinstance(message, tuple):
+        return message[0] if message else None
+    if isinstance(message, Mapping):
+        return message.get("role") or message.get("type")
+    return getattr(message, "type", None)
+
+
+def _last_of_user(given: Any) -> tuple[list[Any], int | None]:
+    """Return the messages in an input, and where the user's last one is among them."""
+    messages = None if isinstance(given, (str, type(None))) else _get(given, "messages")
+    if not isinstance(messages, list):
+        messages = [] if messages is None else [messages]
     for index in range(len(messages) - 1, -1, -1):
-        item = messages[index]
-        role: Any = item[0] if isinstance(item, tuple) and item else None
-        if isinstance(item, Mapping):
-            role = item.get("role") or item.get("type")
-        elif not isinstance(item, tuple):
-            role = "user" if isinstance(item, str) else getattr(item, "type", None)
-        if role in ("user", "human"):
-            return index
-    return None
+        if _role(messages[index]) in ("user", "human"):
+            return messages, index
+    return messages, None
 
 
 def prompt_of(given: Any) -> tuple[bool, Any]:
     """Return whether an input holds a message of the user, and what it says."""
-    messages = None if isinstance(given, (str, type(None))) else _get(given, "messages")
-    if isinstance(messages, str):
-        return True, messages
-    if messages is not None and not isinstance(messages, list):
-        messages = [messages]
-    index = _last_of_user(messages) if messages else None
-    if messages is None or index is None:
+    messages, index = _last_of_user(given)
+    if index is None:
         return False, given
     item = messages[index]
-    if isinstance(item, str):
-        return True, item
-    return True, item[1] if isinstance(item, tuple) else _get(item, "content")
+    if isinstance(item, (str, tuple)):
+        return True, item if isinstance(item, str) else item[1]
+    return True, _get(item, "content")
 
 
 def with_prompt(given: Any, prompt: Any) -> Any:
     """Return an input whose last message of the user says something else."""
     inside = update_of(given)
-    if not prompt_of(inside)[0]:
+    messages, index = _last_of_user(inside)
+    if index is None:
         return prompt
     if is_command(given):
         return dataclasses.replace(given, update=with_prompt(inside, prompt))
-    messages = _get(inside, "messages")
-    if isinstance(messages, str):
-        return _set(inside, "messages", prompt)
-    many = list(messages) if isinstance(messages, list) else [messages]
-    index = _last_of_user(many) or 0
-    item = many[index]
+    item = messages[index]
     if isinstance(item, (str, tuple)):
-        many[index] = prompt if isinstance(item, str) else (item[0], prompt)
+        new = prompt if isinstance(item, str) else (item[0], prompt)
     else:
-        many[index] = _set(item, "content", prompt)
-    return _set(inside, "messages", many)
+        new = _set(item, "content", prompt)
+    if isinstance(_get(inside, "messages"), list):
+        new = [*messages[:index], new, *messages[index + 1 :]]
+    return _set(inside, "messages", new)
 
 
 def _set(value: Any, name: str, new: Any) -> Any:
@@ -115,25 +123,12 @@ def _set(value: Any, name: str, new: Any) -> Any:
 # -- messages in what is streamed -------------------------------------------------------------
 
 
-def only(values: Mapping[str, Any], keys: Any) -> dict[str, Any]:
-    return {key: values[key] for key in keys if key in values}
-
-
 def last_message(values: Any) -> Any:
     messages = None if values is None or isinstance(values, str) else _get(values, "messages")
     if isinstance(messages, list) and messages:
         last = messages[-1]
         return last if hasattr(last, "content") else None
     return messages if hasattr(messages, "content") else None
-
-
-def text_of(message: Any) -> Any:
-    text = getattr(message, "text", None)
-    return str(text) if isinstance(text, str) else message.content
-
-
-def content_of(response: Any) -> Any:
-    return response if isinstance(response, (str, list)) else str(response)
 
 
 def is_same(message: Any, old: Any) -> bool:
