@@ -87,6 +87,33 @@ def test_what_looks_like_a_tool_call_in_arguments_is_judged_as_arguments(start: 
     assert seen_args == []
 
 
+@pytest.mark.parametrize("method", ["run", "invoke", "arun", "ainvoke"])
+def test_an_override_that_calls_its_input_otherwise_is_judged_by_what_it_is_given(
+    start: Any, method: str
+) -> None:
+    ran: list[Any] = []
+
+    def plain(self: Any, order: Any, config: Any = None, **further: Any) -> Any:
+        ran.append(order)
+        return "ran"
+
+    async def later(self: Any, order: Any, config: Any = None, **further: Any) -> Any:
+        return plain(self, order)
+
+    is_async = method.startswith("a")
+    kind = type("Shell", (Tool,), {method: later if is_async else plain})
+    shell = kind(name="shell", description="Run.", func=None)
+    start(policy.deny("shell", when=lambda args: args.get("path") == "/etc", reason=REASON))
+
+    def give(order: Any) -> Any:
+        call = functools.partial(getattr(shell, method), order=order)
+        return anyio.run(call) if is_async else call()
+
+    assert give({"path": "/etc"}) == REASON
+    assert give({"path": "/tmp"}) == "ran"
+    assert ran == [{"path": "/tmp"}]
+
+
 def test_what_the_framework_injects_is_not_shown_and_arrives(start: Any) -> None:
     shown: list[Any] = []
     got: list[Any] = []
