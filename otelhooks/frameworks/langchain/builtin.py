@@ -46,13 +46,9 @@ _CREATE = ("write_file", ("create_file",), "file_write", False, "file_path")
 _EDIT = ("edit_file", ("edit_file",), "file_write", False, "file_path")
 _EDITS = ("create_file", "edit_file", "view_file")
 _EDITOR = ("str_replace_based_edit_tool", _EDITS, "file_write", False, "path")
-_TODOS = ("write_todos",)
-_TASK = ("task", ("invoke_subagent",))
-_REMOTE = (("invoke_subagent",), "net")  # the agent runs on a server
+_AGENT = ("invoke_subagent",)
 _FETCH = ("requests", ("read_url_content",), "net")
 _SEARCH = ("web_search", ("search_web",), "net")
-_TRANSFER = ("transfer_to_agent",)
-_INVALID = ("invalid_tool",)
 _COMMANDS = {
     "view": _VIEW,
     "create": _CREATE,
@@ -60,114 +56,99 @@ _COMMANDS = {
 }
 """What the editor is asked for -> the tool that it is then; for any other word it is all three."""
 
-_LANGCHAIN = "langchain.agents.middleware."
-_ANTHROPIC = "langchain_anthropic.middleware."
-_DEEP = "deepagents.middleware."
-_COMMUNITY = "langchain_community.tools."
+_LANGCHAIN, _ANTHROPIC = "langchain.agents.middleware", "langchain_anthropic.middleware"
+_DEEP, _COMMUNITY = "deepagents.middleware", "langchain_community.tools"
 _IN_INIT = "__init__.<locals>"
+_CLAUDE = f"ClaudeFileToolMiddleware.{_IN_INIT}.file_tool"
 _TOOL = "langchain_core.tools.base:BaseTool"  # callable in some releases
 
+_OF_DEEPAGENTS = {
+    "ls": _LIST,
+    "read_file": _VIEW,
+    "write_file": _CREATE,
+    "edit_file": _EDIT,
+    "delete": _EDIT,
+    "glob": _FIND,
+    "grep": _GREP,
+    "execute": _SHELL,
+}
+"""Made by functions first, by methods since 0.3.9."""
 
-def _deepagents() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield deepagents' tools: made by functions first, by methods since 0.3.9."""
-    for name, what in {
-        "ls": _LIST,
-        "read_file": _VIEW,
-        "write_file": _CREATE,
-        "edit_file": _EDIT,
-        "delete": _EDIT,
-        "glob": _FIND,
-        "grep": _GREP,
-        "execute": _SHELL,
-    }.items():
-        for maker in (f"_{name}_tool_generator", f"FilesystemMiddleware._create_{name}_tool"):
-            for form in (name, f"sync_{name}", f"async_{name}"):
-                yield f"{_DEEP}filesystem:{maker}.<locals>.{form}", what
-    for maker in ("_create_task_tool", "_build_task_tool"):
-        for form in ("task", "atask"):
-            yield f"{_DEEP}subagents:{maker}.<locals>.{form}", _TASK
-    for verb in ("start", "check", "update", "cancel"):
-        for form in (f"{verb}_async_task", f"a{verb}_async_task"):
-            maker = f"{_DEEP}async_subagents:_build_{verb}_tool.<locals>"
-            yield f"{maker}.{form}", (f"{verb}_async_task", *_REMOTE)
-    for form in ("list_async_tasks", "alist_async_tasks"):
-        maker = f"{_DEEP}async_subagents:_build_list_tasks_tool.<locals>"
-        yield f"{maker}.{form}", ("list_async_tasks", *_REMOTE)
-    for form in ("sync_compact", "async_compact"):
-        maker = "SummarizationToolMiddleware._create_compact_tool"
-        yield f"{_DEEP}summarization:{maker}.<locals>.{form}", ("compact_conversation",)
+_SEARCHES = (
+    "arxiv.tool:ArxivQueryRun",
+    "bing_search.tool:BingSearch(Results|Run)",
+    "brave_search.tool:BraveSearch",
+    "ddg_search.tool:DuckDuckGoSearch(Results|Run)",
+    "google_serper.tool:GoogleSerper(Results|Run)",
+    "jina_search.tool:JinaSearch",
+    "mojeek_search.tool:MojeekSearch",
+    "pubmed.tool:PubmedQueryRun",
+    "searchapi.tool:SearchAPI(Results|Run)",
+    "searx_search.tool:SearxSearch(Results|Run)",
+    "tavily_search.tool:Tavily(Answer|SearchResults)",
+    "(wikidata.tool:Wikidata|wikipedia.tool:Wikipedia)QueryRun",
+    "you.tool:YouSearchTool",
+    "youtube.search:YouTubeSearchTool",
+)
 
-
-def _community() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield those of langchain-community's tools that run commands, touch files or search."""
-    yield f"{_COMMUNITY}shell.tool:ShellTool", _SHELL
-    for place, what, path in (
-        ("copy:CopyFileTool", _CREATE, "source_path"),
-        ("delete:DeleteFileTool", _EDIT, "file_path"),
-        ("file_search:FileSearchTool", _FIND, "dir_path"),
-        ("list_dir:ListDirectoryTool", _LIST, "dir_path"),
-        ("move:MoveFileTool", _EDIT, "source_path"),
-        ("read:ReadFileTool", _VIEW, "file_path"),
-        ("write:WriteFileTool", _CREATE, "file_path"),
-    ):
-        yield f"{_COMMUNITY}file_management.{place}", (*what[:-1], path)
-    for verb in ("Get", "Post", "Patch", "Put", "Delete"):
-        yield f"{_COMMUNITY}requests.tool:Requests{verb}Tool", _FETCH
-    for place in ("graphql.tool:BaseGraphQLTool", "playwright.navigate:NavigateTool"):
-        yield f"{_COMMUNITY}{place}", _FETCH
-    for module, names in {
-        "arxiv.tool": ("ArxivQueryRun",),
-        "bing_search.tool": ("BingSearchResults", "BingSearchRun"),
-        "brave_search.tool": ("BraveSearch",),
-        "ddg_search.tool": ("DuckDuckGoSearchResults", "DuckDuckGoSearchRun"),
-        "google_serper.tool": ("GoogleSerperResults", "GoogleSerperRun"),
-        "jina_search.tool": ("JinaSearch",),
-        "mojeek_search.tool": ("MojeekSearch",),
-        "pubmed.tool": ("PubmedQueryRun",),
-        "searchapi.tool": ("SearchAPIResults", "SearchAPIRun"),
-        "searx_search.tool": ("SearxSearchResults", "SearxSearchRun"),
-        "tavily_search.tool": ("TavilyAnswer", "TavilySearchResults"),
-        "wikidata.tool": ("WikidataQueryRun",),
-        "wikipedia.tool": ("WikipediaQueryRun",),
-        "you.tool": ("YouSearchTool",),
-        "youtube.search": ("YouTubeSearchTool",),
-    }.items():
-        for name in names:
-            yield f"{_COMMUNITY}{module}:{name}", _SEARCH
-
-
-def _others() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the tools of langchain itself, and of the packages beside it."""
-    for name in (f"ShellToolMiddleware.{_IN_INIT}.shell_tool", "_PersistentShellTool"):
-        yield f"{_LANGCHAIN}shell_tool:{name}", _SHELL
-    for name in (
-        "write_todos",
-        "_write_todos",
-        "_awrite_todos",
-        f"TodoListMiddleware.{_IN_INIT}.write_todos",
-    ):
-        yield f"{_LANGCHAIN}todo:{name}", _TODOS
-    for name, what in {"glob_search": _FIND, "grep_search": _GREP}.items():
-        maker = f"FilesystemFileSearchMiddleware.{_IN_INIT}"
-        yield f"{_LANGCHAIN}file_search:{maker}.{name}", what
-        yield f"{_ANTHROPIC}file_search:StateFileSearchMiddleware.{_IN_INIT}.{name}", what
-    for kind in ("State", "Filesystem"):
-        maker = f"_{kind}ClaudeFileToolMiddleware.{_IN_INIT}"
-        yield f"{_ANTHROPIC}anthropic_tools:{maker}.file_tool", _EDITOR
-    for team in ("supervisor", "swarm"):
-        maker = f"langgraph_{team}.handoff:create_handoff_tool.<locals>"
-        yield f"{maker}.handoff_to_agent", _TRANSFER
-    maker = "langgraph_supervisor.handoff:create_forward_message_tool.<locals>"
-    yield f"{maker}.forward_message", ("forward_message",)
-    for name in ("agent:ExceptionTool", "tools:InvalidTool"):
-        yield f"langchain_classic.agents.{name}", _INVALID
+_TOOLS = {
+    f"{_LANGCHAIN}.shell_tool:ShellToolMiddleware.{_IN_INIT}.shell_tool": _SHELL,
+    f"{_LANGCHAIN}.shell_tool:_PersistentShellTool": _SHELL,
+    f"{_LANGCHAIN}.file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
+    f"{_LANGCHAIN}.file_search:FilesystemFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
+    f"{_LANGCHAIN}.todo:(|_|_a|TodoListMiddleware.{_IN_INIT}.)write_todos": ("write_todos",),
+    f"{_ANTHROPIC}.anthropic_tools:(_State|_Filesystem){_CLAUDE}": _EDITOR,
+    f"{_ANTHROPIC}.file_search:StateFileSearchMiddleware.{_IN_INIT}.glob_search": _FIND,
+    f"{_ANTHROPIC}.file_search:StateFileSearchMiddleware.{_IN_INIT}.grep_search": _GREP,
+    "langgraph_(supervisor|swarm).handoff:create_handoff_tool.<locals>.handoff_to_agent": (
+        "transfer_to_agent",
+    ),
+    "langgraph_supervisor.handoff:create_forward_message_tool.<locals>.forward_message": (
+        "forward_message",
+    ),
+    "langchain_classic.agents.(agent:ExceptionTool|tools:InvalidTool)": ("invalid_tool",),
+    **{
+        f"{_DEEP}.filesystem:(_{name}_tool_generator|FilesystemMiddleware._create_{name}_tool)"
+        f".<locals>.(|sync_|async_){name}": what
+        for name, what in _OF_DEEPAGENTS.items()
+    },
+    f"{_DEEP}.subagents:(_create|_build)_task_tool.<locals>.(|a)task": ("task", _AGENT),
+    **{
+        f"{_DEEP}.async_subagents:_build_{made}_tool.<locals>.(|a){name}": (name, _AGENT, "net")
+        for made, name in (
+            *((verb, f"{verb}_async_task") for verb in ("start", "check", "update", "cancel")),
+            ("list_tasks", "list_async_tasks"),
+        )  # the agents run on a server
+    },
+    f"{_DEEP}.summarization:SummarizationToolMiddleware._create_compact_tool"
+    ".<locals>.(|a)sync_compact": ("compact_conversation",),
+    f"{_COMMUNITY}.shell.tool:ShellTool": _SHELL,
+    f"{_COMMUNITY}.file_management.copy:CopyFileTool": (*_CREATE[:-1], "source_path"),
+    f"{_COMMUNITY}.file_management.delete:DeleteFileTool": _EDIT,
+    f"{_COMMUNITY}.file_management.file_search:FileSearchTool": (*_FIND[:-1], "dir_path"),
+    f"{_COMMUNITY}.file_management.list_dir:ListDirectoryTool": (*_LIST[:-1], "dir_path"),
+    f"{_COMMUNITY}.file_management.move:MoveFileTool": (*_EDIT[:-1], "source_path"),
+    f"{_COMMUNITY}.file_management.read:ReadFileTool": _VIEW,
+    f"{_COMMUNITY}.file_management.write:WriteFileTool": _CREATE,
+    f"{_COMMUNITY}.requests.tool:Requests(Get|Post|Patch|Put|Delete)Tool": _FETCH,
+    f"{_COMMUNITY}.(graphql.tool:BaseGraphQL|playwright.navigate:Navigate)Tool": _FETCH,
+    **{f"{_COMMUNITY}.{place}": _SEARCH for place in _SEARCHES},
+}
 
 
-TABLE = kit.BuiltIns({**dict(_others()), **dict(_deepagents()), **dict(_community())}, {})
+def _each(place: str) -> Iterator[str]:
+    """Yield each place that one stands for: ``(a|b)`` in it is either."""
+    head, is_several, rest = place.partition("(")
+    inside, _, tail = rest.partition(")")
+    for one in inside.split("|"):
+        yield from _each(f"{head}{one}{tail}") if is_several else (place,)
+
+
+TABLE = kit.BuiltIns({each: what for place, what in _TOOLS.items() for each in _each(place)}, {})
 """What defines a tool -> what it is; more lines than one release has."""
 
-SHELL = TABLE[f"{_LANGCHAIN}shell_tool:_PersistentShellTool"]
-EDITOR = TABLE[f"{_ANTHROPIC}anthropic_tools:_StateClaudeFileToolMiddleware.{_IN_INIT}.file_tool"]
+SHELL = TABLE[f"{_LANGCHAIN}.shell_tool:_PersistentShellTool"]
+EDITOR = TABLE[f"{_ANTHROPIC}.anthropic_tools:_State{_CLAUDE}"]
 
 
 # -- one call ---------------------------------------------------------------------------------

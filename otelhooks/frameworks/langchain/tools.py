@@ -12,12 +12,11 @@ from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, sp
 from otelhooks.frameworks.langchain.builtin import Reading, read
 from otelhooks.frameworks.langchain.fields import closure, field
 
-__all__ = ["InvokeRun", "ToolRun", "is_control_flow"]
+__all__ = ["InvokeRun", "ToolRun"]
 
 _MCP, _NATIVE_MCP = "langchain_mcp_adapters.tools", "langchain.mcp."
 _MESSAGE = "langchain_core.messages.tool:ToolMessage"
 _COMMAND = "langgraph.types:Command"
-_JUMP = "langgraph.errors:GraphBubbleUp"
 
 
 class ToolRun(kit.ToolCall):
@@ -32,7 +31,7 @@ class ToolRun(kit.ToolCall):
         was_told: Whether the tool told its failure as a message.
     """
 
-    group, pauses = "langchain.tool", (_JUMP,)
+    group, pauses = "langchain.tool", ("langgraph.errors:GraphBubbleUp",)
     title: str
     argument: str | None = None
     hidden: dict[str, Any]
@@ -184,11 +183,6 @@ class InvokeRun(ToolRun):
         """Return what was approved, as a tool call where it was handed one."""
         form = super().form(args)
         return form if self.asked is None else {**self.asked, "args": form}
-
-
-def is_control_flow(error: BaseException) -> bool:
-    """Return whether an exception is langgraph's way to pause a run or to jump."""
-    return kit.is_a(error, _JUMP)
 
 
 def _is_native(method: Any) -> bool:
