@@ -405,7 +405,11 @@ def test_without_instrumentation_all_goes_on(governed: Any) -> None:
     async def run() -> None:
         loop = Loop()
         Loop.unguarded("main", "otelhooks", "otelhooks", "started before")
-        assert (await loop.ask(Remote, "shell"))[0] is None
+        turn = Turn.of("", "hello")
+        assert await loop.begin(turn)
+        with loops.inside(turn.context):
+            assert (await loop.ask(Remote, "shell"))[0] is None
+        assert await loop.start([SubRun.of("count", "count")], None) is None
         assert await Tools().run(loop, "read") == "read ran"
         await loop.count({"input_tokens": 4})
         await loop.close()

@@ -136,6 +136,18 @@ def test_a_function_that_listens_may_change_what_the_frameworks_gives(fake) -> N
     assert module.format("x") == "formatted x"
 
 
+def test_a_function_that_listens_has_the_parameters_of_the_frameworks(fake, caplog) -> None:
+    """Else each call would fail, or pass unseen, only once it is made."""
+
+    def hear(wrapped: Any, owner: Any, words: str) -> Any:
+        return wrapped(words)
+
+    module = fake(kit.listen("fake:format", hear), kit.listen("fake:enter", entry=True))
+    assert "`hear` names `words`, which the function does not have" in caplog.text
+    with pytest.raises(errors.SeatError):
+        module.enter()
+
+
 @pytest.mark.parametrize("function", [None, lambda wrapped, owner: "heard"])
 def test_a_refused_package_raises_where_a_function_listens(fake, function) -> None:
     module = fake(kit.listen("fake:enter", function, entry=True), supported=">=2")

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.metadata
 import json
 import tempfile
 import threading
@@ -16,10 +14,7 @@ from typing import Any
 from google.antigravity import Agent, GeminiAPIEndpoint, LocalAgentConfig, ModelType, types
 from google.antigravity.hooks import policy as native
 
-import otelhooks
-from otelhooks import policy
-from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, STEPS, Step, Trial
+from otelhooks.frameworks.kit import trials
 
 __all__ = ["ScriptedGemini", "offline", "prove"]
 
@@ -36,7 +31,7 @@ class ScriptedGemini:
         tools: Names of the tools that the model was last offered.
     """
 
-    def __init__(self, next_step: Callable[[list[str]], Step]) -> None:
+    def __init__(self, next_step: Callable[[list[str]], trials.Step]) -> None:
         self._next_step = next_step
         self.tools: list[str] = []
         outer = self
@@ -127,48 +122,38 @@ def offline(url: str, folder: Path, **settings: Any) -> LocalAgentConfig:
     return LocalAgentConfig(**given)
 
 
-class _Trial(Trial):
-    """A trial with an agent."""
-
-    async def chat(self) -> str:
-        """Return the agent's answer to one message."""
-        with tempfile.TemporaryDirectory(prefix="otelhooks-prove-") as folder:
-            with ScriptedGemini(lambda shown: self.next_step("\n".join(shown))) as model:
-                config = offline(model.url, Path(folder), tools=[self.danger, self.safe])
-                async with Agent(config) as agent:
-                    process: Any = getattr(agent.conversation.connection, "_process", None)
-                    answer = await (await agent.chat("begin")).text()
-                for pipe in (process.stdout, process.stderr):  # which the SDK leaves open
-                    pipe.close()
-                return answer
+async def _chat(trial: trials.Trial) -> str:
+    """Return what an agent's answer to one message ends with."""
+    with tempfile.TemporaryDirectory(prefix="otelhooks-prove-") as folder:
+        with ScriptedGemini(lambda shown: trial.next_step("\n".join(shown))) as model:
+            config = offline(model.url, Path(folder), tools=[trial.danger, trial.safe])
+            async with Agent(config) as agent:
+                process: Any = getattr(agent.conversation.connection, "_process", None)
+                answer = await (await agent.chat("begin")).text()
+            for pipe in (process.stdout, process.stderr):  # which the SDK leaves open
+                pipe.close()
+            return answer[-len("done") :]
 
 
-_COMMAND = {"CommandLine": "echo ran", "Cwd": "/", "WaitMsBeforeAsync": 1000}
-_AGENT = {"name": "prover", "description": "Proves.", "system_prompt": "Prove."}
-_START = {"Subagents": [{"TypeName": "prover", "Role": "prover", "Prompt": "Prove."}]}
-_PATHS: tuple[tuple[str, tuple[Step, ...], str], ...] = (
-    ("Python tool", STEPS, REASON),
-    ("built-in tool", ((("run_command", _COMMAND),), *STEPS[1:]), REASON),
-    (
-        "agent that the model defines",
-        (
-            (("define_subagent", {**_AGENT, "enable_write_tools": True}),),
-            (("invoke_subagent", _START),),
-            *STEPS[1:],
-        ),
-        "cannot be started",
-    ),
-)
-"""Name of a path, what the model says on it, and what must be read of the refusal."""
-
-
-def prove() -> Proof:
+def prove() -> Any:
     """Run a scripted agent against a deny on the main paths of the framework."""
-    paths: list[tuple[str, bool, str]] = []
-    denied = [policy.deny(name, reason=REASON) for name in ("danger", "run_command")]
-    with otelhooks.scope(policies=denied):
-        for name, steps, reason in _PATHS:
-            trial = _Trial(steps, reason)
-            went_on = asyncio.run(trial.chat()).endswith("done")
-            paths.append((name, *trial.outcome(went_on=went_on)))
-    return Proof.of("google_antigravity", importlib.metadata.version("google-antigravity"), paths)
+    command = {"CommandLine": "echo ran", "Cwd": "/", "WaitMsBeforeAsync": 1000}
+    agent = {"name": "prover", "description": "Proves.", "system_prompt": "Prove."}
+    start = {"Subagents": [{"TypeName": "prover", "Role": "prover", "Prompt": "Prove."}]}
+    define = ("define_subagent", {**agent, "enable_write_tools": True})
+    last = trials.STEPS[1:]
+    own: dict[str, Any] = {
+        "built-in tool": (((("run_command", command),), *last),),
+        "agent that the model defines": (
+            ((define,), (("invoke_subagent", start),), *last),
+            "cannot be started",
+        ),
+    }
+    return trials.prove(
+        "google_antigravity",
+        "google-antigravity",
+        "google.antigravity",
+        dict.fromkeys(("Python tool", *own), _chat),
+        own=own,
+        denied=("danger", "run_command"),
+    )

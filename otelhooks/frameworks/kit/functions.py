@@ -79,7 +79,11 @@ def _positional(function: Any) -> list[str]:
 
 
 def mismatch(read: Any, function: Any) -> str:
-    """Return how the parameters of `read` differ from those of a function; empty if they fit."""
+    """Return how the parameters of `read` differ from those of a function; empty if they fit.
+
+    Those of a function that listens are compared likewise.
+    """
+    name = getattr(read, "__name__", "read")
     try:
         ours = list(inspect.signature(read).parameters.values())[2:]
         theirs = list(inspect.signature(_plain(function)).parameters.values())
@@ -91,11 +95,11 @@ def mismatch(read: Any, function: Any) -> str:
     names = {each.name for each in theirs}
     for each in ours:
         if each.kind not in variadic and each.default is each.empty and each.name not in names:
-            return f"`read` names `{each.name}`, which the function does not have"
+            return f"`{name}` names `{each.name}`, which the function does not have"
     if any(each.kind in variadic for each in ours):
         return ""
     own = {each.name for each in ours}
     for each in theirs[1:]:
         if each.default is each.empty and each.name not in own:
-            return f"`read` does not take `{each.name}`, which the function demands"
+            return f"`{name}` does not take `{each.name}`, which the function demands"
     return ""

@@ -71,7 +71,7 @@ class RemoteRun(Run):
         """
         rt = runtime.active()
         if rt is None:
-            return False
+            return True
         self._split = split = await Split(self.steps(rt)).abegin()
         self.context = split.context if split.proceeds else get_current()
         if not split.proceeds:
@@ -214,7 +214,7 @@ class Loop:
         await self.end()
         rt = runtime.active()
         if rt is None:
-            return False
+            return True
         turn.agent, turn.conversation = self.agent, self.conversation
         _, judges = rt.in_force(current_scope(), self.agent)
         if self.conversation:

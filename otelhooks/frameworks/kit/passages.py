@@ -406,8 +406,9 @@ class Listening:
         self._function = function
 
     def problem(self, function: Any) -> str:
-        """Return nothing: any function can be looked at."""
-        return ""
+        """Return how the parameters differ from the function's; empty if they fit."""
+        wrong, ours = mismatch(self._function, function), self._function
+        return f"{ours.__module__}.{ours.__qualname__}: {wrong}" if wrong else ""
 
     def bind(self, function: Any, switch: Switch) -> Wrapper:
         """Return the wrapper of a function, which reads the switch first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -11,10 +12,10 @@ import anyio
 import otelhooks
 from otelhooks import policy
 from otelhooks.frameworks.proof import Proof
-from otelhooks.frameworks.trial import REASON, Trial
+from otelhooks.frameworks.trial import REASON, STEPS, Step, Trial
 from otelhooks.patching.versions import installed
 
-__all__ = ["Trial", "prove"]
+__all__ = ["STEPS", "Step", "Trial", "prove"]
 
 
 def prove(
@@ -23,23 +24,25 @@ def prove(
     module: str,
     paths: Mapping[str, Callable[[Trial], Any]],
     *,
-    denied: str = "danger",
+    own: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+    denied: Sequence[str] = ("danger",),
     backends: Sequence[str] = ("asyncio",),
 ) -> Proof:
-    """Run the script of a trial on each path, against a rule that denies one of its tools.
+    """Run the script of a trial on each path, against rules that deny its tools.
 
     Args:
         framework: Adapter's name.
         distribution: Its main package.
         module: Import name.
         paths: Name to a coroutine function of a trial that returns the run's answer.
-        denied: What the rule is for; ``*/danger`` where servers have the tools.
+        own: Path to what its trials are made with, where the usual script will not do.
+        denied: What the rules are for; ``*/danger`` where servers have the tools.
         backends: On which each path runs, ``asyncio`` or ``trio``.
     """
     found: list[tuple[str, bool, str]] = []
-    with otelhooks.scope(policies=[policy.deny(denied, reason=REASON)]):
+    with otelhooks.scope(policies=[policy.deny(name, reason=REASON) for name in denied]):
         for (name, run), backend in itertools.product(paths.items(), backends):
-            trial = Trial()
+            trial = Trial(*own.get(name, ()))
             went_on = anyio.run(run, trial, backend=backend) == "done"
             path = name if len(backends) == 1 else f"{name}, {backend}"
             found.append((path, *trial.outcome(went_on=went_on)))

@@ -35,13 +35,13 @@ _ACCEPT, _DECLINE = "accept", "decline"
 # -- seats ------------------------------------------------------------------------------------
 
 
-async def asked(wrapped: Any, session: Any, context: Any, request: Any) -> Any:
+async def asked(wrapped: Any, session: Any, ctx: Any, request: Any) -> Any:
     """Listen to `ClientSession.dispatch_input_request` of 2.x."""
-    given = (wrapped, session, context, request)
+    given = (wrapped, session, ctx, request)
     if request.method == ELICITATION:
         return await Elicitation.through("coroutine", *given)
     if request.method != SAMPLING:
-        return await wrapped(context, request)
+        return await wrapped(ctx, request)
     try:
         return await Sampling.through("coroutine", *given)
     except wire.error_class() as error:  # `Sampling` raises what the client answers

@@ -89,6 +89,6 @@ def prove() -> Any:
         "mcp",
         "mcp",
         {"client": _client, "raw request": _request, "server object": _server},
-        denied="*/danger",
+        denied=("*/danger",),
         backends=("asyncio", "trio") if has_trio else ("asyncio",),
     )
