@@ -5,8 +5,8 @@ other. So every conversation, a question and its answer, has the console for its
 one is not even printed before it ends. This applies to all threads and event loops of the process.
 
 On a terminal, input that was typed before a prompt is discarded, so that a key pressed too early
-answers nothing. A reader whose question was withdrawn stops reading: it checks that its line is
-still wanted before it takes one. Where `input` reads from elsewhere (a pipe, a notebook, Windows)
+answers nothing. A reader whose question was withdrawn stops reading: it checks that a line
+is available before it takes one. Where `input` reads from elsewhere (a pipe, a notebook, Windows)
 it cannot be stopped; it then keeps the console until its line comes, and drops that line.
 """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MAX_QUEUED_BYTES = 32 * 1024 * 1024
-"""How much may wait in memory; beyond it records are refused, counted, and said in the trail."""
+"""Most bytes that may wait in memory. More records are refused and counted; the trail says so."""
 
 
 class Audit:

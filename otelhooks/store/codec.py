@@ -1,8 +1,8 @@
-"""Spans and log records to rows, and values to JSON and back without loss.
+"""Converts spans and log records to rows, and values to JSON and back without loss.
 
 JSON has no bytes and no infinite numbers. They are written as ``{"$bytes": base64}`` and
-``{"$double": "NaN"}``, and a ``$`` at the start of a key is doubled, so that whatever went in
-comes out. Sequences come back as lists, keys as text.
+``{"$double": "NaN"}``, and a ``$`` at the start of a key is doubled, so that every value survives.
+Sequences come back as lists, keys as text.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ LOG_COLUMNS = (
     "origin",
 )
 
-# OTLP's span flags: the low byte is the trace flags, these two tell where the parent is.
+# OTLP's span flags: the low byte is the trace flags, these two describe the parent.
 FLAG_HAS_IS_REMOTE = 0x100
 FLAG_IS_REMOTE = 0x200
 
-# Types that JSON has and that cannot hide others or an infinite number.
+# Types that JSON has and that cannot contain others or an infinite number.
 _PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 
 
 def encode(value: object) -> str:
-    """Write a value of an attribute, a body, or a map of them, as compact JSON."""
+    """Write an attribute's value, a body, or a map of them, as compact JSON."""
     if not isinstance(value, dict):
         return _json(_tagged(value))
     attributes = cast("dict[object, object]", value)
@@ -86,7 +86,7 @@ def encode(value: object) -> str:
 
 
 def _is_plain(values: Collection[object]) -> bool:
-    """Say whether JSON can hold the values as they are; one level of sequences is looked into."""
+    """Return whether JSON can hold the values as they are; checks one level of sequences."""
     if _PLAIN_TYPES.issuperset(map(type, values)):
         return True
     for value in values:
@@ -103,7 +103,7 @@ def _json(value: object) -> str:
     try:
         return to_json(value).decode()
     except ValueError:
-        # Half of a surrogate pair is not Unicode; JSON can write it as an escape.
+        # A lone surrogate is not Unicode; JSON can write it as an escape.
         return json.dumps(value, separators=(",", ":"))
 
 
@@ -149,7 +149,7 @@ def span_row(span: ReadableSpan, origin_id: int) -> tuple[Any, ...]:
         origin_id: Id of its resource and scope, see `origin_row`.
 
     Raises:
-        ValueError: If the span has no context; it belongs to no trace then.
+        ValueError: The span has no context; it then belongs to no trace.
     """
     context = span.get_span_context()
     if context is None:
@@ -163,8 +163,8 @@ def span_row(span: ReadableSpan, origin_id: int) -> tuple[Any, ...]:
     attributes = _plain(span.attributes)
     status = span.status
     started_at = span.start_time or 0
-    # This function runs for every span: what a property copies under a lock is read once, and
-    # ids are formatted in place.
+    # This function runs for every span: what a property copies under a lock is read once, and ids
+    # are formatted in place.
     events, links = span.events, span.links
     return (
         f"{context.trace_id:032x}",
@@ -246,7 +246,7 @@ def origin_row(
 ) -> tuple[int, str, str, str | None]:
     """Return a resource and scope as id, resource, its schema address, and scope.
 
-    The id is a hash of the rest, so that every process finds the same one by itself.
+    The id is a hash of the rest, so that every process computes the same one.
     """
     resource_text = encode(dict(resource.attributes))
     scope_text = None
@@ -276,7 +276,7 @@ def _plain(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def storable(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row with halves of surrogate pairs, which SQLite refuses, replaced by `?`."""
+    """Return a row with lone surrogates, which SQLite refuses, replaced by `?`."""
     return tuple(
         value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for value in row

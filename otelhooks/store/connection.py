@@ -1,8 +1,8 @@
 """One connection to a store file per process, shared by its exporters, closed across a fork.
 
-SQLite keeps its locks per process and must not see a fork with a file open: the child would
-believe that it holds locks that only the parent has. So every connection is closed before a fork,
-under its lock, and opened again on the next write, in parent and child alike.
+SQLite keeps its locks per process and must not see a fork with a file open: the child would believe
+that it holds locks that only the parent has. So every connection is closed before a fork, under its
+lock, and opened again on the next write, in parent and child alike.
 
 Source: https://www.sqlite.org/howtocorrupt.html, section 2.6.
 """
@@ -33,7 +33,7 @@ _registry_lock = threading.Lock()
 
 
 class Database:
-    """A store file opened for writing. Get it from `shared`."""
+    """A store file opened for writing. Created by `shared`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,13 +51,13 @@ class Database:
 
         Args:
             work: Gets the connection; may be called again from the start after a lock.
-            busy_s: How long to wait, in seconds, while somebody else writes.
+            busy_s: How long to wait, in seconds, while another process writes.
 
         Returns:
-            What `work` returned; it is on disk as far as a crash of this process goes.
+            What `work` returned; it survives a crash of this process.
 
         Raises:
-            StoreError: If nothing was written, with cause and hint.
+            StoreError: Nothing was written; with cause and hint.
         """
         deadline = time.monotonic() + busy_s
         while True:
@@ -69,7 +69,7 @@ class Database:
                 if problem.cause != "locked" or time.monotonic() >= deadline:
                     self.close()
                     raise problem from error
-            # The lock is free for a moment: for a fork, and for the other exporter.
+            # Release the lock for a moment: for a fork, and for the other exporter.
             time.sleep(0.005)
 
     def close(self) -> None:
@@ -91,14 +91,14 @@ class Database:
             result = work(connection)
             connection.execute("COMMIT")
         except BaseException:
-            # A full disk has rolled back by itself already.
+            # A full disk has already rolled back by itself.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         return result
 
     def _connected(self) -> sqlite3.Connection:
-        # A file that was deleted or replaced meanwhile would take writes that nobody ever sees.
+        # Writes to a file that was deleted or replaced meanwhile would be lost.
         if self._connection is not None and self._inode != self._inode_now():
             self._disconnect()
         if self._connection is None:
@@ -122,7 +122,7 @@ class Database:
                 self.report("close", "local store `%s` was not closed: %s", self.path, error)
 
     def hold(self) -> None:
-        """Close the connection and keep everybody out until `release`."""
+        """Close the connection and block all writers until `release`."""
         self._lock.acquire()
         self._disconnect()
 
@@ -132,7 +132,7 @@ class Database:
 
 
 def shared(path: Path) -> Database:
-    """Return this process's one `Database` for a file, made on first use and not yet opened."""
+    """Return this process's one `Database` for a file, created on first use and not yet opened."""
     path = path.expanduser().resolve()
     with _registry_lock:
         database = _registry.get(path)
@@ -152,7 +152,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    # The forking thread took the locks and is the one that goes on in parent and child.
+    # The forking thread took the locks and is the one that continues in parent and child.
     for database in _held:
         database.release()
     _held.clear()

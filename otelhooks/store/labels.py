@@ -1,7 +1,7 @@
-"""Labels of conversations, kept in the local store: they outlive eviction, restart and process.
+"""Labels of conversations in the local store: they survive eviction, restart and process.
 
-Decision code: where the store cannot be used, this process still remembers, and says so once. What
-it has forgotten, or another process has seen, counts as a conversation that nobody knows.
+Decision code: if the store cannot be used, this process still remembers, and logs that once. A
+conversation that it has forgotten, or that another process has seen, counts as unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LabelBook:
     """Which conversations are known, and their labels.
 
     Args:
-        path: File of the local store; made when the first conversation is looked up.
+        path: File of the local store; created when the first conversation is looked up.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -47,7 +47,7 @@ class LabelBook:
         return Kept(self, session_id)
 
     def open(self, session_id: str) -> tuple[bool, frozenset[str]]:
-        """Return whether a conversation is known, and its labels; from now on it is.
+        """Return whether a conversation is known, and its labels; afterwards it is known.
 
         Args:
             session_id: The conversation's id.
@@ -83,7 +83,7 @@ class LabelBook:
             return before
 
         store = connection.shared(self._path or schema.default_store_path())
-        self._store = store  # held open as long as the book is there
+        self._store = store  # held open as long as the book exists
         try:
             return store.write(work, busy_s=_BUSY_S)
         except schema.StoreError as error:

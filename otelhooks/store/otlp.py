@@ -1,7 +1,7 @@
-"""Send what the store holds on: rebuilt as SDK objects, over OTLP/HTTP or to a file of OTLP JSON.
+"""Sends on the content of the store: rebuilt as SDK objects, over OTLP/HTTP or to OTLP JSON.
 
-What arrives is what the program would have sent itself: ids, times, types of values, resource,
-scope and the counts of dropped attributes are the same.
+The receiver gets what the program would have sent itself, with the same ids, times, types of
+values, resource, scope and counts of dropped attributes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATUS = {code.name.lower(): code for code in StatusCode}
 
 
 class Target(Protocol):
-    """Takes what is sent on."""
+    """A receiver of spans and log records."""
 
     def send_spans(self, spans: Sequence[ReadableSpan]) -> bool:
         """Take spans; return whether they arrived."""
@@ -50,7 +50,7 @@ class Target(Protocol):
 
 @dataclass(slots=True)
 class Sent:
-    """How much was sent on.
+    """The result of sending.
 
     Attributes:
         spans: Spans that arrived.
@@ -67,12 +67,12 @@ def send(store: Store, target: Target, trace_ids: Sequence[str] = ()) -> Sent:
     """Send traces to a target, in the order in which they were stored.
 
     Args:
-        store: Where from.
-        target: Where to.
+        store: Source.
+        target: Receiver.
         trace_ids: Full ids; empty for everything.
 
     Raises:
-        StoreError: If the store cannot be read.
+        StoreError: The store cannot be read.
     """
     sent = Sent()
     origins: dict[int, tuple[Resource, InstrumentationScope | None]] = {}
@@ -90,12 +90,12 @@ def send(store: Store, target: Target, trace_ids: Sequence[str] = ()) -> Sent:
 
 
 class OtlpTarget:
-    """An OTLP/HTTP receiver, addressed with protobuf.
+    """An OTLP/HTTP receiver that gets protobuf.
 
     Args:
         url: Its base address, without ``/v1/traces``; headers and certificates come from the
             ``OTEL_EXPORTER_OTLP_*`` variables.
-        timeout_s: How long, in seconds, a batch may take, retries included.
+        timeout_s: Longest time for a batch, in seconds, including retries.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 10.0) -> None:
@@ -126,7 +126,7 @@ class OtlpTarget:
 
 
 class _LastMessage(logging.Handler):
-    """Keep the exporter's last log line, the only place where it says what went wrong."""
+    """Keeps the exporter's last log line, the only place where it reports a failure."""
 
     def __init__(self, target: OtlpTarget) -> None:
         super().__init__(logging.WARNING)
@@ -147,7 +147,7 @@ class _LastMessage(logging.Handler):
 
 
 class JsonLinesTarget:
-    """A file of OTLP JSON, one request a line, as the collector's file exporter writes it.
+    """A file of OTLP JSON, one request per line, as the collector's file exporter writes it.
 
     Args:
         file: Open for writing text; not closed here.
@@ -177,7 +177,7 @@ class JsonLinesTarget:
 
 
 def _hex_ids(value: Any) -> Any:
-    """Write ids in hex, where OTLP's JSON differs from that of protobuf."""
+    """Write ids in hex: OTLP's JSON differs from protobuf's here."""
     if isinstance(value, list):
         return [_hex_ids(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(value, dict):
@@ -250,7 +250,7 @@ def _sdk_span(
         events=[_SpanEvent(event) for event in span.events],
         links=[_Link(link) for link in span.links],
         kind=_KINDS[span.kind],
-        # A description is refused beside any status but error; none is recorded there either.
+        # A description is refused with any status but error; none is recorded there either.
         status=Status(_STATUS[span.status], span.status_message),
         start_time=span.started_at,
         end_time=span.ended_at,
@@ -261,7 +261,7 @@ def _sdk_span(
 def _sdk_log(
     event: Event, origins: dict[int, tuple[Resource, InstrumentationScope | None]]
 ) -> ReadableLogRecord:
-    # Set even where it is empty, or the record would take the current span's ids.
+    # Set even if it is empty, or the record would take the current span's ids.
     within = _context(event.trace_id or "0", event.span_id or "0", event.flags, "")
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(within), Context())
     record = LogRecord(

@@ -1,4 +1,4 @@
-"""Read the local store: newest traces, one trace whole, and what comes in."""
+"""Reads the local store: newest traces, one whole trace, and new records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAGE = 512
 
 
 class AmbiguousTraceError(ConfigError):
-    """A prefix that several traces share.
+    """Several traces share a prefix.
 
     Args:
         prefix: As given.
@@ -55,7 +55,7 @@ class _Cursor:
 
 
 class Store:
-    """A store file, opened anew for each call, so that it may be deleted or replaced between two.
+    """A store file, opened for each call, so that it may be deleted or replaced between two calls.
 
     Args:
         path: The file; None for `otelhooks.store.schema.default_store_path`.
@@ -70,19 +70,19 @@ class Store:
         """Return the newest traces, by last activity, newest first.
 
         Args:
-            limit: At most so many.
+            limit: Most traces to return.
             denied: Only those in which something was denied or not approved, or would have been.
             since: Only those with activity at or after this time, in nanoseconds since the epoch.
 
         Raises:
-            StoreError: If the store cannot be read.
+            StoreError: The store cannot be read.
         """
         ranks = (
             (verdicts.RANK_OBSERVED, verdicts.RANK_REFUSED)
             if denied
             else range(verdicts.RANK_REFUSED + 1)
         )
-        # One walk down the index for each rank, since the index starts with it.
+        # One walk down the index for each rank, because the index starts with it.
         walk = (
             "SELECT * FROM (SELECT trace_id, started_at, ended_at, verdict FROM traces"
             " WHERE verdict = ? AND ended_at >= ? ORDER BY ended_at DESC LIMIT ?)"
@@ -106,15 +106,15 @@ class Store:
             return [row["trace_id"] for row in rows]
 
     def trace(self, trace_id_prefix: str) -> Trace | None:
-        """Return one trace whole, None if there is none.
+        """Return one whole trace, None if there is none.
 
         Args:
-            trace_id_prefix: The id or as much of it as makes it unique; ``last`` for the trace
-                with the latest activity.
+            trace_id_prefix: The id or a unique prefix of it; ``last`` for the trace with the latest
+                activity.
 
         Raises:
-            AmbiguousTraceError: If several ids start with it.
-            StoreError: If the store cannot be read.
+            AmbiguousTraceError: Several ids start with it.
+            StoreError: The store cannot be read.
         """
         if trace_id_prefix == "last":
             trace_ids = [summary.trace_id for summary in self.traces(1)]
@@ -142,11 +142,11 @@ class Store:
         """Yield everything in the order in which it was stored, in pages.
 
         Args:
-            trace_ids: Full ids of the traces wanted; empty for all, and for the log records that
-                are in no trace.
+            trace_ids: Full ids of the wanted traces; empty for all, including log records without a
+                trace.
 
         Yields:
-            Some spans and some log records, of which one is empty; at most 512 together.
+            Some spans and some log records, one of them empty; at most 512 together.
         """
         cursor = _Cursor()
         while True:
@@ -158,11 +158,11 @@ class Store:
             yield spans, events
 
     def events(self, name: str, limit: int = 1_000) -> tuple[Event, ...]:
-        """Return the newest log records of a name, the newest first.
+        """Return the newest log records with a name, newest first.
 
         Args:
             name: Their ``event_name``.
-            limit: How many at most.
+            limit: Most records to return.
         """
         with self._reading() as db:
             query = "SELECT * FROM logs WHERE event_name = ? ORDER BY id DESC LIMIT ?"
@@ -173,12 +173,11 @@ class Store:
     def follow(self, poll_s: float = 0.5, *, from_start: bool = False) -> Iterator[Span | Event]:
         """Yield spans and events as they are stored, forever.
 
-        A store that does not exist yet is waited for; one that was replaced is followed from its
-        start.
+        If the store does not exist yet, wait for it; if it is replaced, follow it from its start.
 
         Args:
-            poll_s: Pause between two looks, in seconds.
-            from_start: Whether to begin with what is there already.
+            poll_s: Pause between two checks, in seconds.
+            from_start: Whether to begin with existing records.
         """
         cursor = _Cursor()
         if not from_start and self.path.exists():

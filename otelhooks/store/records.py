@@ -15,11 +15,9 @@ Status = Literal["unset", "ok", "error"]
 class Origin:
     """Where a record comes from.
 
-    Attributes:
-        id: The same number for the same content, in every store.
-        resource: Attributes of the process.
-        resource_schema_url: Schema of these, empty for none.
-        scope: ``name``, ``version``, ``schema_url`` and ``attributes`` of the tracer or logger;
+    id: The same number for the same content, in every store. resource: Attributes of the process.
+    resource_schema_url: Schema of these, empty for none. scope: ``name``, ``version``,
+    ``schema_url`` and ``attributes`` of the tracer or logger; None if it had none.
             None if it had none.
     """
 
@@ -35,9 +33,9 @@ class SpanEvent:
 
     Attributes:
         name: Its name.
-        at: When, in nanoseconds since the Unix epoch.
+        at: Time, in nanoseconds since the Unix epoch.
         attributes: As recorded.
-        dropped_attributes: Number that went over the SDK's limit.
+        dropped_attributes: Number of attributes over the SDK's limit.
     """
 
     name: str
@@ -56,7 +54,7 @@ class SpanLink:
         trace_state: W3C header, empty for none.
         flags: OTLP's flags of the linked context.
         attributes: As recorded.
-        dropped_attributes: Number that went over the SDK's limit.
+        dropped_attributes: Number of attributes over the SDK's limit.
     """
 
     trace_id: str
@@ -72,7 +70,7 @@ class Span:
     """A finished span.
 
     Attributes:
-        id: Place in the store, only ever growing.
+        id: Place in the store; only grows.
         trace_id: 32 hex digits.
         span_id: 16 hex digits.
         parent_id: Span id of the parent, None for a root.
@@ -87,9 +85,9 @@ class Span:
         links: Links to other spans.
         trace_state: W3C header, empty for none.
         flags: OTLP's flags: trace flags, and whether the parent is in another process.
-        dropped_attributes: Number that went over the SDK's limit.
-        dropped_events: Number that went over the SDK's limit.
-        dropped_links: Number that went over the SDK's limit.
+        dropped_attributes: Number of attributes over the SDK's limit.
+        dropped_events: Number of events over the SDK's limit.
+        dropped_links: Number of links over the SDK's limit.
         origin: Resource and scope.
     """
 
@@ -120,28 +118,28 @@ class Span:
 
     @property
     def at(self) -> int:
-        """When it was complete, in nanoseconds since the Unix epoch."""
+        """Time of its completion, in nanoseconds since the Unix epoch."""
         return self.ended_at
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A log record, which is what events of agents are.
+    """A log record, such as an event of an agent.
 
     Attributes:
-        id: Place in the store, only ever growing; counted apart from spans.
+        id: Place in the store; only grows; counted separately from spans.
         trace_id: 32 hex digits, None outside a trace.
         span_id: 16 hex digits, None outside a span.
         name: Event name, such as ``otelhooks.policy.decision``; None for a plain log record.
-        at: When, in nanoseconds since the Unix epoch.
-        emitted_at: The same as the source gave it, None if it gave none.
+        at: Time, in nanoseconds since the Unix epoch.
+        emitted_at: The same as set by the source, None if not set.
         observed_at: When the SDK saw it, in nanoseconds since the Unix epoch.
         severity: OTLP's number, None for none.
         severity_text: As given, None for none.
         body: As given, None for none.
         attributes: As recorded; sequences are lists.
         flags: Trace flags.
-        dropped_attributes: Number that went over the SDK's limit.
+        dropped_attributes: Number of attributes over the SDK's limit.
         origin: Resource and scope.
     """
 
@@ -173,10 +171,10 @@ class TraceSummary:
         spans: Number of spans.
         events: Number of log records.
         refused: Number of calls that were denied or not approved.
-        observed: Number of those that would have been, in monitor mode.
-        verdicts: Number of calls with any other verdict but a plain allow.
+        observed: Number of calls that monitor mode would have refused.
+        verdicts: Number of calls with any other verdict except a plain allow.
         errors: Number of spans with status error that were not refused.
-        is_refused: Whether a span or an event says refused or observed; events count too because
+        is_refused: Whether a span or an event was refused or observed; events count too, because
             spans may have been sampled away.
     """
 
@@ -200,7 +198,7 @@ class TraceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All that is stored of one trace.
+    """Everything that is stored of one trace.
 
     Attributes:
         trace_id: 32 hex digits.

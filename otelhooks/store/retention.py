@@ -1,4 +1,4 @@
-"""Keep the store below its size: oldest traces go first, those with a verdict last."""
+"""Keeps the store below its size: oldest traces are deleted first, those with a verdict last."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     import sqlite3
 
 # One step deletes at most this many rows in one transaction, so that other writers wait for
-# milliseconds; a writer that adds 512 rows a batch and may take some steps stays ahead.
+# milliseconds; a writer that adds 512 rows per batch and may take some steps keeps up.
 STEP_ROWS = 2_000
 STEPS = 4
-# Between two looks at how much is free: no more than this is deleted in vain.
+# Rows between two checks of the free space: at most this many are deleted needlessly.
 _CHUNK_ROWS = 100
 
 
 def is_over(connection: sqlite3.Connection, max_bytes: int) -> bool:
-    """Say whether the file, without its log, has more than `max_bytes` bytes."""
+    """Return whether the file, without its log, has more than `max_bytes` bytes."""
     return _pragma(connection, "page_count") * _pragma(connection, "page_size") > max_bytes
 
 
@@ -24,8 +24,8 @@ def trim_step(connection: sqlite3.Connection, max_bytes: int) -> bool:
     """Delete some of the oldest rows and give their pages back, within one transaction.
 
     Args:
-        connection: In a write transaction.
-        max_bytes: The size to come down to.
+        connection: A connection in a write transaction.
+        max_bytes: Target size.
 
     Returns:
         Whether the file is still too big and there is something left to delete.
@@ -41,7 +41,7 @@ def trim_step(connection: sqlite3.Connection, max_bytes: int) -> bool:
         deleted = _delete_oldest(connection, min(room, _CHUNK_ROWS))
         room -= deleted
         is_left = deleted > 0
-    # A page at a time: the pragma yields one row without columns for each page, and the sqlite3
+    # One page at a time: the pragma yields one row without columns for each page, and the sqlite3
     # module stops at the first.
     for _ in range(_pragma(connection, "freelist_count")):
         connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
@@ -49,10 +49,10 @@ def trim_step(connection: sqlite3.Connection, max_bytes: int) -> bool:
 
 
 def sweep_origins(connection: sqlite3.Connection) -> None:
-    """Delete resources and scopes that no span or log record names any more.
+    """Delete resources and scopes that no span or log record refers to any more.
 
-    Reads the whole table of traces, which takes some tens of milliseconds in a full store: run it
-    once per process, as often as new ones come.
+    It reads the whole table of traces, some tens of milliseconds in a full store: run it once per
+    process, as often as new ones come.
     """
     connection.execute(
         "DELETE FROM origins WHERE used_at < min("
@@ -62,8 +62,8 @@ def sweep_origins(connection: sqlite3.Connection) -> None:
 
 
 def _delete_oldest(connection: sqlite3.Connection, limit: int) -> int:
-    """Delete from the least important, oldest trace, or of the log records without a trace."""
-    # Up to three, because the newest span and the newest record stay whatever trace they are in.
+    """Delete from the least important, oldest trace, or from log records without a trace."""
+    # Up to three, because the newest span and the newest record stay, whatever trace they are in.
     traces = connection.execute(
         "SELECT verdict, ended_at, trace_id FROM traces ORDER BY verdict, ended_at LIMIT 3"
     ).fetchall()

@@ -1,8 +1,8 @@
-"""The SQLite file: its tables, how it is opened, and what can be wrong with it.
+"""The SQLite file: its tables, how it is opened, and its possible errors.
 
-One file, WAL mode, so that readers never wait for writers and several processes may write.
-``application_id`` says that the file is ours, ``user_version`` which schema it has; a file that
-is neither new nor ours is left untouched.
+One file in WAL mode, so that readers never wait for writers and several processes may write.
+``application_id`` marks the file as ours, ``user_version`` is the schema; a file that is neither
+new nor ours is left untouched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from otelhooks.telemetry import semconv
 APPLICATION_ID = 0x4F544C48  # "OTLH"
 SCHEMA_VERSION = 1
 
-# A writer waits in slices of this length, so that a fork or a second exporter of the process
-# never waits longer for the connection than one slice.
+# A writer waits in slices of this length, so that a fork or a second exporter of the process never
+# waits longer for the connection than one slice.
 BUSY_SLICE_S = 0.25
 
 Cause = Literal[
@@ -62,7 +62,7 @@ _EXPLAINED: dict[Cause, tuple[str, str]] = {
     ),
 }
 
-# In the order in which they are looked for in SQLite's messages: Python 3.10 has no error codes.
+# In the order in which they are searched in SQLite's messages: Python 3.10 has no error codes.
 _MESSAGES: tuple[tuple[str, Cause], ...] = (
     ("locked", "locked"),
     ("locking protocol", "locked"),
@@ -74,12 +74,12 @@ _MESSAGES: tuple[tuple[str, Cause], ...] = (
 
 
 class StoreError(ConfigError):
-    """A store that cannot be opened, read or written.
+    """A store cannot be opened, read or written.
 
     Args:
         path: File as given.
-        cause: What kind of trouble, one word.
-        detail: The words of SQLite or the system, empty for none.
+        cause: Kind of problem, one word.
+        detail: Message of SQLite or the system, empty for none.
     """
 
     def __init__(self, path: Path, cause: Cause, detail: str = "") -> None:
@@ -91,7 +91,7 @@ class StoreError(ConfigError):
 
 
 def store_error(path: Path, error: Exception) -> StoreError:
-    """Turn an exception of SQLite or the system into one that says what to do."""
+    """Return an exception of SQLite or the system as a `StoreError` with a hint."""
     if isinstance(error, StoreError):
         return error
     text = str(error)
@@ -105,30 +105,31 @@ def store_error(path: Path, error: Exception) -> StoreError:
 
 
 def default_store_path() -> Path:
-    """Return the store's place in the user's data directory."""
+    """Return the store's location in the user's data directory."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("otelhooks", appauthor=False)) / "store.db"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the store, making folder, file and tables where they are missing.
+    """Open the store, creating missing folder, file and tables.
 
     Args:
         path: The file.
 
     Returns:
-        A connection without implicit transactions that may be handed between threads; waits
+        A connection without implicit transactions that may be passed between threads; waits
         `BUSY_SLICE_S` for a lock.
 
     Raises:
-        StoreError: If the file is another program's or has another schema version.
-        sqlite3.Error: As SQLite gives it.
-        OSError: If the folder cannot be made.
+        StoreError: The file is another program's or has another schema version. sqlite3.Error: As
+            SQLite raises it.
+        OSError: The folder cannot be created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
-        # Captured content may be in it: for the user's eyes only, before anything is written.
+        # It may contain captured content, so only the user may read it, even before the first
+        # write.
         path.touch(mode=0o600)
     connection = sqlite3.connect(
         path, timeout=BUSY_SLICE_S, isolation_level=None, check_same_thread=False
@@ -145,7 +146,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open the store without the right to change it.
+    """Open the store read-only.
 
     Args:
         path: The file.
@@ -154,7 +155,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         A connection with `sqlite3.Row` rows.
 
     Raises:
-        StoreError: If there is no such file, or it is not a store that this version can read.
+        StoreError: The file does not exist, or is not a store that this version can read.
     """
     if not path.exists():
         raise StoreError(path, "missing")
@@ -162,7 +163,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         try:
             return _connect_reading(path, "mode=ro")
         except sqlite3.OperationalError:
-            # WAL needs a folder it may write to. Without a log the file is complete by itself.
+            # WAL needs a writable folder. Without a log the file is complete by itself.
             if path.with_name(path.name + "-wal").exists():
                 raise
             return _connect_reading(path, "immutable=1")
@@ -176,7 +177,7 @@ def _connect_reading(path: Path, how: str) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     try:
         if _identify(connection, path) == 0:
-            # A writer has made the file and not yet its tables, or never will.
+            # A writer has created the file but not yet its tables, or never will.
             raise StoreError(path, "missing")
     except BaseException:
         connection.close()
@@ -185,8 +186,8 @@ def _connect_reading(path: Path, how: str) -> sqlite3.Connection:
 
 
 def _identify(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version, 0 for a file without tables; raise for one not ours."""
-    # One statement, so that all three are of one moment: another process may make the tables now.
+    """Return the schema version, 0 for a file without tables; raise for a file that is not ours."""
+    # One statement, so that all three are of one moment: another process may create the tables now.
     application_id: int
     version: int
     tables: int
@@ -240,8 +241,8 @@ _VERDICT_COLUMNS = f"""
 # numbers of OTLP, `attributes`, `events`, `links` and `body` JSON as codec.py writes it, `flags`
 # those of OTLP, `verdict` a rank of verdicts.py.
 _TABLES = (
-    # A resource and an instrumentation scope. The id is a hash of the content: a writer puts it
-    # in with every batch, so that retention in another process may take it out at any time.
+    # A resource and an instrumentation scope. The id is a hash of the content: a writer inserts it
+    # with every batch, so that retention in another process may delete it at any time.
     """CREATE TABLE origins (
         id INTEGER PRIMARY KEY,
         resource TEXT NOT NULL,
@@ -255,10 +256,10 @@ _TABLES = (
         ended_at INTEGER NOT NULL,
         verdict INTEGER NOT NULL
     ) WITHOUT ROWID""",
-    # The only index: one more would cost a third of what a short trace costs in all.
+    # The only index: one more would cost a third of what a short trace costs in total.
     "CREATE INDEX traces_by_age ON traces (verdict, ended_at)",
-    # Ids only grow, which is how readers follow the store: retention never deletes the newest
-    # row, and AUTOINCREMENT costs a sixth of an insert.
+    # Ids only grow, which is how readers follow the store: retention never deletes the newest row,
+    # and AUTOINCREMENT costs a sixth of an insert.
     """CREATE TABLE spans (
         id INTEGER PRIMARY KEY,
         trace_id TEXT NOT NULL,
@@ -303,7 +304,7 @@ _TABLES = (
     "CREATE INDEX logs_by_trace ON logs (trace_id) WHERE trace_id IS NOT NULL",
     "CREATE INDEX logs_untraced ON logs (verdict, at) WHERE trace_id IS NULL",
     "CREATE INDEX logs_by_verdict ON logs (verdict) WHERE verdict > 0",
-    # For people with an SQL prompt: every verdict but a plain allow, one row each.
+    # For people with an SQL prompt: every verdict except a plain allow, one row each.
     f"""CREATE VIEW verdicts AS
         SELECT trace_id, span_id, at, {_VERDICT_COLUMNS}
         FROM logs WHERE verdict > 0 AND event_name = '{semconv.EVENT_POLICY_DECISION}'""",

@@ -1,6 +1,6 @@
-"""The SDK's log records, by the names and in the shape that OpenTelemetry 1.39 gave them.
+"""The SDK's log records, under the names and in the form of OpenTelemetry 1.39.
 
-The SDK of 1.38 has other names, and keeps resource and number of dropped attributes on the record.
+The SDK 1.38 has other names, and keeps resource and number of dropped attributes on the record.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ __all__ = [
 
 
 def resource_of(log: Any) -> Resource:
-    """Return the resource of what an exporter is given."""
+    """Return the resource of a record that an exporter gets."""
     return log.log_record.resource if IS_OLD else log.resource
 
 
 def readable(
     record: api.LogRecord, resource: Resource, scope: InstrumentationScope | None, dropped: int
 ) -> ReadableLogRecord:
-    """Make what an exporter is given.
+    """Create a record that an exporter gets.
 
     Args:
-        record: Of the API.
+        record: The API's record.
         resource: Where it was emitted.
-        scope: By what.
+        scope: Instrumentation scope that emitted it.
         dropped: Number of attributes that the SDK had dropped.
     """
     if not IS_OLD:
@@ -56,7 +56,7 @@ def readable(
     old: Any = sdk
     kind = type("LogRecord", (old.LogRecord,), {"dropped_attributes": dropped})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # each of these says that it goes away in 1.39
+        warnings.simplefilter("ignore")  # each of these warns that it goes away in 1.39
         return old.LogData(kind._from_api_log_record(record=record, resource=resource), scope)
 
 

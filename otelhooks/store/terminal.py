@@ -1,7 +1,7 @@
 """Words for the terminal: names, durations, times and verdicts on one line.
 
-Everything shown comes from models, tools and remote servers in the end, so what would steer a
-terminal is spelled out (see `otelhooks.plain_text`). Words carry the meaning, marks and colours
+Everything shown may come from models, tools and remote servers, so escape codes that would control
+a terminal are spelled out (see `otelhooks.plain_text`). Words have the meaning; marks and colours
 only repeat it.
 """
 
@@ -33,7 +33,7 @@ _ASCII = str.maketrans({"→": "->", "·": "-", "…": "...", "├": "|", "─":
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in three digits or so, such as ``0.21 ms``, ``412 ms``, ``1.24 s``."""
+    """Return a duration with about three digits, such as ``0.21 ms``, ``412 ms``, ``1.24 s``."""
     if seconds < 0.001:
         return f"{seconds * 1000:.2f} ms"
     if seconds < 0.9995:
@@ -49,18 +49,18 @@ def clock(at: int, tz: tzinfo | None = None, *, with_date: bool = True) -> str:
 
     Args:
         at: Nanoseconds since the Unix epoch.
-        tz: Zone to show it in; None for that of this machine.
-        with_date: Whether the date is wanted; without it milliseconds are shown.
+        tz: Time zone; None for that of this machine.
+        with_date: Whether to show the date; without it milliseconds are shown.
     """
     when = datetime.fromtimestamp(at / 1e9, tz=timezone.utc).astimezone(tz)
     return f"{when:%Y-%m-%d %H:%M:%S}" if with_date else f"{when:%H:%M:%S.%f}"[:-3]
 
 
 def details(attributes: Mapping[str, Any], name: str = "") -> Text:
-    """Return what a span or event says beside its name: verdict, rule, reason, facts, error.
+    """Return the details of a span or event: verdict, rule, reason, facts, error.
 
     Args:
-        attributes: Of the span or event.
+        attributes: Attributes of the span or event.
         name: Its name; agent, tool and model are not repeated if they are part of it.
     """
     text = Text()
@@ -106,7 +106,7 @@ def _facts(attributes: Mapping[str, Any], name: str) -> list[str]:
         (semconv.GEN_AI_AGENT_NAME, "agent"),
     ):
         value = attributes.get(key)
-        # A tool's line stands below its agent's already.
+        # A tool's line is already below its agent's.
         is_said = word == "agent" and semconv.GEN_AI_TOOL_NAME in attributes
         if value is not None and not is_said and str(value) not in name:
             facts.append(f"{word} {one_line(value)}")
@@ -124,7 +124,7 @@ def _count(number: object) -> str:
 
 
 def to_ascii(text: Text) -> Text:
-    """Return the text in ASCII, styles kept; what has no likeness becomes a question mark."""
+    """Return the text in ASCII with its styles; other characters become a question mark."""
     marks = str.maketrans({mark: plain for mark, plain, _ in _MARKS.values()})
     result = Text()
     for piece in text.split("\n", include_separator=True, allow_blank=True):
@@ -135,7 +135,7 @@ def to_ascii(text: Text) -> Text:
 
 
 def _runs(text: Text) -> list[tuple[str, str]]:
-    """Return the text in pieces of one style each; the last style that covers a place wins."""
+    """Return the text in pieces of one style each; where styles overlap, the last one wins."""
     edges = sorted({0, len(text), *(edge for span in text.spans for edge in span[:2])})
     runs: list[tuple[str, str]] = []
     for start, end in itertools.pairwise(edges):

@@ -1,4 +1,4 @@
-"""One trace as a tree in the terminal: what ran, how long, what policy said, and why."""
+"""One trace as a tree in the terminal: what ran, how long, what policy decided, and why."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from otelhooks.store.records import Event, Span
 
-# Deeper ones are not moved further to the right: nothing would be left of the line.
+# Deeper nodes are not indented further: nothing would be left of the line.
 _INDENTED_LEVELS = 30
 
-# Narrower than this beside the name, details go below it.
+# If less width than this is left beside the name, details go below it.
 _DETAIL_WIDTH = 28
 
 
@@ -39,9 +39,9 @@ def render(
     """Draw one trace.
 
     Args:
-        spans: All spans of the trace that are there, in any order.
-        events: Its log records; those that only repeat what a span says are left out.
-        width: Cells to fill; long reasons are broken at words and go on below.
+        spans: All stored spans of the trace, in any order.
+        events: Its log records; those that only repeat a span are left out.
+        width: Columns to fill; long reasons are wrapped at words.
         is_unicode: Whether lines and marks may be other than ASCII.
         tz: Zone of the start time; None for that of this machine.
 
@@ -77,11 +77,11 @@ class _Node:
 class _Line:
     node: _Node
     guide: str
-    rest: str  # the guide of lines below that belong to the same node
+    rest: str  # the guide of further lines of the same node
 
 
 def _unsaid(spans: Sequence[Span], events: Sequence[Event]) -> list[Event]:
-    """Return the events that tell more than the spans do."""
+    """Return the events that add something to the spans."""
     by_id = {span.span_id: span for span in spans}
     said: set[tuple[Any, ...]] = set()
     for span in spans:
@@ -118,7 +118,7 @@ def _verdict_key(attributes: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _nest(spans: Sequence[Span], events: Sequence[Event]) -> list[_Node]:
-    """Return the roots, orphans and what hangs in a circle among them; all sorted by time."""
+    """Return the roots, including orphans and one node of each circle; all sorted by time."""
     nodes = [_span_node(span) for span in spans]
     by_id: dict[str, _Node] = {}
     for span, node in zip(spans, nodes, strict=True):
@@ -145,7 +145,7 @@ def _nest(spans: Sequence[Span], events: Sequence[Event]) -> list[_Node]:
 
 
 def _break_circles(roots: list[_Node], nodes: list[_Node]) -> None:
-    """Show spans that are each other's parents, which broken ids can make, as roots too."""
+    """Show spans that are each other's parents, due to broken ids, as roots too."""
     reached: set[int] = set()
     waiting = list(roots)
     for node in [None, *nodes]:
@@ -196,9 +196,9 @@ def _event_node(event: Event) -> _Node:
 
 
 def _lines(roots: list[_Node]) -> list[_Line]:
-    """Return the nodes in the order in which they are drawn, with the lines to their left."""
+    """Return the nodes in drawing order, with the lines to their left."""
     lines: list[_Line] = []
-    # A stack, since agents nest deeper than Python likes to recurse.
+    # A stack, because agents may nest deeper than Python can recurse.
     waiting = [(node, "", "", 0) for node in reversed(roots)]
     while waiting:
         node, guide, rest, depth = waiting.pop()
@@ -238,7 +238,7 @@ def _header(spans: Sequence[Span], events: Sequence[Event], tz: tzinfo | None) -
 
 def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
     node = line.node
-    # Never a style of the whole text: what is appended later would inherit it.
+    # Never a style for the whole text: text that is appended later would inherit it.
     text = Text().append(line.guide, "dim")
     label = Text(node.label, node.style)
     if not node.style and " " in node.label:
@@ -256,7 +256,7 @@ def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
         pieces = _broken(beside, max(width - cell_len(indent.plain), _DETAIL_WIDTH))
         text.append("\n")
     else:
-        # Details that a verdict does not begin stand under its words, not under its mark.
+        # Details that do not begin with a verdict are aligned with its words, not its mark.
         has_mark = read_verdict(node.attributes) is not None
         lead = Text("" if has_mark else "  ")
         pieces = _broken(lead.append_text(beside) if beside else beside, width - column - 2)
@@ -273,7 +273,7 @@ def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
 
 
 def _broken(text: Text, width: int) -> list[Text]:
-    """Break a text at spaces so that no piece is wider than `width`, long words excepted."""
+    """Wrap a text at spaces so that no piece is wider than `width`, except for long words."""
     breaks: list[int] = []
     start = 0
     plain = text.plain

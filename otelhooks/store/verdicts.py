@@ -1,4 +1,4 @@
-"""What a span or event says about policy, read from its attributes; pure, used by every view.
+"""The verdict in a span's or event's attributes; pure functions, used by every view.
 
 Source: semconv.md section 9.
 """
@@ -43,14 +43,14 @@ _EXTRAS = (
 
 
 def rank(attributes: Mapping[str, Any]) -> int:
-    """Say how much a record matters when space runs out.
+    """Return how important a record is when space runs out.
 
     Args:
         attributes: Attributes of a span or log record.
 
     Returns:
         `RANK_REFUSED` for a deny and for an ask that was not approved, `RANK_OBSERVED` for either
-        in monitor mode, where the call went on; `RANK_VERDICT` for any other verdict but a plain
+        in monitor mode, where the call went on; `RANK_VERDICT` for any other verdict except a plain
         allow; else `RANK_PLAIN`.
     """
     decision = attributes.get(semconv.POLICY_DECISION)
@@ -61,14 +61,14 @@ def rank(attributes: Mapping[str, Any]) -> int:
         return RANK_REFUSED
     if decision is not None and decision != semconv.DECISION_ALLOW:
         return RANK_VERDICT
-    # Written out: this runs once for every span that is stored.
+    # Written out: this runs once for every stored span.
     if semconv.RECOVERED in attributes or semconv.WITHHELD in attributes:
         return RANK_VERDICT
     return RANK_VERDICT if semconv.ANSWERED in attributes else RANK_PLAIN
 
 
 def is_about_approval(name: str) -> bool:
-    """Say whether a span of this name is about asking; the verdict counts on the call's own."""
+    """Return whether a span of this name is about asking; the verdict counts on the call's span."""
     return name.startswith((semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT))
 
 
@@ -80,7 +80,7 @@ class Verdict:
         words: Such as ``deny``, ``ask → approved``, ``deny → observed``, ``allow, recovered``.
         mood: How it is coloured and marked.
         rule_id: Rule that decided, empty for none.
-        policy_id: Policy it stands in, empty for none.
+        policy_id: Policy of the rule, empty for none.
         reason: Fixed text of the rule, empty for none.
         is_plain: Whether it is an allow and nothing else happened.
     """
@@ -94,7 +94,7 @@ class Verdict:
 
 
 def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
-    """Return the verdict that a span or event carries, None if it carries none."""
+    """Return the verdict of a span or event, None if it has none."""
     decision = _text(attributes, semconv.POLICY_DECISION)
     enforcement = _text(attributes, semconv.POLICY_ENFORCEMENT)
     extras = [word for name, word in _EXTRAS if attributes.get(name)]

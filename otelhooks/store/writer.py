@@ -1,7 +1,7 @@
 """The exporters that fill the local store.
 
 Both fail open: they run in the worker thread of a batch processor, never raise, and a store that
-cannot take a batch is logged once per cause with what to do, and counted in `dropped`.
+cannot take a batch is logged once per cause with a hint, and counted in `dropped`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Row = tuple[Any, ...]
 
 
 class _SqliteExporter(Generic[R]):
-    """What both exporters are but for the table they fill, and what `export` returns."""
+    """What both exporters share: all but the table they fill, and what `export` returns."""
 
     _resource_of: ClassVar[Any] = operator.attrgetter("resource")
     _table: ClassVar[str]
@@ -66,18 +66,18 @@ class _SqliteExporter(Generic[R]):
         self._busy_s = busy_s
         self._is_shut_down = False
         self._is_swept = False
-        # By identity: hashing a resource costs more than storing a span. The objects are kept
-        # along, or their ids could come back as those of others.
+        # By identity: hashing a resource costs more than storing a span. The objects are kept too,
+        # or their ids could be reused for others.
         self._origins: dict[tuple[int, int], tuple[Row, object, object]] = {}
         self._dropped = 0
 
     @property
     def dropped(self) -> int:
-        """Records that could not be stored since the start of this exporter."""
+        """Records that this exporter could not store."""
         return self._dropped
 
     def shutdown(self) -> None:
-        """Close the file and say how many records were lost, if any; later batches are refused."""
+        """Close the file and log how many records were lost, if any; later batches are refused."""
         if self._is_shut_down:
             return
         self._is_shut_down = True
@@ -121,7 +121,7 @@ class _SqliteExporter(Generic[R]):
         return not count
 
     def _rows(self, records: Sequence[R]) -> tuple[list[Row], list[Row]]:
-        """Return the rows, and the origins that they name."""
+        """Return the rows, and the origins that they refer to."""
         rows: list[Row] = []
         origins: dict[int, Row] = {}
         resource_of: Callable[[Any], Resource] = self._resource_of
@@ -137,11 +137,11 @@ class _SqliteExporter(Generic[R]):
                     origins[origin[0]] = origin
                     resource, scope = found, record.instrumentation_scope
                 row = self._encode(record, origin[0])
-            except Exception as error:  # one odd record must not take the batch with it
+            except Exception as error:  # one odd record must not lose the batch
                 self._lost(1, "encoding", outline(error))
                 continue
             rows.append(row)
-        # For all of them the end of the batch: late is fine, early would delete one in use.
+        # The end of the batch for all of them: late is fine, early would delete one in use.
         used_at = max((row[self._at] for row in rows), default=0)
         return rows, [(*origin, used_at) for origin in origins.values()]
 
@@ -182,11 +182,11 @@ class _SqliteExporter(Generic[R]):
                 if not self._database.write(step, busy_s=self._busy_s):
                     return
         except schema.StoreError as error:
-            # The batch itself is stored, nothing is lost yet; the next batch tries again.
+            # The batch itself is stored and nothing is lost yet; the next batch tries again.
             self._database.report(f"trim {error.cause}", "old traces are not deleted: %s", error)
 
     def _traces(self, rows: list[Row]) -> list[Row]:
-        """Return one row per trace: id, start, end, rank of the gravest verdict."""
+        """Return one row per trace: id, start, end, rank of the most severe verdict."""
         found: dict[str, tuple[int, int, int]] = {}
         for row in rows:
             trace_id: str | None = row[0]
@@ -211,7 +211,7 @@ class SqliteSpanExporter(_SqliteExporter[ReadableSpan], SpanExporter):
 
     Args:
         path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
-        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
+        max_bytes: Size of the file, in bytes, above which the oldest traces are deleted.
         busy_s: How long, in seconds, a batch waits while other processes write.
     """
 
@@ -231,7 +231,7 @@ class SqliteLogExporter(_SqliteExporter[ReadableLogRecord], LogRecordExporter):
 
     Args:
         path: The file; None for `otelhooks.store.schema.default_store_path`. Not opened here.
-        max_bytes: Size of the file, in bytes, beyond which the oldest traces are deleted.
+        max_bytes: Size of the file, in bytes, above which the oldest traces are deleted.
         busy_s: How long, in seconds, a batch waits while other processes write.
     """
 
@@ -248,7 +248,7 @@ class SqliteLogExporter(_SqliteExporter[ReadableLogRecord], LogRecordExporter):
 
 
 def check(path: Path | None = None, *, busy_s: float = DEFAULT_BUSY_S) -> Path:
-    """Make sure that the store can be written, making it where it is missing.
+    """Check that the store can be written, creating it if it is missing.
 
     Args:
         path: The file; None for `otelhooks.store.schema.default_store_path`.
@@ -258,10 +258,10 @@ def check(path: Path | None = None, *, busy_s: float = DEFAULT_BUSY_S) -> Path:
         The absolute path of the file.
 
     Raises:
-        ConfigError: If it cannot, with cause and what to do.
+        ConfigError: It cannot; with cause and hint.
     """
     database = connection.shared(path or schema.default_store_path())
-    # Written and put back in the same transaction: a read-only file would take the bare BEGIN.
+    # Written and undone in the same transaction: a read-only file would accept the bare BEGIN.
     database.write(
         lambda it: it.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}"), busy_s=busy_s
     )
