@@ -24,7 +24,7 @@ class _FunctionAgent(RunSeat):
 
     def continued(self, request: RunRequest, raw: Any, reason: str) -> RunRequest | None:
         if isinstance(raw, list):
-            return None  # the items of a generator have gone out
+            return None  # the items of a generator have already been passed on
         request.prompt, request.is_rewritten = reason, True
         return request
 

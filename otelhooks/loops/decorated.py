@@ -1,4 +1,4 @@
-"""A function of any sort, wrapped so that each of its calls runs as an operation."""
+"""A function of any kind, wrapped so that each of its calls runs as an operation."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _HoldsBack(Protocol):
-    """A call or request, as a generator's wrapper looks at it."""
+    """A call or request, as seen by a generator's wrapper."""
 
     holds_back: bool
 
 
-# An operation that is not started, the user's function as one of what was approved, and what says,
-# once it is decided, whether a generator's items must wait for hooks.
+# An operation that is not started, the user's function taking what was approved, and an object that
+# says, once it is decided, whether a generator's items must wait for hooks.
 Opened = tuple[Operation, Callable[[Any], Any], _HoldsBack]
 Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], Opened]
 
 
 def _on_first(subject: _HoldsBack) -> Callable[[], None]:
-    """Return what is called when the first item has come; only of models that time is told."""
+    """Return the callback for the first item; only models record its time."""
     return subject.note_first_chunk if isinstance(subject, ModelRequest) else lambda: None
 
 
 def wrap(function: F, open_operation: Open) -> F:
-    """Return a function of the same sort whose calls run as operations.
+    """Return a function of the same kind whose calls run as operations.
 
     Args:
-        function: What the user wrote.
-        open_operation: Function of the runtime and the call's arguments, giving the operation and
-            the body, a function of what was approved.
+        function: The user's function.
+        open_operation: Takes the runtime and the call's arguments; returns the operation and the
+            body, a function of what was approved.
     """
     wrapper: Callable[..., Any]
     if inspect.isasyncgenfunction(function):

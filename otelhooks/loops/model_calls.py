@@ -45,7 +45,7 @@ def _field(record: Any, name: str) -> Any:
 
 
 def _usage(raw: Any) -> dict[str, int] | None:
-    """Read tokens from an answer's ``usage``, under the names of any of the common SDKs."""
+    """Read tokens from an answer's ``usage``, under the names of any common SDK."""
     usage = _field(raw, "usage")
     if usage is None:
         return None
@@ -79,9 +79,9 @@ def model_call(
 
     Args:
         function: Its parameter ``messages`` (else the first) is what hooks see and may replace;
-            ``model`` and ``tools`` are read where they are there. It returns a text, a
-            `types.ModelResponse`, or an SDK's own answer.
-        model: Model name, where the function has no parameter of that name.
+            ``model`` and ``tools`` are read if present. It returns a text, a `types.ModelResponse`,
+            or an SDK's own answer.
+        model: Model name, if the function has no parameter of that name.
         provider: ``gen_ai.provider.name``, such as ``openai``.
 
     Raises:

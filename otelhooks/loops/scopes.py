@@ -87,12 +87,12 @@ def _in_scope(scope: Scope) -> Generator[None, None, None]:
 def scope(
     *, agent: str = "", hooks: Sequence[Any] = (), policies: Sequence[Any] = ()
 ) -> Generator[None, None, None]:
-    """Add hooks and rules to a block; what holds outside still holds inside.
+    """Add hooks and rules to a block; outer ones still apply inside.
 
     Args:
-        agent: Only for this agent, and for those that it starts.
+        agent: Only for this agent and its sub-agents.
         hooks: Hook objects.
-        policies: Rules, each of which must allow, beside those outside.
+        policies: Rules, each of which must allow, besides outer ones.
 
     Raises:
         ConfigError: A rule cannot be understood.
@@ -124,8 +124,8 @@ def session(
         user: Pseudonym of the user, ``enduser.pseudo.id``.
         hooks: Hook objects for this conversation.
         policies: Rules for this conversation.
-        trace: ``single`` makes one trace of all its turns; else each turn is a trace, linked to the
-            one before.
+        trace: ``single`` makes one trace of all its turns; otherwise each turn is a trace, linked
+            to the one before.
 
     Yields:
         The state of the conversation's hooks.
@@ -177,7 +177,7 @@ class _HandWritten(RunSeat):
 class turn:
     """Run a block as one turn: a user's message, up to its answer.
 
-    Works with ``with`` and ``async with``. Hand the answer in with `answer`, so that hooks see it.
+    Works with ``with`` and ``async with``. Pass the answer to `answer`, so that hooks see it.
 
     Args:
         prompt: The user's message.
@@ -187,7 +187,7 @@ class turn:
     Attributes:
         prompt: The message as hooks left it.
         result: The answer as hooks left it; after the block.
-        is_answered: Whether a hook had a ready answer: then there is nothing left to do.
+        is_answered: Whether a hook had a ready answer; then there is nothing left to do.
 
     Raises:
         Denied: Policy refuses the message; the block does not run.
@@ -210,7 +210,7 @@ class turn:
         self._token: Any = None
 
     def answer(self, text: Any) -> None:
-        """Hand in the answer; a hook's ready answer stays."""
+        """Set the answer; a hook's ready answer stays."""
         if not self.is_answered:
             self.result = text
 
@@ -260,7 +260,7 @@ class turn:
             return
         assert self._split is not None
         if error is not None:
-            with contextlib.suppress(BaseException):  # the very error is on its way already
+            with contextlib.suppress(BaseException):  # this very error is already propagating
                 self._split.fail(error)
         else:
             self.result = self._split.finish(self.result)
@@ -289,8 +289,8 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
         payload: What listeners get.
 
     Returns:
-        Action (``allow`` if nothing says otherwise, ``modify`` or ``block``), the payload as hook
-        files left it, and the reason of a block.
+        Action (``allow`` by default, ``modify`` or ``block``), the payload as hook files left it,
+        and the reason of a block.
 
     Raises:
         ValueError: The name does not start with ``custom.``.
@@ -329,7 +329,7 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
 class _RunCache:
     """A key-value store for each run, which tools share with the scripts of hook files.
 
-    A run is a turn with its sub-agents; code outside any shares one store.
+    A run is a turn with its sub-agents; code outside any turn shares one store.
     """
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -337,7 +337,7 @@ class _RunCache:
 
         Args:
             key: Name of the value.
-            default: What there is where nothing was kept.
+            default: Returned if nothing was kept.
         """
         return run_state(_run_context()).get(key, default)
 
@@ -349,7 +349,7 @@ class _RunCache:
             value: Not copied; scripts get it as JSON.
 
         Raises:
-            ValueError: The run keeps too many already.
+            ValueError: The run already keeps too many.
         """
         run_state(_run_context()).set(key, value)
 
@@ -362,4 +362,4 @@ def _run_context() -> HookContext:
 _OUTSIDE = SessionContext()
 set_active(ScriptHost())
 cache: _RunCache = _RunCache()
-"""What tools keep for the run that they belong to; scripts have the same as `cache`."""
+"""What tools keep for the run that they belong to; scripts see the same as `cache`."""

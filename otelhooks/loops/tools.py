@@ -30,13 +30,13 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 class _Parameters:
-    """How a function's arguments become a rule's dict, and the approved dict arguments again."""
+    """Converts a function's arguments to a rule's dict, and the approved dict to arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
         try:
             hints = get_type_hints(function)
-        except Exception:  # an annotation that cannot be resolved is no ToolContext
+        except Exception:  # an annotation that cannot be resolved is not ToolContext
             hints = {}
         self.context = next(
             (name for name, hint in hints.items() if hint is types.ToolContext), None
@@ -55,14 +55,15 @@ class _Parameters:
     def read(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, defaults included, without the tool context.
 
-        What `**kwargs` takes stands beside the others; but for names that parameters have (a
-        positional one, that of ``*args`` or ``**kwargs``), which stay in a dict of their own.
+        Arguments in `**kwargs` are merged with the others, except those with the name of a
+        parameter (a positional one, or that of ``*args`` or ``**kwargs``), which stay in a dict of
+        their own.
 
         Raises:
             TypeError: They do not fit the signature.
         """
         if self.are_by_name and len(args) <= len(self._positional):
-            # What `bind` does, for the common case, at a tenth of its cost.
+            # Like `bind`, for the common case, at a tenth of its cost.
             found = dict(zip(self._positional, args, strict=False))
             if len(found) == len(self._names) and not kwargs:
                 return found
@@ -94,7 +95,7 @@ class _Parameters:
         """Return the arguments as the function takes them: positional ones, and by keyword.
 
         Raises:
-            TypeError: A hook made arguments that the function has no parameter for.
+            TypeError: A hook added arguments that the function has no parameter for.
         """
         given = dict(args)
         unknown = args.keys() - self.signature.parameters.keys()
@@ -114,7 +115,7 @@ class _Parameters:
 
 
 def _tool_context() -> types.ToolContext:
-    """Return the tools' state of the conversation that the code runs in."""
+    """Return the tool state of the current conversation."""
     frame = current_frame()
     rt = runtime.active()
     session = frame.session if frame is not None else rt.outside if rt is not None else Session()
@@ -141,7 +142,7 @@ def tool(
 
     Args:
         function: Its arguments, by name, are what rules see. A parameter annotated
-            `types.ToolContext` is filled with the conversation's tool state and not shown.
+            `types.ToolContext` gets the conversation's tool state and is not shown.
         name: Name that rules see; the function's own by default.
         server: Name of a server that the tool belongs to.
 
@@ -178,14 +179,14 @@ def call_tool(
     Without `otelhooks.instrument()` it is ``fn(**args)``.
 
     Args:
-        name: Of the tool, as the model was told it; what rules see.
-        args: What the model gave, by name; rules see the defaults of `fn` as well.
-        fn: What runs, with what was approved. Not one under `tool`, which would be judged twice.
-        id: The model's id of the call, by which its answer and its result belong together.
+        name: Name of the tool, as the model knows it; what rules see.
+        args: The model's arguments, by name; rules also see the defaults of `fn`.
+        fn: Runs with what was approved. It must not be under `tool`, or it would be judged twice.
+        id: The model's id of the call, which links its answer and its result.
         server: Name of a server that the tool belongs to.
 
     Returns:
-        What `fn` returns; for an asynchronous one, that is to be awaited.
+        What `fn` returns; await it if `fn` is asynchronous.
 
     Raises:
         Denied: Policy refuses the call.
@@ -207,7 +208,7 @@ def call_tool(
 
 
 def _opens(function: Callable[..., Any], called: str, id: str | None, server: str | None) -> Open:
-    """Return what opens the operation of a call of a function."""
+    """Return a function that opens the operation of a function's call."""
     parameters = _Parameters(function)
     description = inspect.getdoc(function)
 
