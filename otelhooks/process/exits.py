@@ -1,8 +1,8 @@
-"""What is done before a process ends, whichever way it leaves.
+"""What is done before a process ends, whichever way it exits.
 
-For most, `atexit` is enough. A forked child of multiprocessing leaves by `os._exit`, once its
-finalizers have run; a child of Celery's prefork pool leaves by `os._exit` too, and sends a signal
-before that. What is registered here is called in each of them.
+For most processes, `atexit` is enough. A forked child of multiprocessing exits by `os._exit`, once
+its finalizers have run; a child of Celery's prefork pool exits by `os._exit` too, and sends a
+signal before that. Functions that are registered here are called in each of these cases.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ __all__ = ["end", "register", "unregister"]
 log: logging.Logger = logging.getLogger("otelhooks")
 
 _LAST = -100
-"""Priority among the finalizers of multiprocessing: other people's work comes before."""
+"""Priority among the finalizers of multiprocessing: those of other code run first."""
 
 _functions: dict[Callable[[], object], None] = {}
-_heard: set[str] = set()  # whose children are heard of, beside those that `atexit` knows
+_heard: set[str] = set()  # whose children are reported, besides those of `atexit`
 _finalized = 0  # process that has a finalizer
 
 
 def register(function: Callable[[], object]) -> None:
-    """Have a function called before this process ends, and before each does that it forks.
+    """Run a function when this process exits, and when any process forked from it exits.
 
     Args:
-        function: The last to be registered is the first to be called; again, to be the last. May
-            be called twice.
+        function: Functions run in reverse order of registration; registering it again moves it to
+            the front. May be called twice.
     """
     unregister(function)
     _functions[function] = None
@@ -48,17 +48,17 @@ def register(function: Callable[[], object]) -> None:
 
 
 def unregister(function: Callable[[], object]) -> None:
-    """Have a function not called; nothing happens if it is not registered."""
+    """Unregister a function; does nothing if it is not registered."""
     _functions.pop(function, None)
     atexit.unregister(function)
 
 
 def _listen() -> None:
-    """Hear of children that `atexit` does not know, of all who make any and are imported by now."""
+    """Watch for children that `atexit` does not cover, of imported libraries that create any."""
     after_fork: Any = getattr(sys.modules.get("multiprocessing.util"), "register_after_fork", None)
     if after_fork is not None and "multiprocessing" not in _heard:
         _heard.add("multiprocessing")
-        # Called later than what `os.register_at_fork` calls, which loses its finalizers.
+        # Called after the functions of `os.register_at_fork`, because it clears its finalizers.
         after_fork(_finalize, _finalize)
     signals = sys.modules.get("celery.signals")
     ending: Any = getattr(signals, "worker_process_shutdown", None)
@@ -68,7 +68,7 @@ def _listen() -> None:
 
 
 def _finalize(*_: object) -> None:
-    """Have multiprocessing end this child, unless it is a spawned one: they leave by `sys.exit`."""
+    """Add a finalizer to this child, unless it is spawned: spawned ones exit by `sys.exit`."""
     global _finalized
     multiprocessing: Any = sys.modules["multiprocessing"]
     if _finalized == os.getpid() or multiprocessing.get_start_method(allow_none=True) == "spawn":
@@ -78,7 +78,7 @@ def _finalize(*_: object) -> None:
 
 
 def end(*_args: object, **_kwargs: object) -> None:
-    """Call every function that is registered, once; an error in one does not stop the others."""
+    """Call every registered function once; an error in one does not stop the others."""
     while _functions:
         function, _ = _functions.popitem()
         try:

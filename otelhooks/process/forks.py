@@ -1,8 +1,9 @@
 """What is done when this process forks, in one place and one order.
 
-Before a fork, what is registered by `around` is held, the last one first, so that a child never
-starts with half of a thing; it is released in parent and child. Then the child starts anew, in the
-steps of `Step`: each finds what those before it have put in order. An error in one stops no other.
+Before a fork, the functions registered by `around` hold their objects, the last one first, so that
+a child never starts in the middle of a change; parent and child release them afterwards. Then the
+child starts afresh, in the steps of `Step`: each relies on those before it. An error in one does
+not stop the others.
 """
 
 from __future__ import annotations
@@ -26,42 +27,42 @@ log: logging.Logger = logging.getLogger("otelhooks")
 
 
 class Step(enum.IntEnum):
-    """The order in which a child starts anew."""
+    """The order in which a child starts afresh."""
 
     THREADS = 1
-    """Threads, loops, queues and the locks of stores: they are the parent's."""
+    """Threads, loops, queues and the locks of stores, which belong to the parent."""
     TRAILS = 2
     """Files of the audit trail."""
     SENDERS = 3
     """What follows trails, and sends them on."""
     RUNTIME = 4
-    """What is instrumented. It uses all the others, and starts threads."""
+    """What is instrumented. It uses everything else, and starts threads."""
 
 
-_registering = threading.RLock()  # taken last and given back first: whoever has it waits for none
-_fork = threading.local()  # with `held`: what this thread has to release after its fork
+_registering = threading.RLock()  # taken last and released first: its holder never waits
+_fork = threading.local()  # with `held`: what this thread must release after its fork
 _around: list[tuple[Callable[[], object], Callable[[], object] | None]] = []
 _in_child: list[tuple[Step, Callable[[], object], weakref.ref[Any] | None]] = []
 
 
 def before(function: Callable[[], object]) -> None:
-    """Have a function called before each fork."""
+    """Call a function before each fork."""
     with _registering:
         _around.append((function, None))
 
 
 def around(hold: Callable[[], object], release: Callable[[], object]) -> None:
-    """Have one function called before each fork, and another behind it, in parent and child."""
+    """Call one function before each fork, and another after it, in parent and child."""
     with _registering:
         _around.append((hold, release))
 
 
 def in_child(function: Callable[[], object], step: Step) -> None:
-    """Have a function called in each child that this process forks, and in their children.
+    """Call a function in each child that this process forks, and in their children.
 
     Args:
         function: A method is called for as long as its object lives.
-        step: When.
+        step: Step at which it runs.
     """
     with _registering:
         _in_child[:] = [entry for entry in _in_child if entry[2] is None or entry[2]() is not None]
@@ -74,7 +75,7 @@ def in_child(function: Callable[[], object], step: Step) -> None:
 
 def while_it_lives(method: Any) -> Callable[[], None]:
     """Return a function that calls a method for as long as its object lives."""
-    # Not a WeakMethod: its callback fails, on stderr, in an interpreter that ends.
+    # Not a WeakMethod: its callback fails, on stderr, while the interpreter exits.
     owner, function = weakref.ref(method.__self__), method.__func__
 
     def call() -> None:
@@ -86,10 +87,10 @@ def while_it_lives(method: Any) -> Callable[[], None]:
 
 
 def held_over_forks() -> threading.RLock:
-    """Return a lock that a fork waits for, so that a child never starts with half of a thing.
+    """Return a lock that a fork waits for, so that a child never starts in the middle of a change.
 
-    For what is done once and late, such as a late import: a thread that did it in the parent is not
-    there in the child, where its locks would stay taken for ever.
+    For work that is done once and late, such as a late import: a thread that did it in the parent
+    does not exist in the child, where its locks would stay taken forever.
     """
     lock = threading.RLock()
     around(lock.acquire, lock.release)

@@ -1,14 +1,14 @@
 """Hand over what is queued before a signal ends the process.
 
-The default action of SIGTERM ends a Python process on the spot: no `atexit` function runs. Servers
-that install a handler of their own, such as uvicorn, put the default back when they have shut down
-and raise the signal once more, so that their parent sees how they ended. gunicorn and Celery put it
-back in each child. A handler that is installed once would therefore be gone when it is needed:
-`signal.signal` itself is wrapped, and whenever the default action of one of these signals is to be
-set, ours is set. It does what the default action does, later.
+The default action of SIGTERM ends a Python process at once: no `atexit` function runs. Servers that
+install a handler of their own, such as uvicorn, restore the default when they have shut down and
+raise the signal again, so that their parent sees how they ended. gunicorn and Celery restore it in
+each child. A handler that is installed once would therefore be gone when it is needed: so
+`signal.signal` itself is wrapped, and whenever the default action of one of these signals is set,
+ours is set. It does what the default action does, only later.
 
-A program does not see it: `signal.signal` and `signal.getsignal` return ``SIG_DFL`` for it. What is
-ignored, or handled by the program itself, stays as it is.
+A program does not see this: `signal.signal` and `signal.getsignal` return ``SIG_DFL`` for it.
+Signals that are ignored, or handled by the program itself, stay as they are.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ SIGNALS: tuple[signal.Signals, ...] = tuple(
 """Signals that end a process by default and that supervisors send to end one."""
 
 _SOON_S = 0.5
-"""Seconds in which the work is done, unless the main thread or a collector holds it up."""
+"""Seconds in which the work is done, unless the main thread or a collector delays it."""
 
 _set, _get = signal.signal, signal.getsignal
 
 
 class _Ending:
-    """One way out of the process, begun by the first signal.
+    """One exit of the process, begun by the first signal.
 
-    The work is done by a thread: the main thread may have been interrupted while it held a lock
-    that the work needs. If the work is not done soon, the main thread goes on, which releases such
-    a lock; the signal is raised again when the work is done or the time is over.
+    A thread does the work: the main thread may have been interrupted while it held a lock that the
+    work needs. If the work is not done soon, the main thread continues, which releases such a lock;
+    the signal is raised again when the work is done or the time is over.
     """
 
     def __init__(self, number: int, end: Callable[[], object], timeout_s: float) -> None:
@@ -61,7 +61,7 @@ class _Ending:
         """Start the work, and wait a little for its end.
 
         Raises:
-            RuntimeError: The interpreter is ending already; its exit functions do the work.
+            RuntimeError: The interpreter is already exiting; its exit functions do the work.
         """
         work = threading.Thread(target=self._end, name="otelhooks-end", daemon=True)
         work.start()
@@ -81,8 +81,8 @@ class _Watch:
     """What is done at a signal, and with which settings.
 
     Args:
-        end: Hands everything over and closes it.
-        flush: Hands everything over; what is open stays open.
+        end: Sends everything and closes it.
+        flush: Sends everything; what is open stays open.
         timeout_s: Seconds that either may take.
     """
 
@@ -98,12 +98,12 @@ class _Watch:
         """Handle a signal; called by the interpreter, in the main thread."""
         ending = self._ending
         if ending is not None and ending.pid == os.getpid():
-            # A supervisor and a service manager may both send one: the first is being handled.
+            # A supervisor and a service manager may each send one: the first is being handled.
             if ending.is_over.is_set():
                 self._default(number)
             return
-        # The kernel passes the default action over for the first process of a container: it goes
-        # on, and so nothing may be closed.
+        # The kernel ignores the default action for the first process of a container: it continues,
+        # so nothing may be closed.
         is_init = os.getpid() == 1
         ending = _Ending(number, self._flush if is_init else self._end, self._timeout_s)
         self._ending = ending
@@ -127,14 +127,14 @@ _watching: _Watch | None = None
 
 
 def watch(end: Callable[[], object], flush: Callable[[], object], timeout_s: float) -> None:
-    """Have everything handed over before one of `SIGNALS` ends this process, or one it forks.
+    """Send everything before one of `SIGNALS` ends this process, or one that it forks.
 
-    Without effect if the time is 0. The handlers can be installed from the main thread only; from
-    another one they are as soon as the main thread sets a default handler.
+    Without effect if the time is 0. Handlers can only be installed from the main thread; called
+    from another thread, they are installed when the main thread next sets a default handler.
 
     Args:
-        end: Hands everything over and closes it; may be called twice.
-        flush: Hands everything over, where the process goes on afterwards.
+        end: Sends everything and closes it; may be called twice.
+        flush: Sends everything, if the process continues afterwards.
         timeout_s: Seconds that either may take; then the signal does what it does without us.
     """
     global _watching
@@ -157,8 +157,8 @@ def watch(end: Callable[[], object], flush: Callable[[], object], timeout_s: flo
 def _is_caught(number: int) -> bool:
     """Return whether the process has a handler that Python does not know of.
 
-    `faulthandler.register` and servers in C set theirs below Python, which then still says
-    ``SIG_DFL``. Told on Linux only. Source: proc_pid_status(5), ``SigCgt``.
+    `faulthandler.register` and servers in C set theirs below Python, which then still reports
+    ``SIG_DFL``. Only detected on Linux. Source: proc_pid_status(5), ``SigCgt``.
     """
     try:
         with open("/proc/self/status", encoding="ascii") as status:
@@ -169,7 +169,7 @@ def _is_caught(number: int) -> bool:
 
 
 def restore() -> None:
-    """Put handlers and functions back."""
+    """Restore handlers and functions."""
     global _watching
     if _watching is None:
         return
