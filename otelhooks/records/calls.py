@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Place(pydantic.BaseModel):
-    """Where a record was made; filled by the pipeline, no part of a record's value."""
+    """Where a record was made; filled by the pipeline, not part of a record's value."""
 
     agent: str = pydantic.Field(default="", exclude=True, repr=False)
     branch: str = pydantic.Field(default="", exclude=True, repr=False)
@@ -56,7 +56,7 @@ class Place(pydantic.BaseModel):
 
 
 def _as_given(name: Any, handler: pydantic.ValidatorFunctionWrapHandler) -> Any:
-    """Keep a text a text: a server's own tool may have the name of a deprecated member."""
+    """Keep text as text: a server's own tool may have the name of a deprecated member."""
     return name if isinstance(name, str) else handler(name)
 
 
@@ -79,14 +79,14 @@ class ToolCall(_NamedTool):
 
     Attributes:
         name: Name that rules see.
-        args: Keyword arguments, decoded; validated where the framework validates before our seat.
+        args: Keyword arguments, decoded; validated if the framework validates before our seat.
         id: The framework's id of the call.
         step_id: Id of the step that asked for it.
         canonical_path: Normalised path of a file tool.
-        work_dir: Directory that the tool works in, where the adapter knows it: relative paths start
-            there, and a tool that sees nothing else takes it for the root.
+        work_dir: Directory that the tool works in, if the adapter knows it: relative paths start
+            there, and a tool that sees nothing else treats it as the root.
         server_name: Name the application gave to the MCP server that owns the tool.
-        raw: The model's own text of the arguments, where there is one.
+        raw: The model's own text of the arguments, if there is one.
     """
 
     args: dict[str, Any] = pydantic.Field(default_factory=dict)
@@ -100,11 +100,11 @@ class ToolCall(_NamedTool):
 
 
 class ToolResult(_NamedTool):
-    """What came of a tool call.
+    """The result of a tool call.
 
     Attributes:
         name: Name that rules see.
-        result: The tool's value; each adapter says what it holds.
+        result: The tool's value, in a form that each adapter documents.
         error: Text of the failure, None on success.
         exception: The failure itself; never serialised.
         duration: Seconds that the tool ran.
@@ -156,7 +156,7 @@ class ModelCall(_ObjectRecord):
 
 
 class ModelResponse(_ObjectRecord):
-    """What a model answered; ``tool_calls`` are those it asks for."""
+    """A model's answer; ``tool_calls`` are the calls that it asks for."""
 
     text: str = ""
     tool_calls: list[ToolCall] = pydantic.Field(default_factory=list[ToolCall])
@@ -165,7 +165,7 @@ class ModelResponse(_ObjectRecord):
 
 
 class AgentCall(Place):
-    """A call of an agent: its name and what it is asked."""
+    """A call of an agent: its name and its input."""
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
@@ -205,7 +205,7 @@ class SubagentInfo(Place):
 
 
 class HookEvent(pydantic.BaseModel):
-    """What happened at one point, told after its chain; denies included.
+    """What happened at one point, reported after its chain, including denies.
 
     Attributes:
         type: ``pre_tool_use``, ``post_tool_use``, ``pre_model_call``, ... or the point's own name.
@@ -213,7 +213,7 @@ class HookEvent(pydantic.BaseModel):
         input: What went in; obeys capture mode and masking.
         output: What came out; obeys capture mode and masking.
         duration: Seconds.
-        error: What a failure says, where content is captured, masked; else its class or kind.
+        error: The failure's text, masked, if content is captured; else its class or kind.
         decision: ``allow``, ``deny``, ``ask`` or ``modify`` at points that decide.
         trace_id: 32 hexadecimal digits, empty without a trace.
         span_id: 16 hexadecimal digits, empty without a span.
@@ -250,7 +250,7 @@ class HookEvent(pydantic.BaseModel):
 
 
 def _encodable(value: Any) -> Any:
-    """Escape what UTF-8 has no bytes for: models write lone surrogates."""
+    """Escape text that UTF-8 cannot encode: models write lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Canonical tools, and today's name of each."""
+"""Canonical tools, and the current name of each."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ class BuiltinTools(str, enum.Enum):
 
     @classmethod
     def file_tools(cls) -> list[BuiltinTools]:
-        """Return the tools that take a path and read or write what is there."""
+        """Return the tools that take a path and read or write there."""
         return [cls.VIEW_FILE, cls.CREATE_FILE, cls.EDIT_FILE]
 
     @classmethod
     def none(cls) -> list[BuiltinTools]:
-        """Return no tool."""
+        """Return an empty list."""
         return []
 
     @classmethod
@@ -96,27 +96,27 @@ class BuiltinTools(str, enum.Enum):
 
     @classmethod
     def deprecated(cls) -> list[BuiltinTools]:
-        """Return the tools that are off unless asked for by name."""
+        """Return the tools that are off unless requested by name."""
         return [cls.LIST_DIR, cls.SEARCH_DIR, cls.FIND_FILE]
 
     @classmethod
     def default(cls) -> list[BuiltinTools]:
-        """Return the tools of an agent that works on its own."""
+        """Return the tools of an autonomous agent."""
         excluded = {cls.ASK_QUESTION, *cls.deprecated()}
         return [tool for tool in cls if tool not in excluded]
 
 
-# The alias is no member of its own, but `BuiltinTools["START_SUBAGENT"]` finds it, as upstream.
+# The alias is not a member of its own, but `BuiltinTools["START_SUBAGENT"]` finds it, as upstream.
 BuiltinTools._member_map_["START_SUBAGENT"] = BuiltinTools.INVOKE_SUBAGENT
 
 
 def normalize_builtin_tool_name(
     name: BuiltinTools | str, *, server_name: str | None = None
 ) -> BuiltinTools | str:
-    """Return today's name of a tool; a server's own tool keeps the name it has.
+    """Return the current name of a tool; a server's own tool keeps its name.
 
     Args:
-        name: Tool name as a rule, a label or a call has it.
+        name: Tool name in a rule, a label or a call.
         server_name: Name of the MCP server that the tool belongs to, if any.
     """
     if name == _START_SUBAGENT and not server_name:

@@ -1,8 +1,8 @@
-"""What records and logs say of an exception without saying what the exception says.
+"""What records and logs report of an exception without its text.
 
 The text of an exception is content, like the arguments it is often made of: it is recorded only
-where content is captured, and masked. What always stands is the name of its class, and where it
-was raised.
+where content is captured, and masked. The name of its class, and where it was raised, are always
+recorded.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import traceback
 __all__ = ["FAILED", "WrongAnswer", "error_type", "outline"]
 
 FAILED = "tool_error"
-"""What stands for a tool's failure that is a text and no exception."""
+"""Type of a tool's failure that is text, not an exception."""
 
 _FRAMES = 30
 """Innermost frames of a traceback that an outline keeps."""
 
 
 class WrongAnswer(TypeError):
-    """A hook or an adapter answered what cannot be used. The text is our own, not content."""
+    """A hook or an adapter gave an unusable answer. The text is our own, not content."""
 
 
 def error_type(error: BaseException) -> str:
-    """Return the name of an exception's class: qualified, but for builtins."""
+    """Return the name of an exception's class, qualified except for builtins."""
     cls = TypeError if type(error) is WrongAnswer else type(error)
     if cls.__module__ == "builtins":
         return cls.__qualname__
@@ -41,7 +41,7 @@ def outline(error: BaseException) -> str:
     frames = [(frame.f_code, number) for frame, number in places][-_FRAMES:]
     said = error_type(error)
     if isinstance(error, OSError) and isinstance(error.errno, int):
-        said = f"{said} ({os.strerror(error.errno).lower()})"  # the system's words for a number
+        said = f"{said} ({os.strerror(error.errno).lower()})"  # the system's text for a number
     if type(error) is WrongAnswer:
         said = f"{said}: {error}"
     lines = [

@@ -1,4 +1,4 @@
-"""What a hook answers."""
+"""A hook's answer."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class HookAction(str, enum.Enum):
 
 
 class HookResult(pydantic.BaseModel):
-    """What a hook answers.
+    """A hook's answer.
 
     Attributes:
         allow: Whether the operation goes on.
-        message: Reason of a deny, as the model or user is told it.
+        message: Reason of a deny, as the model or user gets it.
         modified_args: Arguments to merge key by key into the call.
-        replace_args: Arguments that take the place of all of them.
-        modified_prompt: Prompt that goes on instead (pre_turn).
-        modified_messages: Messages that go on instead (pre_model_call); ``[]`` counts.
-        modified_tools: Tool definitions that go on instead (pre_model_call); ``[]`` counts.
+        replace_args: Arguments that replace all of them.
+        modified_prompt: Prompt that replaces the user's (pre_turn).
+        modified_messages: Messages that replace the call's (pre_model_call); ``[]`` counts.
+        modified_tools: Tool definitions that replace the call's (pre_model_call); ``[]`` counts.
         response: A ready answer; nothing runs (pre_agent, pre_model_call).
-        input: Input that goes on instead, in the words of `otelhooks.hooks.Hooks`.
-        output: Output that goes on instead, in the same words.
-        messages: Messages that go on instead, in the same words.
-        tools: Tool definitions that go on instead, in the same words.
-        rule_id: Rule that decided, where the hook knows one.
+        input: Input that replaces the given one, in the terms of `otelhooks.hooks.Hooks`.
+        output: Output that replaces the given one, in the same terms.
+        messages: Messages that replace the given ones, in the same terms.
+        tools: Tool definitions that replace the given ones, in the same terms.
+        rule_id: Rule that decided, if the hook knows one.
         severity: ``low``, ``medium``, ``high`` or ``critical``.
         action: Derived from the other fields when it is not given.
     """

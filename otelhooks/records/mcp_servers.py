@@ -17,7 +17,7 @@ __all__ = [
 
 
 class BaseMcpServerConfig(pydantic.BaseModel):
-    """What the application says about an MCP server; its ``name`` is the one rules use.
+    """What the application knows about an MCP server; rules use its ``name``.
 
     Attributes:
         name: Letters, digits, ``_`` and ``-``.

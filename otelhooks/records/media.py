@@ -38,7 +38,7 @@ class _Media(pydantic.BaseModel):
 
     @classmethod
     def from_file(cls, path: str | pathlib.Path, description: str | None = None) -> Self:
-        """Read a medium from a file; its MIME type follows from the file's ending.
+        """Read a medium from a file; its MIME type follows from the file's suffix.
 
         Args:
             path: File to read.
@@ -46,7 +46,7 @@ class _Media(pydantic.BaseModel):
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: The ending is unknown or the MIME type is not of this kind.
+            ValueError: The suffix is unknown or the MIME type is not of this kind.
         """
         data, mime_type = _read(path)
         return cls(data=data, mime_type=mime_type, description=description)
@@ -102,7 +102,7 @@ def _read(path: str | pathlib.Path) -> tuple[bytes, str]:
 def from_file(
     path: str | pathlib.Path, description: str | None = None
 ) -> Image | Document | Audio | Video:
-    """Read a medium of whatever kind the file's ending says.
+    """Read a medium of the kind that the file's suffix shows.
 
     Args:
         path: File to read.
@@ -110,7 +110,7 @@ def from_file(
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The ending is unknown or stands for no kind of medium.
+        ValueError: The suffix is unknown or belongs to no kind of medium.
     """
     data, mime_type = _read(path)
     return from_bytes(data, mime_type, description)
@@ -119,7 +119,7 @@ def from_file(
 def from_bytes(
     data: bytes, mime_type: str, description: str | None = None
 ) -> Image | Document | Audio | Video:
-    """Make a medium of the kind that the MIME type says.
+    """Create a medium of the kind that the MIME type shows.
 
     Args:
         data: The medium itself.
@@ -127,7 +127,7 @@ def from_bytes(
         description: Text that goes with it.
 
     Raises:
-        ValueError: The MIME type stands for no kind of medium.
+        ValueError: The MIME type belongs to no kind of medium.
     """
     kind = _KIND_OF.get(mime_type)
     if kind is None:

@@ -41,7 +41,7 @@ class StepType(str, enum.Enum):
 
 
 class StepSource(str, enum.Enum):
-    """Who made a step."""
+    """Source of a step."""
 
     SYSTEM = "SYSTEM"
     USER = "USER"
@@ -50,7 +50,7 @@ class StepSource(str, enum.Enum):
 
 
 class StepTarget(str, enum.Enum):
-    """Whom a step is meant for."""
+    """Audience of a step."""
 
     USER = "TARGET_USER"
     ENVIRONMENT = "TARGET_ENVIRONMENT"
@@ -59,7 +59,7 @@ class StepTarget(str, enum.Enum):
 
 
 class StepStatus(str, enum.Enum):
-    """Where a step stands."""
+    """State of a step."""
 
     ACTIVE = "ACTIVE"
     DONE = "DONE"
@@ -82,7 +82,7 @@ class Step(Place):
     parent_trajectory_id: str = ""
     depth: int = 0
     type: StepType = StepType.UNKNOWN
-    # A step's own `source` is who made it: the place's field of that name gives way.
+    # A step's own `source` says who made it, and overrides the place's field of that name.
     source: StepSource = StepSource.UNKNOWN  # type: ignore[assignment]
     target: StepTarget = StepTarget.UNKNOWN
     status: StepStatus = StepStatus.UNKNOWN
@@ -116,7 +116,7 @@ class QuestionResponse(pydantic.BaseModel):
 
 
 class QuestionHookResult(pydantic.BaseModel):
-    """The answers to an interaction, one a question."""
+    """The answers to an interaction, one per question."""
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
@@ -171,7 +171,7 @@ class StopDecision(str, enum.Enum):
 
 
 class StopHookResult(pydantic.BaseModel):
-    """A stop hook's answer; ``reason`` is what the model is told when it goes on."""
+    """A stop hook's answer; ``reason`` is the message to the model if the turn continues."""
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
@@ -187,7 +187,7 @@ class StopHookResult(pydantic.BaseModel):
 
 
 class StopArgs(Place):
-    """What a stop hook learns about the turn that is about to end."""
+    """What a stop hook gets about the turn that is about to end."""
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 
