@@ -7,10 +7,10 @@ The only module that reads the environment. Precedence: argument, then ``OTELHOO
     config.mode, config.capture_content, config.exporters_configured, config.sources["mode"]
     config.differences(other)                          # names of the settings that differ
 
-Lists in a variable are separated by commas. Objects are given as ``module:attribute``; an
-attribute that is a list, tuple or set stands for its items.
+Lists in a variable are separated by commas. Objects are given as ``module:attribute``; if the
+attribute is a list, tuple or set, its items are used.
 
-Decision code: a value that cannot be used raises `ConfigError`, it is never skipped.
+Decision code: an unusable value raises `ConfigError` and is never skipped.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ UNSET: Final = Unset.UNSET
 
 
 class Config:
-    """What holds for this process; the fields are the parameters of `otelhooks.instrument`.
+    """The settings of this process; the fields are the parameters of `otelhooks.instrument`.
 
-    Sequences are tuples. `sources` says for every field where its value came from: ``argument``,
-    the name of a variable, or ``default``. No dataclass: one of thirty fields takes longer to make,
-    at each start of a program, than most modules take to load.
+    Sequences are tuples. `sources` has the source of every field: ``argument``, the name of a
+    variable, or ``default``. It is not a dataclass: creating one with thirty fields takes longer,
+    at each start of a program, than loading most modules.
 
     Args:
         **settings: The fields that differ from their defaults.
 
     Raises:
-        TypeError: There is no field of a name.
+        TypeError: A name is not a field.
     """
 
     policies: tuple[Any, ...] = ()
@@ -78,7 +78,7 @@ class Config:
     mode: str = "enforce"
     """``enforce`` or ``monitor``."""
     candidate: tuple[Any, ...] = ()
-    """A second policy set, evaluated and never enforced."""
+    """A second policy set, evaluated but never enforced."""
     approvals: tuple[Any, ...] = ()
     """Channels for `ask`, in the order in which they are tried."""
     approval_timeout: float = 300.0
@@ -96,7 +96,7 @@ class Config:
     record_allows: bool = False
     """Emit an event for a plain allow too."""
     raise_on_deny: bool = False
-    """Raise `Denied` from the entry function where a run is refused."""
+    """Raise `Denied` from the entry function if a run is refused."""
     stream: str = "buffer"
     """``buffer``: hold a stream back until its verdict; ``pass``: let it through."""
     spans: str = "auto"
@@ -106,7 +106,7 @@ class Config:
     hook_tools: tuple[str, ...] = ()
     """Tools that policy scripts may call."""
     max_continuations: int = 2
-    """Continuations that stop hooks may ask for in one turn, 0 or more."""
+    """Most continuations that stop hooks may request in one turn, 0 or more."""
     denied_span_status: str = "error"
     """Status of a denied call's span: ``error`` or ``unset``."""
     exit_timeout: float = 5.0
@@ -135,7 +135,7 @@ class Config:
     config_file: str | None = None
     """``OTEL_CONFIG_FILE``: declarative configuration of the SDK."""
     otel: Mapping[str, str] = MappingProxyType({})
-    """Every ``OTEL_*`` variable that is set and not empty; may hold secrets, is never logged."""
+    """Every ``OTEL_*`` variable that is set and not empty; may contain secrets, is never logged."""
     sources: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, **settings: Any) -> None:
@@ -163,7 +163,7 @@ class Config:
         return isinstance(other, Config) and not self.differences(other)
 
     def differences(self, other: Config) -> tuple[str, ...]:
-        """Name the settings in which another configuration differs."""
+        """Return the names of the settings in which another configuration differs."""
         return tuple(
             name
             for name in _FIELDS
@@ -181,7 +181,7 @@ def _is_same(left: Any, right: Any) -> bool:
     try:
         return bool(left == right)
     except Exception as error:
-        # A foreign object whose comparison fails is taken for another one.
+        # A foreign object whose comparison fails counts as different.
         _log.debug("settings could not be compared: %s", type(error).__qualname__)
         return False
 
@@ -224,24 +224,24 @@ VARIABLES = tuple(PREFIX + name.upper() for name in _READERS if name not in _WIT
 """Every variable of otelhooks that is a setting."""
 
 UNSAFE_FILES = "OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES"
-"""Variable that lets policy files be read which others can write, with the value ``1``."""
+"""Variable that allows policy files that others can write, if its value is ``1``."""
 
 
 def is_helper() -> bool:
-    """Return whether a program under ``otelhooks run`` started this process, and is not it."""
+    """Return whether ``otelhooks run`` started the program that started this process."""
     started = os.environ.get("OTELHOOKS_RUN_PID")
-    # Where a process cannot be replaced (Windows), the program is a child of the one that is named.
+    # If a process cannot be replaced (Windows), the program is a child of the named one.
     program = os.getppid() if os.name == "nt" else os.getpid()
     return started is not None and started != str(program)
 
 
 def allows_unsafe_files() -> bool:
-    """Say whether policy files are read that others can write. No argument can say so."""
+    """Return whether policy files that others can write are read. No argument can allow this."""
     return os.environ.get(UNSAFE_FILES) == "1"
 
 
 def check_variables() -> None:
-    """Look for misspelt variables of ours.
+    """Check for misspelt variables of otelhooks.
 
     Raises:
         ConfigError: One of them could name rules.
@@ -250,20 +250,20 @@ def check_variables() -> None:
 
 
 HEDERA_VARIABLES = ("OPERATOR_ID", "OPERATOR_KEY", "NETWORK")
-"""Variables by which Hedera's SDKs find an operator. Source: hiero-sdk-python, Client.from_env."""
+"""Variables that define an operator for Hedera's SDKs. Source: hiero-sdk-python, `from_env`."""
 
 
 def hedera_operator() -> tuple[str, str, str] | None:
-    """Return account, private key and network of Hedera's operator; None where there is none.
+    """Return account, private key and network of Hedera's operator; None if there is none.
 
-    The network is ``testnet`` where nothing is said, as in the SDK.
+    The network defaults to ``testnet``, as in the SDK.
     """
     account, key, network = (os.environ.get(name, "").strip() for name in HEDERA_VARIABLES)
     return (account, key, network or "testnet") if account and key else None
 
 
 def openai_agents_traces() -> tuple[bool, bool]:
-    """Return whether openai-agents finds a key to send traces of its own with, and has it off.
+    """Return whether openai-agents finds a key to send its own traces, and whether they are off.
 
     Source: agents.tracing.provider and agents.tracing.processors of openai-agents 0.24.
     """
@@ -272,18 +272,18 @@ def openai_agents_traces() -> tuple[bool, bool]:
 
 
 def load(**arguments: object) -> Config:
-    """Put arguments, environment and defaults together.
+    """Combine arguments, environment and defaults.
 
     Args:
-        arguments: Parameters of `otelhooks.instrument` (and what has a variable only); `UNSET` ones
-            count as not given.
+        arguments: Parameters of `otelhooks.instrument` (and settings that only have a variable);
+            `UNSET` ones count as not given.
 
     Returns:
         The frozen configuration.
 
     Raises:
-        ConfigError: A value cannot be used; names the argument or variable, the value, and what
-            is allowed.
+        ConfigError: A value cannot be used; names the argument or variable, the value, and what is
+            allowed.
     """
     unknown = sorted(set(arguments) - set(_READERS))
     if unknown:
@@ -297,7 +297,7 @@ def load(**arguments: object) -> Config:
         variable = PREFIX + name.upper()
         value = arguments.get(name, UNSET)
         if value is None and name == "capture_content":
-            value = UNSET  # None stands for the environment here
+            value = UNSET  # None means the environment here
         if value is not UNSET:
             found[name], sources[name] = read(value, name), "argument"
         elif name not in _WITHOUT_VARIABLE and environment.get(variable, "").strip():
@@ -321,7 +321,7 @@ def load(**arguments: object) -> Config:
 
 
 def _read_capture(otel: Mapping[str, str], found: dict[str, Any], sources: dict[str, str]) -> None:
-    """Read the variable of the official GenAI util, which takes a wrong value for NO_CONTENT."""
+    """Read the variable of the official GenAI util, which reads a wrong value as NO_CONTENT."""
     text = otel.get(_CAPTURE_VARIABLE)
     if text is None:
         return
@@ -334,7 +334,7 @@ def _read_capture(otel: Mapping[str, str], found: dict[str, Any], sources: dict[
 
 
 def _lenient_bool(text: str, variable: str) -> bool:
-    """Read a variable of OpenTelemetry, whose wrong values warn and mean false."""
+    """Read an OpenTelemetry variable, for which wrong values warn and mean false."""
     try:
         return readers.boolean(text, variable)
     except ConfigError as error:
@@ -343,7 +343,7 @@ def _lenient_bool(text: str, variable: str) -> bool:
 
 
 def _say_ignored(otel: Mapping[str, str]) -> None:
-    """Say which words of OpenTelemetry's own variables have no meaning here."""
+    """Log the values of OpenTelemetry's own variables that have no meaning here."""
     if text := otel.get(_STABILITY_VARIABLE):
         others = [
             word for word in readers.words(text, _STABILITY_VARIABLE) if word != _STABILITY_KNOWN

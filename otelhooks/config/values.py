@@ -1,8 +1,8 @@
-"""Readers of settings: each takes an argument, or the text of a variable, and gives its value.
+"""Readers of settings: each takes an argument, or the text of a variable, and returns its value.
 
-Every reader has the form ``read(value, origin)``, where `origin` names the argument or variable
-in error messages, and raises `ConfigError` for what it cannot use. This is decision code: nothing
-is skipped.
+Every reader has the form ``read(value, origin)``, where `origin` names the argument or variable in
+error messages, and raises `ConfigError` for unusable values. This is decision code: nothing is
+skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SPANS = ("auto", "own", "annotate", "off")
-"""Ways to make spans."""
+"""Ways to create spans."""
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -49,7 +49,7 @@ def optional_boolean(value: object, origin: str) -> bool | None:
 
 
 def choice(*allowed: str) -> Callable[[object, str], str]:
-    """Make a reader of one of a few words, upper or lower case."""
+    """Return a reader of one of a few words, upper or lower case."""
 
     def read(value: object, origin: str) -> str:
         text = value.strip().lower() if isinstance(value, str) else value
@@ -83,7 +83,7 @@ def seconds(value: object, origin: str) -> float:
 
 
 def time_limit(value: object, origin: str) -> float:
-    """Read a time in seconds that something may take: more than 0, as long as a thread can wait."""
+    """Read a time limit in seconds: more than 0, at most what a thread can wait."""
     try:
         number = seconds(value, origin)
     except ConfigError:
@@ -152,11 +152,11 @@ def frameworks(value: object, origin: str) -> dict[str, Any] | tuple[str, ...] |
 
 
 def load_object(reference: str, origin: str) -> Any:
-    """Import what ``module:attribute`` names.
+    """Import the object that ``module:attribute`` names.
 
     Args:
         reference: Dotted module, a colon, dotted attribute.
-        origin: Argument or variable it stands in, for the error message.
+        origin: Argument or variable that contains it, for the error message.
 
     Raises:
         ConfigError: The module cannot be imported or has no such attribute.
@@ -187,7 +187,7 @@ def _is_reference(text: str) -> bool:
 
 
 def _items(value: object) -> list[Any]:
-    """Spread a list, tuple or set; anything else is one item."""
+    """Return the items of a list, tuple or set; anything else is one item."""
     if value is None:
         return []
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -211,7 +211,7 @@ def objects(value: object, origin: str) -> tuple[Any, ...]:
 def policies(value: object, origin: str) -> tuple[Any, ...]:
     """Read rules and policy objects; texts are references, paths of policy files, names of packs.
 
-    What a path names is loaded later; paths come out as absolute `Path`.
+    Paths are loaded later; they are returned as absolute `Path`.
     """
     found: list[Any] = []
     for item in _items(words(value, origin) if isinstance(value, str) else value):
@@ -225,17 +225,17 @@ def policies(value: object, origin: str) -> tuple[Any, ...]:
 
 
 def policy_path(path: str | os.PathLike[str], origin: str) -> Path:
-    """Return the place of a policy file, a folder of them or a pack.
+    """Return the location of a policy file, a folder of them or a pack.
 
-    A pack goes before a file of its name: the folder that an agent works in does not decide what
-    `governed` means. It is absolute, so that what is read again is what was read first.
+    A pack overrides a file with its name: the folder that an agent works in must not decide what
+    `governed` means. The path is absolute, so that a reload reads the same files.
 
     Args:
         path: File or folder, or name of a pack.
-        origin: Argument or variable it stands in, for the error message.
+        origin: Argument or variable that contains it, for the error message.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: It does not exist.
     """
     from otelhooks.policy import packs
 
@@ -274,5 +274,5 @@ def audit(value: object, origin: str) -> Any:
 
 
 def as_is(value: object, _origin: str) -> Any:
-    """Take an object as it is."""
+    """Return an object unchanged."""
     return value

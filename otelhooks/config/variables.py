@@ -1,7 +1,7 @@
-"""Variables in the environment that look like ours and are not: misspelt ones.
+"""Misspelt variables: those in the environment that look like ours but are not.
 
-A variable that is not known has no effect. One that looks like a setting that guards is an error,
-since the program would start without what it was meant to be guarded by; any other is a warning.
+An unknown variable has no effect. One that looks like a guarding setting is an error, since the
+program would start without the guard that it was meant to have; any other is a warning.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["check"]
 _log = logging.getLogger("otelhooks.config")
 
 _GUARDING = ("POLICIES", "HOOKS", "MCP_SERVERS", "AUDIT", "STRICT")
-"""Settings without which a program runs with fewer rules, checks or records than was meant."""
+"""Settings without which a program runs with fewer rules, checks or records than intended."""
 
 _OTHERS = frozenset(
     {
@@ -36,12 +36,12 @@ _OTHERS = frozenset(
         "OTELHOOKS_TRACES_URL",
     }
 )
-"""Variables that are ours and no settings."""
+"""Variables that are ours but not settings."""
 
 _RULES = re.compile(r"POLIC|RULE|GUARD|HOOK")
-"""Words by which a variable names rules, whatever stands beside them."""
+"""Words that make a variable name rules, with any others beside them."""
 
-# Kubernetes gives every pod variables for each service, which may be called `otelhooks-policies`.
+# Kubernetes sets variables for each service in every pod; one may be called `otelhooks-policies`.
 # Source: kubernetes.io, "Service", "Environment variables".
 _OF_A_SERVICE = re.compile(r"_(SERVICE_(HOST|PORT)|PORT)(_.*)?")
 
@@ -49,14 +49,14 @@ _said: set[str] = set()
 
 
 def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
-    """Look for variables that are meant for otelhooks, and that it does not know.
+    """Check for variables that are meant for otelhooks but unknown to it.
 
     Args:
         environment: All variables.
-        known: Names of those that are settings.
+        known: Names of the settings' variables.
 
     Raises:
-        ConfigError: One of them names rules, or looks like a setting that guards.
+        ConfigError: One of them names rules, or looks like a guarding setting.
     """
     settings = [name.removeprefix("OTELHOOKS_") for name in known]
     for name, value in environment.items():
@@ -77,7 +77,7 @@ def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
 
 
 def _rest(name: str) -> str | None:
-    """Return what follows our prefix, which may itself be misspelt; None for any other variable."""
+    """Return what follows our prefix, even a misspelt one; None for any other variable."""
     match = re.match(r"OTEL_?HOOKS?_(.+)", name.upper())
     return match[1] if match else None
 
