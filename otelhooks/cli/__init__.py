@@ -21,7 +21,7 @@ __all__ = ["ExitCode", "cli", "main"]
 
 
 class ExitCode(IntEnum):
-    """What the exit code of a command says."""
+    """The meaning of a command's exit code."""
 
     OK = 0
     NO = 1
@@ -29,10 +29,10 @@ class ExitCode(IntEnum):
     USAGE = 2
     """The command line, a setting or a file cannot be used."""
     UNEXPECTED = 3
-    """A mistake of otelhooks itself."""
+    """A bug in otelhooks itself."""
 
 
-# name -> module, attribute, one line for `otelhooks --help`, which then imports none of them
+# name -> module, attribute, one line for `otelhooks --help`, so that it imports no command
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("otelhooks.cli.run", "run", "Run a program with otelhooks switched on."),
     "demo": ("otelhooks.cli.demo", "demo", "Watch scripted agents being governed."),
@@ -62,7 +62,7 @@ class _Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, and turn its errors into words and an exit code."""
+        """Run a command, and turn its errors into messages and an exit code."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):

@@ -119,10 +119,10 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
 
 
 def _records(files: list[Path], left_out: list[int]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Read the intact records of one chain, with what puts them in order."""
+    """Read the intact records of one chain, with their sort keys."""
     from otelhooks.audit.chain import parse
 
-    stored = -1  # a spool that outlived its purpose repeats records of the segment
+    stored = -1  # a spool that was not deleted repeats records of the segment
     for path in files:
         with path.open("rb") as lines:
             for raw in lines:
@@ -136,7 +136,7 @@ def _records(files: list[Path], left_out: list[int]) -> Iterator[tuple[str, str,
 
 
 def _row(fields: dict[str, Any]) -> str:
-    """Write a record in one line: time, verdict, tool, rule, reason."""
+    """Return a record as one line: time, verdict, tool, rule, reason."""
     names = ("decision", "tool_name", "rule_id", "reason")
     decision, tool, rule, reason = (str(fields.get(name) or "-") for name in names)
     return f"{fields.get('time')}  {decision:<6}  {tool:<24}  {rule:<24}  {reason}"

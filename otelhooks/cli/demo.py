@@ -25,7 +25,7 @@ STORIES = {
     "langchain": ("langchain", "langchain"),
     "mcp": ("mcp", "mcp"),
 }
-"""Adapter to the module that must be there, and the distribution to install for it."""
+"""Adapter to the module that it needs, and the distribution to install for it."""
 
 
 @click.command()
@@ -87,7 +87,7 @@ def _run_all(names: list[str], store: Path | None, audit: Path) -> list[str]:
     def note(context: otelhooks.hooks.HookContext) -> None:
         traces.append(context.trace_id)
 
-    # What a framework logs of a failing tool is part of the story, not of what is to be seen.
+    # A framework's log lines about a failing tool are expected here and would only distract.
     logging.disable(logging.CRITICAL)
     handle = otelhooks.instrument(
         policies=story.policies(),
@@ -149,7 +149,7 @@ def _read(reader: Any, trace_id: str) -> Any:
 
 
 def _say_more(store: Path | None) -> None:
-    """Name three commands to look further."""
+    """Suggest three commands to look further."""
     command = f"{sys.executable} -m otelhooks"
     where = f" --store {store}" if store is not None else ""
     click.echo("\nLook further:")

@@ -17,13 +17,13 @@ __all__ = ["show"]
 
 
 def show(name: str) -> list[str]:
-    """Run one framework's agent once a style, and print what each hook wrote, and the spans once.
+    """Run one framework's agent once per style; print what each hook wrote, and the spans once.
 
     Args:
-        name: Of the framework, which is installed.
+        name: Name of the framework, which is installed.
 
     Returns:
-        What differs, in words; nothing if all is the same.
+        The differences, as text; empty if there are none.
     """
     from otelhooks.demo.styles import STORY, STYLES
 
@@ -51,7 +51,7 @@ def show(name: str) -> list[str]:
 
 
 def _run(name: str, style: str, folder: Path) -> tuple[list[str], Trace]:
-    """Run the agent with one hook; return what that wrote, and the trace of the run."""
+    """Run the agent with one hook; return what the hook wrote, and the trace of the run."""
     import otelhooks
     from otelhooks.demo import styles
     from otelhooks.hooks import on_run_start
@@ -88,7 +88,7 @@ def _run(name: str, style: str, folder: Path) -> tuple[list[str], Trace]:
 
 
 def _shape(trace: Trace) -> tuple[Any, ...]:
-    """Return names, nesting and verdicts of a trace's spans, in their order."""
+    """Return names, nesting and verdicts of a trace's spans, in order."""
     from otelhooks.telemetry import semconv
 
     names = {span.span_id: span.name for span in trace.spans}

@@ -30,7 +30,7 @@ _ABSENT = ("not installed", "off")
 
 
 class Proof(Protocol):
-    """What ``prove_all`` says of one framework: whether a denied body stayed unrun."""
+    """What ``prove_all`` reports of one framework: whether a denied body did not run."""
 
     framework: str
     version: str
@@ -146,7 +146,7 @@ def doctor(
 
 
 def _follow_verdict(as_json: bool, trace_store: str | None, collector_metrics: str | None) -> None:
-    """Send a test verdict and show each hop, as soon as it is known."""
+    """Send a test verdict and show each hop as soon as it is known."""
     from otelhooks.config import load
     from otelhooks.telemetry.probe import Hop, follow
 
@@ -172,7 +172,7 @@ def examine() -> tuple[tuple[Coverage, ...], dict[str, str]]:
     """Patch and import every installed framework, look, and put everything back.
 
     Returns:
-        The coverage, and for each module that could not be imported the error.
+        The coverage, and the error of each module that could not be imported.
     """
     failures: dict[str, str] = {}
     with _quiet():
@@ -190,7 +190,7 @@ def examine() -> tuple[tuple[Coverage, ...], dict[str, str]]:
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Keep log lines back whose content stands in the report."""
+    """Suppress log lines whose content is in the report."""
     logger = logging.getLogger("otelhooks.instrumentation")
     before = logger.disabled
     logger.disabled = True
@@ -201,19 +201,19 @@ def _quiet() -> Generator[None]:
 
 
 def _is_fine(row: Coverage) -> bool:
-    """Whether a package is guarded, absent, or known as not covered (it refuses then)."""
+    """Return whether a package is guarded, absent, or known as not covered (then it refuses)."""
     if row.state in _ABSENT or row.supported == "none":
         return True
     return row.state == "patched" and not any(seat.state == "displaced" for seat in row.seats)
 
 
 def _built_in(adapter: Adapter) -> list[BuiltIn]:
-    """Return the tools that a framework brings along and that rules know by more than a name."""
+    """Return the framework's own tools that rules know by more than a name."""
     return sorted({t._replace(path="") for t in adapter.built_in.values() if t.canonical or t.kind})
 
 
 def _shown(tool: BuiltIn) -> dict[str, Any]:
-    """Return what users are shown of a built-in tool: not the parameter that adapters read."""
+    """Return what users see of a built-in tool: not the parameter that adapters read."""
     return {key: value for key, value in tool._asdict().items() if key != "path"}
 
 
@@ -251,7 +251,7 @@ def _coverage(rows: tuple[Coverage, ...], failures: dict[str, str]) -> Iterator[
 
 
 class Other(NamedTuple):
-    """An agent framework or model client that is installed, and that no adapter guards."""
+    """An installed agent framework or model client that no adapter guards."""
 
     framework: str
     distribution: str
@@ -270,7 +270,7 @@ def _others(config: Config) -> tuple[list[Other], bool]:
     rules, objects = split(config.policies)
     policies = Policies.load(rules, config)
     hooks = registered([*policies.hooks, *objects, *config.hooks])
-    # Whoever answers questions is not asked here, and need not be named.
+    # No question is asked here, so any approver will do.
     table = policies.table(config.replace(approvals=("anybody",), allow_policy_writes=True))
     can_deny = HookSet(each for _, found in hooks for each in found).can_deny or table.can_deny
     return others, can_deny
@@ -339,9 +339,9 @@ def _load(policies: tuple[str, ...]) -> Policies | None:
 
 
 def _misspelt(config: Config, loaded: Policies | None) -> list[tuple[str, ...]]:
-    """Return rule, policy and a tool's name, of what programs in the local store were told of.
+    """Return rule, policy and a tool's name for the warnings of programs in the local store.
 
-    With policies, only of rules that are still in them.
+    With policies, only for rules that they still contain.
     """
     from otelhooks.store.reader import Store
     from otelhooks.store.schema import StoreError
@@ -349,7 +349,7 @@ def _misspelt(config: Config, loaded: Policies | None) -> list[tuple[str, ...]]:
     try:
         events = Store(config.store).events(semconv.EVENT_RULE_UNMATCHED)
     except StoreError:
-        return []  # there is none, or `otelhooks trace` says what is wrong with it
+        return []  # there is none, or `otelhooks trace` reports what is wrong with it
     names = (semconv.POLICY_RULE_TOOL, semconv.POLICY_ID, semconv.GEN_AI_TOOL_NAME)
     told = {tuple(str(event.attributes.get(name, "")) for name in names) for event in events}
     written = None if loaded is None else {rule.tool for rule in loaded.written}
@@ -369,7 +369,7 @@ def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _unmatched(policies: Policies, rows: tuple[Coverage, ...]) -> tuple[tuple[str, str], ...]:
-    """Return rules for a kind that no tool of what is installed here has: label and tool."""
+    """Return label and tool of rules for a kind that no tool of the installed frameworks has."""
     names = dict.fromkeys(row.framework for row in rows if row.state not in _ABSENT)
     adapters = [catalogue.adapter(name) for name in names]
     return tuple((rule.label, rule.tool) for rule in unmatched(policies.written, adapters))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Policy(click.types.StringParamType):
-    """A policy's name; a variable has several, with commas between them."""
+    """A policy's name; a variable may contain several, separated by commas."""
 
     envvar_list_splitter = ","
 
@@ -377,9 +377,10 @@ def export_command(policies: tuple[str, ...], leave_out: bool) -> None:
 
 
 def _named(policies: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the policies that are meant.
+    """Return the named policies.
 
-    Raises: ConfigError: None are named.
+    Raises:
+        ConfigError: No policy is named.
     """
     named = tuple(name.strip() for name in policies if name.strip())
     if not named:
@@ -429,7 +430,7 @@ def _nanoseconds(text: str) -> int:
 
 
 def _clean(line: str) -> str:
-    """Return a line as a terminal may have it; files below this folder as they lie in it."""
+    """Return a line that is safe for a terminal; files below this folder as relative paths."""
     here = f"{Path.cwd()}{os.sep}"
     return "\n".join(map(one_line, line.replace(here, "").split("\n")))
 

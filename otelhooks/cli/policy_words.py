@@ -1,4 +1,4 @@
-"""What ``otelhooks policy`` prints, line by line; nothing here decides or prints."""
+"""The output of ``otelhooks policy``, line by line; nothing here decides or prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otelhooks.policy.tools.replay import Change, Replay
 
 _LISTED = 10
-"""Calls that are listed of each tool."""
+"""Most calls that are listed for each tool."""
 
 _CAPTURE = (
     "hint: capture arguments with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, or"
@@ -27,7 +27,7 @@ _CAPTURE = (
 
 
 def columns(table: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]:
-    """Yield rows with their cells below one another."""
+    """Yield rows with aligned cells."""
     if table:
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
@@ -39,7 +39,7 @@ def columns(table: Sequence[Sequence[str]], indent: str = "  ") -> Iterator[str]
 
 
 def of_result(result: Result) -> Iterator[str]:
-    """Yield a case in one line, and below it what differs."""
+    """Yield a case as one line, and its differences below it."""
     case = result.case
     yield f"{'RED  ' if result.is_red else 'green'}  {case.path}:{case.line}  {case.name}"
     if not result.is_red:
@@ -63,7 +63,7 @@ def of_result(result: Result) -> Iterator[str]:
 
 
 def of_explanation(explanation: Explanation) -> Iterator[str]:
-    """Yield the verdict, who decided, and every rule that was tried."""
+    """Yield the verdict, the rule that decided, and every rule that was tried."""
     judged = explanation.judgement
     verdict, call = judged.verdict, judged.call
     name = f"{call.server}/{call.name}" if call.server else call.name
@@ -158,7 +158,7 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str]:
-    """Yield what would change by rule, by tool and by call, and what cannot be said."""
+    """Yield what would change by rule, by tool and by call, and what cannot be judged."""
     many = len(result.changes)
     yield f"{many} of {result.judged} judged calls would come out otherwise"
     if many:
@@ -249,7 +249,7 @@ def of_diff(notes: Sequence[Note]) -> Iterator[str]:
 
 
 def _block(head: str, sign: str, text: str) -> Iterator[str]:
-    """Yield a text, the lines after the first below its beginning."""
+    """Yield a text, aligning further lines with the first."""
     lines = text.splitlines() or ["(none)"]
     yield f"{head}{sign}{lines[0]}"
     yield from (f"{' ' * len(head)}{sign}{line}" for line in lines[1:])

@@ -57,8 +57,8 @@ def run(command: tuple[str, ...]) -> None:
 def environment() -> dict[str, str]:
     """Return this process's environment, changed so that Pythons in it switch otelhooks on.
 
-    ``OTELHOOKS_RUN`` tells otelhooks that providers are to be set globally; ``OTELHOOKS_RUN_PID``
-    names the process whose Python has to have otelhooks (POSIX: ours, since it is replaced).
+    ``OTELHOOKS_RUN`` makes otelhooks set providers globally; ``OTELHOOKS_RUN_PID`` is the process
+    whose Python must have otelhooks (on POSIX ours, since it is replaced).
     """
     env = dict(os.environ)
     rest = [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
@@ -70,13 +70,13 @@ def environment() -> dict[str, str]:
 
 
 def spawn(program: str, command: tuple[str, ...], env: dict[str, str]) -> int:
-    """Run a program as a child, where a process cannot be replaced (Windows).
+    """Run a program as a child, if a process cannot be replaced (Windows).
 
     Returns:
         Its exit code; 128 + the number of the signal that ended it.
     """
-    # The child gets an interrupt too, and decides. As an exception it might come just when the
-    # child's exit code has been fetched, and lose it. Unlike `SIG_IGN`, a handler is not inherited.
+    # The child gets an interrupt too, and decides. An exception might come just when the child's
+    # exit code has been read, and lose it. Unlike `SIG_IGN`, a handler is not inherited.
     before = signal.signal(signal.SIGINT, _do_nothing)
     try:
         with subprocess.Popen(command, executable=program, env=env) as child:
@@ -87,7 +87,7 @@ def spawn(program: str, command: tuple[str, ...], env: dict[str, str]) -> int:
 
 
 def _do_nothing(signum: int, frame: FrameType | None) -> None:
-    """Handle a signal that is somebody else's business."""
+    """Ignore a signal that the child handles."""
 
 
 def _find(name: str) -> str:
@@ -108,7 +108,7 @@ def _cannot_run(name: str, cause: str) -> ConfigError:
 
 
 def _check_flags(program: str, arguments: tuple[str, ...]) -> None:
-    """Refuse flags of Python under which it would start without otelhooks, in silence."""
+    """Refuse flags of Python with which it would silently start without otelhooks."""
     if not _PYTHON.fullmatch(Path(program).name):
         return
     takes_next = False

@@ -44,7 +44,7 @@ _denied = click.option(
 
 
 class _Commands(click.Group):
-    """A group that turns what is wrong with a store or an id into words and an exit code."""
+    """A group that turns problems with a store or an id into messages and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         from otelhooks.store.schema import StoreError
@@ -126,7 +126,7 @@ def tail_command(store_path: Path | None, denied: bool, as_json: bool, from_star
     store = _open(store_path)
     if not store.path.exists():
         click.echo(f"waiting for `{store.path}`", err=True)
-    # Decisions printed before, newest last; more than any batch holds.
+    # Decisions that were printed before, newest last; more than a batch can contain.
     seen: dict[object, None] = {}
     with contextlib.suppress(KeyboardInterrupt):
         for record in store.follow(from_start=from_start):
@@ -256,7 +256,7 @@ def _print(text: Text) -> None:
         from otelhooks.store.terminal import to_ascii
 
         text = to_ascii(text)
-    # Whole lines: a terminal breaks them better than anything that is piped would like.
+    # Whole lines: a terminal wraps them better, and pipes need them unwrapped.
     _console().print(text, soft_wrap=True, end="" if text.plain.endswith("\n") else "\n")
 
 
@@ -311,7 +311,7 @@ def _type(record: Span | Event) -> str:
 
 
 def _line(record: Span | Event) -> Text:
-    """Return a span or event in one line: time, trace, kind, name, duration, verdict."""
+    """Return a span or event as one line: time, trace, kind, name, duration, verdict."""
     from rich.text import Text
 
     from otelhooks.store import terminal
@@ -330,7 +330,7 @@ def _line(record: Span | Event) -> Text:
 
 
 def _json(value: object) -> str:
-    """Return one line of JSON that every reader takes; bytes as base64, odd floats as text."""
+    """Return one line of JSON for every reader; bytes as base64, special floats as text."""
     return json.dumps(_plain(value), separators=(",", ":"))
 
 

@@ -10,11 +10,11 @@ __all__ = ["scripted_model"]
 
 
 def scripted_model(framework: str, steps: Sequence[Any], name: str = "scripted") -> Any:
-    """Return a model of a framework that says what it is told to say, instead of a paid one.
+    """Return a model of a framework that answers from a script instead of a paid one.
 
     Args:
         framework: ``openai_agents``, ``langchain`` or ``pydantic_ai``; it must be installed.
-        steps: What the model says, one step a call: a text, or a tool's name and arguments.
+        steps: Answers of the model, one per call: a text, or a tool's name and arguments.
         name: Name of the model.
 
     Raises:

@@ -20,7 +20,7 @@ def delete_page(title: str) -> str:
 
 
 def make() -> Any:
-    """Return the server, made with whichever major version of the SDK is installed."""
+    """Return the server, for whichever major version of the SDK is installed."""
     try:
         from mcp.server.mcpserver import MCPServer as Server
     except ImportError:  # mcp 1.x

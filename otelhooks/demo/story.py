@@ -1,6 +1,6 @@
-"""What happens in the demonstration, the same in every framework: tools, policy, hooks, script.
+"""The events of the demonstration, the same in every framework: tools, policy, hooks, script.
 
-The tools are plain functions; each notes that its body ran, so that the demonstration can check
+The tools are plain functions; each records that its body ran, so that the demonstration can check
 afterwards that a denied one did not.
 """
 
@@ -99,7 +99,7 @@ SCRIPT: tuple[tuple[str, dict[str, Any]], ...] = (
     ("send_email", {"to": "ada@example.com", "body": "Your workspace was cleaned."}),
     ("send_email", {"to": "everyone@example.org", "body": "Hello, all of you!"}),
 )
-"""What the scripted model asks for, one call after the other."""
+"""What the scripted model asks for, one call after another."""
 
 
 def _deletes(args: dict[str, Any]) -> bool:
@@ -128,13 +128,13 @@ def policies() -> list[Policy | list[Policy]]:
 
 
 async def approver(call: types.ToolCall) -> bool:
-    """Approve mails to example.com; stands for the person who would be asked."""
+    """Approve mails to example.com, in place of a person."""
     return str(call.args.get("to", "")).endswith("@example.com")
 
 
 @hooks.pre_tool_call_decide(rule_id="at-most-10")
 def limit_results(call: types.ToolCall) -> types.HookResult:
-    """Rewrite searches that want too much."""
+    """Rewrite searches that request too many results."""
     if call.name == "search" and call.args.get("limit", 0) > 10:
         return types.HookResult(modified_args={"limit": 10}, message="at most 10 results")
     return types.HookResult()
@@ -145,7 +145,7 @@ _CARD = re.compile(r"\b(?:\d{4} ){3}\d{4}\b")
 
 @hooks.post_tool_call_transform(rule_id="no-card-numbers")
 def mask_cards(result: types.ToolResult) -> str | None:
-    """Take card numbers out of results."""
+    """Remove card numbers from results."""
     if isinstance(result.result, str) and _CARD.search(result.result):
         return _CARD.sub("[card]", result.result)
     return None
@@ -160,11 +160,11 @@ def yesterdays_rate(context: hooks.HookContext, error: Exception) -> str | None:
 HOOKS = (limit_results, mask_cards, yesterdays_rate)
 
 findings: list[str] = []
-"""What did not go as the story says."""
+"""Deviations from the story."""
 
 
 def check(framework: str, seen_by_model: Sequence[str], expected: Sequence[str]) -> None:
-    """Compare what a model was told, and what ran, with the story."""
+    """Compare what a model was sent, and what ran, with the story."""
     told = "\n".join(seen_by_model)
     findings.extend(
         f"{framework}: the model was not told `{text}`" for text in expected if text not in told
@@ -186,4 +186,4 @@ TOLD = (
     "sent to ada@example.com",
     "User denied tool 'send_email'",
 )
-"""What the model must have been told when all of `SCRIPT` ran."""
+"""What the model must have been sent when all of `SCRIPT` has run."""

@@ -1,6 +1,6 @@
 """One hook that writes a line about each call of a tool, in the five ways to write a hook.
 
-The five tell the same story, and leave the same spans. `otelhooks demo --styles` shows it, and the
+All five must report the same, and leave the same spans. `otelhooks demo --styles` shows it, and the
 tests of each framework compare it.
 """
 
@@ -19,7 +19,7 @@ Note = Callable[[str], object]
 """Takes a line."""
 
 Style = Callable[[Note, Path], dict[str, Any]]
-"""Makes arguments of `otelhooks.instrument` of a note and an empty folder for files."""
+"""Creates arguments of `otelhooks.instrument` from a note and an empty folder for files."""
 
 STEPS: tuple[Any, ...] = (
     ("view_file", {"path": "notes.txt"}),
@@ -45,7 +45,7 @@ def rules() -> list[policy.Policy]:
 
 
 def decorators(note: Note, folder: Path) -> dict[str, Any]:
-    """Functions under decorators, one a point."""
+    """Decorated functions, one for each point."""
 
     @hooks.pre_tool_call_decide
     def called(call: types.ToolCall) -> types.HookResult:
@@ -126,4 +126,4 @@ STYLES: dict[str, Style] = {
     "AbstractHook": tool_bound,
     "Hooks": bundle,
 }
-"""The five ways, by what they are called."""
+"""The five ways, by name."""

@@ -1,4 +1,4 @@
-"""The story told by langchain: an agent on langgraph, a sub-agent inside a tool, an MCP call."""
+"""The story in langchain: an agent on langgraph, a sub-agent inside a tool, an MCP call."""
 
 # pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
 
@@ -22,7 +22,7 @@ from otelhooks.demo import story
 
 
 class _ScriptedModel(BaseChatModel):
-    """Asks for one tool after the other, then answers; notes what it is told."""
+    """Asks for one tool after another, then answers; records what it is sent."""
 
     name_of_model: str
     seen: list[str]
@@ -34,7 +34,7 @@ class _ScriptedModel(BaseChatModel):
 
     @property
     def model(self) -> str:
-        """The model's name, as spans have it."""
+        """The model's name on spans."""
         return self.name_of_model
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ class _ScriptedModel(BaseChatModel):
 
 
 def scripted(name: str, steps: Sequence[Any]) -> Any:
-    """Return a model that says these steps."""
+    """Return a model that answers with these steps."""
     return _ScriptedModel(name_of_model=name, steps=zip(itertools.count(1), steps), seen=[])
 
 

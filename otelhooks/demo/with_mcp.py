@@ -1,4 +1,4 @@
-"""The story told by the MCP SDK alone: a host that calls a server's tools in a loop."""
+"""The story in the MCP SDK alone: a host that calls a server's tools in a loop."""
 
 # pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
 

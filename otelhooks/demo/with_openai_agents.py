@@ -1,4 +1,4 @@
-"""The story told by openai-agents: an agent, a sub-agent as a tool, an MCP server."""
+"""The story in openai-agents: an agent, a sub-agent as a tool, an MCP server."""
 
 # pyright: basic, reportMissingImports=false, reportMissingModuleSource=false
 
@@ -24,7 +24,7 @@ Step = tuple[str, dict[str, Any]] | str
 
 
 class _ScriptedModel(agents.Model):
-    """Asks for one tool after the other, then answers; notes what it is told."""
+    """Asks for one tool after another, then answers; records what it is sent."""
 
     def __init__(self, name: str, steps: Sequence[Step]) -> None:
         self.model = name
@@ -69,7 +69,7 @@ class _ScriptedModel(agents.Model):
 
 
 def scripted(name: str, steps: Sequence[Step]) -> Any:
-    """Return a model that says these steps."""
+    """Return a model that answers with these steps."""
     return _ScriptedModel(name, steps)
 
 

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""Models of Pydantic AI that say what they are told to say."""
+"""Models of Pydantic AI that answer from a script."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["scripted"]
 
 
 def scripted(name: str, steps: Sequence[Any]) -> Any:
-    """Return a model that says these steps."""
+    """Return a model that answers with these steps."""
     left = [step if isinstance(step, str) else (step,) for step in steps]
     return scripted_model(lambda shown: left.pop(0), name)

@@ -1,13 +1,12 @@
 """Switch otelhooks on in a Python that ``otelhooks run`` started, or in a Python child of it.
 
 Python imports the first ``sitecustomize`` on its path when it starts; ``otelhooks run`` puts this
-folder first. One that was there before still runs, ahead of ours. This file may be read by a
-Python of another environment, so it needs nothing but the standard library until it imports
-otelhooks.
+folder first. An existing one still runs, before ours. A Python of another environment may read this
+file, so it needs nothing but the standard library until it imports otelhooks.
 
-If otelhooks cannot start, the program does not run: a policy that was asked for must not be
-missing in silence (decision code, fails closed). Only a child that is a Python of another
-environment, without otelhooks, goes on, with a warning.
+If otelhooks cannot start, the program does not run: a requested policy must not be missing silently
+(decision code, fails closed). Only a child that is a Python of another environment, without
+otelhooks, continues, with a warning.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _EXIT_USAGE = 2
 
 
 def _run_the_users_own(path: list[str]) -> None:
-    """Run the sitecustomize that this one hides; an error in it is told, as Python does."""
+    """Run the sitecustomize that this one hides; report an error in it, as Python does."""
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
     if spec is None or spec.loader is None:
         return
