@@ -70,7 +70,7 @@ class HookResult(pydantic.BaseModel):
 
     @classmethod
     def allowed(cls) -> HookResult:
-        """Return what `HookResult()` does, in a third of the time: without validating defaults."""
+        """Return the same as `HookResult()` in a third of the time: without validating defaults."""
         made = object.__new__(HookResult)
         _put(made, "__dict__", {**_ALLOWED.__dict__})
         _put(made, "__pydantic_fields_set__", {*_ALLOWED.model_fields_set})
