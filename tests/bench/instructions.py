@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[Callable[[], Mapping[str, Contender]], int, float, float
 }
 """Contenders, calls in a run, and the budgets of ours beside the peer, on either provider."""
 
-SIDES = ("bare", "ours", "on our provider", "peer")
+SIDES = ("bare", "ours", "on our provider", "by hand", "peer")
 
 
 def measure(_rounds: int) -> list[Row]:
@@ -54,10 +54,11 @@ def _rows(group: str) -> list[Row]:
     counts = count(group)
     if not counts:
         return []
-    added = {side: (counts[side] - counts["bare"]) / (RUNS * calls) for side in counts}
+    added = added_by_a_call(counts, calls)
     rows = [
         Row(f"{group}, a tool call", added["ours"] / 1e3, None, "kIr"),
         Row("  on our provider", added["on our provider"] / 1e3, None, "kIr"),
+        Row("  the SDK's spans alone, by hand", added["by hand"] / 1e3, None, "kIr"),
     ]
     if "peer" in added:
         peer = added["peer"]
@@ -65,8 +66,19 @@ def _rows(group: str) -> list[Row]:
             Row("  OTel GenAI's", peer / 1e3, None, "kIr"),
             Row("  beside OTel GenAI's", added["ours"] / peer, beside_peer, "of peer"),
             Row("    on our provider", added["on our provider"] / peer, own_beside, "of peer"),
+            Row("    by hand", added["by hand"] / peer, None, "of peer"),
         ]
     return rows
+
+
+def added_by_a_call(counts: Mapping[str, int], calls: int) -> dict[str, float]:
+    """Return what each side adds to a call.
+
+    Args:
+        counts: As `count` returns them.
+        calls: In a run.
+    """
+    return {side: (counts[side] - counts["bare"]) / (RUNS * calls) for side in counts}
 
 
 def count(group: str, folder: Path | None = None) -> dict[str, int]:

@@ -93,6 +93,7 @@ def contenders() -> dict[str, Contender]:
         "bare": Contender(bare, CALLS),
         "ours": ours(Sink()),
         "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
+        "by hand": span(),
     }
     other = peer()
     return found if other is None else {**found, "peer": other}

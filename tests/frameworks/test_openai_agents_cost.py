@@ -31,7 +31,7 @@ OURS = otelhooks.__file__.removesuffix("__init__.py")
 CALLS = 20
 FRAMES = 56
 """Python calls in the adapter and the fields it guards, for a tool call and its model call."""
-ALL_FRAMES = 186
+ALL_FRAMES = 181
 """Those in all of otelhooks."""
 OFFERED = 1
 """Those for a list of one tool that was not offered before: it is held against the rules once."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import sys
 import types as python_types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -255,6 +257,80 @@ def test_built_in_tools_are_known_by_class_or_function() -> None:
     assert table.of(Tool("own", print)) is None
     assert table.of(Tool, None, runs_code) == table.of(Tool("own", print), runs_code)
     assert table.of(Shell) == shell
+
+
+def known(table: kit.BuiltIns, tool: Any, *functions: Any) -> str | None:
+    found = table.of(tool, *functions)
+    return None if found is None else found.name
+
+
+def a_table() -> kit.BuiltIns:
+    here = {f"{__name__}:Shell": ("shell",), f"{__name__}:runs_code": ("code",)}
+    return kit.BuiltIns(here=here, hosted={})
+
+
+def test_what_is_known_of_a_tool_does_not_hold_for_it_with_another_function() -> None:
+    table, tool = a_table(), Tool("own", print)
+
+    def own(text: str) -> str:
+        return text
+
+    for _ in range(2):
+        assert known(table, tool, own) is None
+        assert known(table, tool, runs_code) == "code"
+
+
+def test_what_is_known_of_a_function_does_not_hold_for_another_tool_that_runs_it() -> None:
+    table = a_table()
+    for _ in range(2):
+        assert known(table, Tool("own", runs_code), runs_code) == "code"
+        assert known(table, Shell(), runs_code) == "shell"
+
+
+def test_what_is_known_of_a_function_does_not_hold_for_the_next_one_in_its_memory() -> None:
+    table, tool = a_table(), Tool("own", print)
+    for _ in range(50):
+        assert known(table, tool, functools.partial(runs_code)) == "code"
+        assert known(table, tool, functools.partial(print)) is None
+
+
+def test_what_is_known_of_a_function_does_not_hold_for_it_with_another_one() -> None:
+    table, tool = a_table(), Tool("own", print)
+
+    def own(text: str) -> str:
+        return text
+
+    assert known(table, tool, own) is None
+    assert known(table, tool, own, runs_code) == "code"
+
+
+def test_an_object_that_runs_a_tool_is_looked_at_each_time() -> None:
+    """Unlike a function's, what it runs may change."""
+
+    class Runner:
+        __wrapped__: Any = print
+
+        def __call__(self, text: str) -> str:
+            return text
+
+    table, runner = a_table(), Runner()
+    assert known(table, Tool("own", runner), runner) is None
+    runner.__wrapped__ = runs_code
+    assert known(table, Tool("own", runner), runner) == "code"
+
+
+def test_a_table_keeps_no_function_alive() -> None:
+    table = a_table()
+
+    def own(text: str) -> str:
+        return text
+
+    alive = weakref.ref(own)
+    known(table, Tool("own", own), own)
+    known(table, Tool("own", own), own)
+    del own
+    gc.collect()
+    assert alive() is None
 
 
 def test_the_parts_of_functions_that_are_built_in_tell_whose_they_are() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import types
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +16,19 @@ from otelhooks.types import normalize_builtin_tool_name
 __all__ = ["BuiltIns"]
 
 _Entries = Mapping[str, tuple[Any, ...]]
+
+_LASTING = frozenset((types.FunctionType, functools.partial))
+"""What runs the same as long as it lives: of these, what was found is kept."""
+
+
+class _Seen(weakref.ref[Any]):
+    """A function, the class of the tool that runs it, and what that tool is."""
+
+    __slots__ = ("cls", "found", "key")
+
+    cls: type
+    found: BuiltIn | None
+    key: int
 
 
 class BuiltIns(dict[str, BuiltIn]):
@@ -29,6 +44,8 @@ class BuiltIns(dict[str, BuiltIn]):
         self.update({k: BuiltIn(*one)._replace(is_hosted=True) for k, one in hosted.items()})
         self.look_up = functools.lru_cache(maxsize=1024)(functools.partial(look_up, self))
 
+        self._seen: dict[int, _Seen] = {}
+
     hosted_as = staticmethod(hosted_as)
 
     @staticmethod
@@ -43,10 +60,26 @@ class BuiltIns(dict[str, BuiltIn]):
             tool: The framework's, whose class may tell, or that class.
             functions: What it runs, which tell otherwise; None is passed over.
         """
-        found = self.look_up(tool if isinstance(tool, type) else type(tool), "")
+        cls = tool if isinstance(tool, type) else type(tool)
+        function = functions[0] if len(functions) == 1 else None
+        seen = self._seen.get(id(function))
+        if seen is not None and seen() is function and seen.cls is cls:
+            return seen.found
+        found = self.look_up(cls, "")
         if found is None:
             found = next((known for known, _ in self.parts(*functions)), None)
+        if type(function) in _LASTING:
+            self._keep(function, cls, found)
         return found
+
+    def _keep(self, function: Any, cls: type, found: BuiltIn | None) -> None:
+        seen = _Seen(function, self._forget)
+        seen.cls, seen.found, seen.key = cls, found, id(function)
+        self._seen[seen.key] = seen
+
+    def _forget(self, seen: _Seen) -> None:
+        if self._seen.get(seen.key) is seen:  # else another function has its memory now
+            del self._seen[seen.key]
 
     def parts(self, *functions: Any) -> Iterator[tuple[BuiltIn, Any]]:
         """Yield each part of functions that is known, with the object that it belongs to."""
