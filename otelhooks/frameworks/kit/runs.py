@@ -13,13 +13,12 @@ import contextlib
 import json
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context, attach, detach
 
 from otelhooks.frameworks.kit.classes import is_a
-from otelhooks.frameworks.kit.functions import ASYNC_CONTEXT
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.frameworks.kit.streams import opened
 from otelhooks.hooks.verdict import refusal
@@ -92,6 +91,14 @@ class Run(Passage, RunRequest):
     def answered(self, answer: Any) -> Any:
         """Return the result that tells a ready answer, where `denied` tells refusals."""
         return self.denied(str(answer))
+
+    def whole(self, seen: Any) -> Any:
+        """Return the result of a stream, as `answer_of` gets it: its items, without this method."""
+        return seen
+
+    def told(self, result: Any) -> Any:
+        """Return the items that tell a result: its own, or itself."""
+        return cast("list[Any]", result) if isinstance(result, list) else [result]
 
     def is_paused(self, raw: Any) -> bool:
         """Return whether the run has stopped to go on later."""
@@ -192,7 +199,7 @@ class Run(Passage, RunRequest):
 
     @classmethod
     def needs(cls, kind: str) -> tuple[str, ...]:
-        return () if kind == ASYNC_CONTEXT else super().needs(kind)
+        return ()
 
     def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
         return self._open if run is opened else super().driver(run)

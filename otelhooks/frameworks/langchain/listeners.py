@@ -18,10 +18,7 @@ from otelhooks.frameworks import kit
 __all__ = ["HeardRun", "Listeners", "is_streaming", "without_tokens"]
 
 _CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
-_MANAGER, _AMANAGER = (
-    f"langchain_core.callbacks.manager:{name}"
-    for name in ("CallbackManager", "AsyncCallbackManager")
-)
+_MANAGER = "langchain_core.callbacks.manager:{}CallbackManager"
 _STREAM = "__pregel_stream"
 """Key under which a graph finds the stream of the one that it runs in."""
 
@@ -57,12 +54,6 @@ class HeardRun(kit.Run):
             return wrapped(given, self.config, **self.further)
         self.left_out = listeners
         return listeners.without(wrapped(given, quiet(listeners.config), **self.further))
-
-    def whole(self, seen: Any) -> Any:
-        return seen
-
-    def told(self, result: Any) -> Any:
-        return result if isinstance(result, list) else [result]
 
     def hear(self, items: list[Any]) -> Any:
         """Tell those who were left out that it starts; keep items for them."""
@@ -109,7 +100,7 @@ class Listeners:
 
     def start(self, name: str, given: Any, *, is_async: bool) -> Any:
         """Tell them that the run starts; return, or have awaited, what its end is told to."""
-        make = kit.native(_AMANAGER if is_async else _MANAGER)
+        make = kit.native(_MANAGER.format("Async" if is_async else ""))
         manager = make(self._handlers, parent_run_id=self._parent)
         return manager.on_chain_start(None, given, name=name, run_id=self.config.get("run_id"))
 

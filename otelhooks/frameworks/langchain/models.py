@@ -6,10 +6,9 @@ from __future__ import annotations
 import functools
 import operator
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from otelhooks import types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.langchain.fields import field
@@ -71,8 +70,12 @@ class ChatCall(kit.ModelCall):
     def read(
         self, model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **further: Any
     ) -> Any:
-        self.manager, self.stream = run_manager, is_listened_to(model, run_manager, further)
-        about = getattr(run_manager, "metadata", None)
+        self.manager, about = run_manager, getattr(run_manager, "metadata", None)
+        self.stream = (
+            bool(further.get("stream"))
+            or field(model, "streaming") is True
+            or any(map(is_streaming, getattr(run_manager, "handlers", None) or ()))
+        )
         self.takes(model, messages, about, {**further, "stop": stop})
 
     def takes(self, model: Any, messages: Any, about: Any, further: dict[str, Any]) -> None:
@@ -149,10 +152,12 @@ class ChatCall(kit.ModelCall):
         about: Mapping[str, Any] = getattr(message, "response_metadata", None) or {}
         reason = about.get("finish_reason") or about.get("stop_reason")
         name = about.get("model_name") or about.get("model")
+        id = str(about.get("id") or message.id or "")
         return {
             "usage": _usage(getattr(message, "usage_metadata", None)),
             "finish_reasons": [reason] if isinstance(reason, str) else [],
-            "response_id": _response_id(about.get("id") or message.id),
+            # where the provider gives none, langchain makes one of its run
+            "response_id": "" if id.startswith(("run-", "lc_run-")) else id,
             "model": name if isinstance(name, str) else "",
         }
 
@@ -175,20 +180,19 @@ class ChatCall(kit.ModelCall):
 
     def answered(self, response: Any) -> Any:
         """Return an answer with a text, a `ModelResponse`, or langchain's own message."""
-        if kit.is_a(response, _MESSAGE):
-            return self.answer([response])
-        whole = isinstance(response, types.ModelResponse)
-        calls = [_tool_call(call, {}) for call in response.tool_calls] if whole else []
-        text = response.text if whole else str(response)
-        make = kit.native("langchain_core.messages:AIMessage")
-        return self.answer([make(text, tool_calls=calls)])
+        if not kit.is_a(response, _MESSAGE):
+            text, asked = _said(response)
+            make = kit.native("langchain_core.messages:AIMessage")
+            response = make(text, tool_calls=list(_tool_calls(asked, ())))
+        return self.answer([response])
 
     def changed(self, raw: Any, response: Any) -> Any:
         """Return the answer with other text and calls."""
         message = self.message(raw)
         if message is None:
             return self.answered(response)
-        return self.answer([_changed(message, response)], raw)
+        is_whole = kit.is_a(response, _MESSAGE)
+        return self.answer([response if is_whole else _changed(message, *_said(response))], raw)
 
 
 class StreamedCall(ChatCall):
@@ -293,54 +297,37 @@ class EventsCall(StreamedCall):
 # -- reading and writing ----------------------------------------------------------------------
 
 
-def is_listened_to(chat_model: Any, run_manager: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether tokens go to somebody while the model speaks."""
-    if kwargs.get("stream") or field(chat_model, "streaming") is True:
-        return True
-    handlers = getattr(run_manager, "handlers", None)
-    return bool(handlers) and any(is_streaming(handler) for handler in handlers)
+def _said(response: Any) -> tuple[str, Sequence[Any]]:
+    if hasattr(response, "tool_calls"):
+        return response.text, response.tool_calls
+    return str(response), ()
 
 
-def _changed(message: Any, response: Any) -> Any:
+def _changed(message: Any, text: str, asked: Sequence[Any]) -> Any:
     """Return a copy of a message that says something else; whose it is and what it cost stay."""
-    if kit.is_a(response, _MESSAGE):
-        return response
-    if not isinstance(response, types.ModelResponse):
-        response = types.ModelResponse(text=str(response))
     old = list(getattr(message, "tool_calls", None) or ())
+    calls = list(_tool_calls(asked, old))
+    update: dict[str, Any] = {"invalid_tool_calls": []}
+    if [(c["name"], c["args"]) for c in old] != [(c["name"], c["args"]) for c in calls]:
+        further = getattr(message, "additional_kwargs", None) or {}
+        kept = {k: v for k, v in further.items() if k not in ("tool_calls", "function_call")}
+        update |= {"tool_calls": calls, "tool_call_chunks": [], "additional_kwargs": kept}
+    elif text == str(message.text):
+        return message
+    there = {name: value for name, value in update.items() if hasattr(message, name)}
+    return message.model_copy(update={"content": text, **there})
+
+
+def _tool_calls(asked: Iterable[Any], old: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """Yield calls in langchain's form; the ids that an answer gave are used in their order."""
     ids: dict[str, list[Any]] = {}
     for known in old:
         ids.setdefault(known["name"], []).append(known["id"])
-    calls = [_tool_call(call, ids) for call in response.tool_calls]
-    if [(c["name"], c["args"]) for c in old] == [(c["name"], c["args"]) for c in calls]:
-        calls = old
-        if response.text == str(message.text):
-            return message
-    update: dict[str, Any] = {"content": response.text, "tool_calls": calls}
-    kept = {"tool_calls", "function_call"} if calls is not old else set[str]()
-    further = getattr(message, "additional_kwargs", None) or {}
-    update["additional_kwargs"] = {k: v for k, v in further.items() if k not in kept}
-    if hasattr(message, "invalid_tool_calls"):
-        update["invalid_tool_calls"] = []
-    if hasattr(message, "tool_call_chunks"):
-        update["tool_call_chunks"] = [] if calls is not old else message.tool_call_chunks
-    return message.model_copy(update=update)
-
-
-def _tool_call(call: types.ToolCall, ids: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return a call in langchain's form; the ids that an answer gave are used in their order."""
-    name = str(call.name)
-    known = ids.get(name)
-    given = known.pop(0) if known else None
-    id = call.id or given or f"call_{uuid.uuid4().hex}"
-    return {"name": name, "args": call.args, "id": id, "type": "tool_call"}
-
-
-def _response_id(value: Any) -> str:
-    """Return the provider's id; langchain makes one of its run where there is none."""
-    if not isinstance(value, str) or value.startswith(("run-", "lc_run-")):
-        return ""
-    return value
+    for call in asked:
+        given = ids.get(str(call.name)) or [None]
+        id = call.id or given[0] or f"call_{uuid.uuid4().hex}"
+        del given[0]
+        yield {"name": str(call.name), "args": call.args, "id": id, "type": "tool_call"}
 
 
 def _usage(told: Any) -> dict[str, int]:

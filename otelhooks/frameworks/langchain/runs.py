@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import failed, semconv
@@ -24,8 +23,7 @@ _INTERRUPT = "__interrupt__"
 _MODEL_NODES = ("model", "agent")
 
 
-@dataclasses.dataclass
-class _Answer:
+class _Answer(NamedTuple):
     """An answer that no run gave.
 
     Attributes:
@@ -38,8 +36,7 @@ class _Answer:
     is_kept: bool
 
 
-@dataclasses.dataclass
-class _Changed:
+class _Changed(NamedTuple):
     """What a run streamed, with another final answer, and the message that says it now."""
 
     items: list[Any]
@@ -104,7 +101,7 @@ class GraphRun(HeardRun):
         """Return the text of the last message, or the last values of a graph without messages."""
         if isinstance(raw, _Answer):
             return raw.text
-        message, values = self.final(raw.items if isinstance(raw, _Changed) else raw)
+        message, values = self.final(getattr(raw, "items", raw))
         if message is None:
             return values
         text = getattr(message, "text", None)
@@ -114,7 +111,7 @@ class GraphRun(HeardRun):
         """Return the same with another answer, wherever the stream tells it."""
         if isinstance(raw, _Answer):
             return _Answer(str(answer), raw.is_kept)
-        items = raw.items if isinstance(raw, _Changed) else raw
+        items = getattr(raw, "items", raw)
         old, values = self.final(items)
         if old is None:
             return _Changed([state.replace_values(item, values, answer) for item in items], None)
@@ -134,12 +131,11 @@ class GraphRun(HeardRun):
     def is_paused(self, raw: Any) -> bool:
         for item in raw:
             namespace, mode, payload = self.parts(item)
-            if namespace != ():
-                continue
-            if mode in ("updates", "values") and isinstance(payload, dict):
-                if _INTERRUPT in payload:
-                    return True
-            if self.is_v2 and item.get("interrupts"):
+            told = mode in ("updates", "values") and isinstance(payload, dict)
+            interrupted = (told and _INTERRUPT in payload) or (
+                self.is_v2 and item.get("interrupts")
+            )
+            if interrupted and namespace == ():
                 return True
         self.note_unasked(raw)
         return False
