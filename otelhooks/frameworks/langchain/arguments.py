@@ -14,12 +14,12 @@ import functools
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.fields import field, functions
 
-__all__ = ["Facts", "facts_of", "note", "only_argument", "split"]
+__all__ = ["facts_of", "note", "only_argument", "split"]
 
 PLAIN_ARGUMENT = "__arg1"
 """Name that langchain itself gives models for the one argument of a tool without a schema."""
@@ -27,20 +27,13 @@ PLAIN_ARGUMENT = "__arg1"
 _SCALARS = (str, int, float, bool, type(None))
 
 
-class Facts(NamedTuple):
-    """What is known of a tool whatever it is called with.
+def facts_of(tool: Any) -> tuple[Mapping[str, bool], Any]:
+    """Return what is known of a tool whatever it is called with.
 
-    Attributes:
-        injected: Arguments that no model gives: name -> whether the framework fills them in.
-        built_in: Its entry of `TABLE`; None for one of the user's own.
+    Returns:
+        The arguments that no model gives: name -> whether the framework fills them in; and its
+        entry of `TABLE`. Read once for each class, schema and pair of functions.
     """
-
-    injected: Mapping[str, bool]
-    built_in: Any
-
-
-def facts_of(tool: Any) -> Facts:
-    """Return what is known of a tool; read once for each class, schema and pair of functions."""
     kind, sources = type(tool), (field(tool, "args_schema"), *functions(tool))
     try:
         return _known(kind, *map(_weakly, sources))
@@ -61,16 +54,16 @@ def _nothing() -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(kind: type, *sources: Callable[[], Any]) -> Facts:
+def _known(kind: type, *sources: Callable[[], Any]) -> Any:
     return _read(kind, *(source() for source in sources))
 
 
-def _read(kind: Any, schema: Any, function: Any, coroutine: Any) -> Facts:
+def _read(kind: Any, schema: Any, function: Any, coroutine: Any) -> Any:
     injected: dict[str, bool] = {}
     for source in (schema, function, coroutine, kind._run, kind._arun):
         if source is not None and not isinstance(source, dict):
             injected.update(_read_annotations(source))
-    return Facts(injected, TABLE.of(kind, function, coroutine))
+    return injected, TABLE.of(kind, function, coroutine)
 
 
 def _read_annotations(source: Any) -> dict[str, bool]:

@@ -78,23 +78,19 @@ def _agent(trial: trials.Trial) -> Any:
 
 
 def _graph(trial: trials.Trial) -> Any:
-    from langgraph.graph import END, START, MessagesState, StateGraph
+    """Return a graph whose one node calls tools by itself, as the model asks for them."""
+    from langgraph.graph import START, MessagesState, StateGraph
 
     tools = {tool.name: tool for tool in _tools(trial)}
     model = ScriptedModel(next_step=trial.next_step).bind_tools(tools.values())
 
-    def act(state: Any) -> Any:
-        return {"messages": [tools[c["name"]].invoke(c) for c in state["messages"][-1].tool_calls]}
+    def loop(state: Any) -> Any:
+        messages = state["messages"]
+        while calls := (reply := model.invoke(messages)).tool_calls:
+            messages = [*messages, reply, *(tools[call["name"]].invoke(call) for call in calls)]
+        return {"messages": [reply]}
 
-    graph = StateGraph(MessagesState)
-    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
-    graph.add_node("act", act)
-    graph.add_edge(START, "model")
-    graph.add_conditional_edges(
-        "model", lambda state: "act" if state["messages"][-1].tool_calls else END, ["act", END]
-    )
-    graph.add_edge("act", "model")
-    return graph.compile()
+    return StateGraph(MessagesState).add_node(loop).add_edge(START, "loop").compile()
 
 
 def _run(trial: trials.Trial) -> str:

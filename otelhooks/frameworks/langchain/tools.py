@@ -57,14 +57,14 @@ class ToolRun(kit.ToolCall):
         self.conversation = "" if thread is None else str(thread)
         self.name = self.title = tool.name
         self.description = tool.description or None
-        facts = facts_of(tool)
+        injected, built_in = facts_of(tool)
         if isinstance(given, dict):
-            self.args, self.hidden = split(given, facts.injected)
+            self.args, self.hidden = split(given, injected)
         else:
             self.argument, self.hidden = only_argument(tool), {}
             self.args = {self.argument: given}
-        if facts.built_in is not None:
-            self.is_built_in(read(facts.built_in, tool, self.args, self.hidden))
+        if built_in is not None:
+            self.is_built_in(read(built_in, tool, self.args, self.hidden))
         self._locate(tool)
 
     def is_built_in(self, what: Reading) -> None:
