@@ -192,7 +192,8 @@ def older_langchain(first: Any) -> Run:
 
 
 def older_mcp(first: Any) -> Run:
-    trials = [first._Trial() for _ in range(3)]
+    trials = [first.trials.Trial() for _ in range(3)]
+    server = first._server_of(trials[0])
     types = sys.modules["mcp.types"]
     connected = contextlib.AsyncExitStack()
     package = sys.modules["mcp"]
@@ -207,7 +208,6 @@ def older_mcp(first: Any) -> Run:
             return [types.TextContent(type="text", text=text)]
 
     async def play() -> list[tuple[bool, str]]:
-        server = trials[0].server
         if hasattr(package, "Client"):
             client = await connected.enter_async_context(package.Client(server))
         else:
@@ -215,23 +215,21 @@ def older_mcp(first: Any) -> Run:
                 memory.create_connected_server_and_client_session(server)
             )
 
-        async def call(name: str, args: dict[str, Any]) -> str:
-            return str(first.wire.value_of(await client.call_tool(name, args)))
-
-        async def handle(name: str, args: dict[str, Any]) -> str:
+        async def handle(name: str, args: dict[str, Any]) -> Any:
             params = types.CallToolRequestParams(name=name, arguments=args)
             request = types.CallToolRequest(method="tools/call", params=params)
             handlers = lowlevel.request_handlers
-            return str(first.wire.value_of((await handlers[types.CallToolRequest](request)).root))
+            return (await handlers[types.CallToolRequest](request)).root
 
         async with connected:
-            outcomes = [await trials[0].play(call), await first._server(trials[1])]
+            said = [await first._play(trials[0], client.call_tool), await first._server(trials[1])]
             if lowlevel is not None:
-                outcomes.append(await trials[2].play(handle))
-            return outcomes
+                said.append(await first._play(trials[2], handle))
+        pairs = zip(trials, said, strict=False)
+        return [trial.outcome(went_on=answer == "done") for trial, answer in pairs]
 
     def run() -> tuple[bool, str]:
-        with otelhooks.scope(policies=[policy.deny("*/danger", reason=first.REASON)]):
+        with otelhooks.scope(policies=[policy.deny("*/danger", reason=REASON)]):
             outcomes = anyio.run(play)
         return all(held for held, _ in outcomes), str(outcomes)
 
