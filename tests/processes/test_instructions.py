@@ -18,7 +18,8 @@ pytestmark = [
 ]
 
 BESIDE_A_SPAN = 1.38
-"""On a provider of the application's, where the SDK encodes; 1.25 in November 2026, 1.30 with the oldest SDK."""
+"""On a provider of the application's, where the SDK encodes; 1.25 in November 2026, 1.30 with the
+oldest SDK."""
 BESIDE_A_SPAN_ON_OUR_PROVIDER = 0.85
 """Where otelhooks encodes; 0.76 then."""
 
