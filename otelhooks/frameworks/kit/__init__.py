@@ -1,9 +1,9 @@
-"""All that an adapter is written with; docs/writing-an-adapter.md teaches it.
+"""Everything that an adapter is written with; docs/writing-an-adapter.md explains it.
 
-An adapter writes one class for each thing that passes through its framework: `ToolCall`,
-`ModelCall`, `Run`. An object of it is one passage: it reads the framework's own arguments, calls
-the framework's function and answers in the framework's form. `seat` names the functions, `Adapter`
-sums them up. All else is done here: the switch, the runtime, plain functions and coroutines,
+An adapter writes one class for each kind of call in its framework: `ToolCall`, `ModelCall`, `Run`.
+An object of such a class is one passage: it reads the framework's own arguments, calls the
+framework's function and answers in the framework's form. `seat` names the functions, and `Adapter`
+lists everything. The rest is done here: the switch, the runtime, plain functions and coroutines,
 streams, sessions, forms of answers, refusals, and what happens when an adapter is wrong.
 """
 

@@ -1,4 +1,4 @@
-"""How an adapter names the functions of its framework, and sums up what it guards."""
+"""How an adapter names the functions of its framework, and lists what it guards."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def seat(
     field: bool | tuple[str, ...] = False,
     item: str = "",
 ) -> Seat:
-    """Return a seat at which an object of a class is made for each call.
+    """Return a seat that creates an object of a class for each call.
 
     Args:
         target: ``module:function`` or ``module:Class.method``, where callers look it up.
         passage: The adapter's class.
-        *others: Classes that read a call which that one skips, one after the other.
-        kind: What the function must give, of those in `functions.KINDS`; found out by itself where
-            the function says it.
-        required: Whether the framework counts as unknown when the function is not there.
+        *others: Classes for calls that the first one skips, tried in order.
+        kind: What the function must return, one of `functions.KINDS`; detected if the function
+            shows it.
+        required: Whether the framework counts as unknown if the function is missing.
         since: First version that has it, inclusive.
         until: First version that no longer has it, exclusive.
         entry: Whether user code enters the framework here.
-        overrides: Also guard subclasses that override the method.
-        copies: Also guard the name in modules that hold the function already.
+        overrides: Whether to guard subclasses that override the method as well.
+        copies: Whether to guard the name in modules that already hold the function as well.
         field: Whether the target is a field of instances that holds the function; or names of
-            methods, where it holds an object. Such a seat must say its kind.
-        item: Name of the class under which the function is found, where the target is a field that
-            holds a table of functions by classes.
+            methods, if it holds an object. Such a seat must have a kind.
+        item: Name of the class under which the function is found, if the target is a field that
+            holds a table of functions by class.
 
     Raises:
-        ConfigError: Target or class cannot be right.
+        ConfigError: Target or class is invalid.
     """
     held = methods(*field) if isinstance(field, tuple) else items(item) if item else Function
     return Seat(
@@ -78,20 +78,20 @@ def listen(
     copies: bool = False,
     overrides: bool = False,
 ) -> Seat:
-    """Return a seat that looks on, or changes what a function gives: nothing is decided there.
+    """Return a seat that observes, or changes what a function returns: nothing is decided there.
 
-    A refused package raises there.
+    For a refused package it raises.
 
     Args:
         target: As for `seat`.
-        function: Runs instead, with the framework's function, bound, the object or class whose
-            method it is, and the arguments; None where the seat is there only to refuse.
+        function: Runs instead, with the framework's bound function, the object or class whose
+            method it is, and the arguments; None if the seat only exists to refuse.
         required: As for `seat`.
-        since: Likewise.
-        until: Likewise.
-        entry: Likewise.
-        copies: Likewise.
-        overrides: Likewise.
+        since: As for `seat`.
+        until: As for `seat`.
+        entry: As for `seat`.
+        copies: As for `seat`.
+        overrides: As for `seat`.
     """
     guard = Listening(function) if function is not None else None
     return Seat(
@@ -121,9 +121,9 @@ def Package(  # it makes one
 
     Args:
         distributions: Names it is published under, most usual first.
-        supported: Versions that the adapter knows, such as ``>=3.0,<4``.
+        supported: Versions that the adapter supports, such as ``>=3.0,<4``.
         module: Import name.
-        seats: Its seats, where the adapter has several packages.
+        seats: Its seats, if the adapter has several packages.
     """
     names = (distributions,) if isinstance(distributions, str) else distributions
     return adapters.Package(names, supported, module, seats)
@@ -144,13 +144,14 @@ def Adapter(
     Args:
         framework: Its name in ``frameworks=`` and in reports.
         packages: Its distributions, innermost first.
-        seats: Those of the first package.
+        seats: Seats of the first package.
         not_covered: What no seat guards, and why.
         in_part: Events and rules that do less here than elsewhere, and how far they go.
-        built_in: Tools that the framework brings along.
-        options: What can be set for it, and the words for that.
+        built_in: Tools that the framework includes.
+        options: What can be set for it, and the possible values.
         leads: Tool objects of agent frameworks that lead here: ``module:Class``, or the module of
-            functions -> the group of the seat, and what gives the steps of such a tool.
+            functions -> the group of the seat, and a function that returns the steps of such a
+            tool.
     """
     for place, lead in leads.items():
         module, _, name = place.partition(":")

@@ -1,10 +1,10 @@
 # pyright: basic
-"""Tool calls of a loop in another process: it asks before each, and tells of the end.
+"""Tool calls of a loop in another process: it asks before each call, and reports its end.
 
-Where this process runs the tool, two seats see the call, in two tasks: `AskedCall` judges it, and
-leaves a permit for exactly these arguments; `OwnCall` takes it and ends the operation, since only
-there a result or an error can still be changed. A `RemoteCall` runs in the other process: it ends
-when that one tells of its end, and nothing can be changed any more.
+If this process runs the tool, two seats see the call, in two tasks: `AskedCall` judges it, and
+leaves a permit for exactly these arguments; `OwnCall` takes the permit and ends the operation,
+since only there can a result or an error still be changed. A `RemoteCall` runs in the other
+process: it ends when that process reports its end, too late to change anything.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["AskedCall", "OwnCall", "RemoteCall"]
 
 
 class AskedCall(ToolCall):
-    """A call of a tool that this process runs, as the loop asks about it.
+    """A call of a tool that this process runs, when the loop asks about it.
 
     Attributes:
-        loop: That asks; None where it is not known.
+        loop: The loop that asks; None if unknown.
         key: The loop's name for the agent that makes the call.
         approved: The arguments, once it may run.
         split: Its operation.
@@ -82,18 +82,18 @@ class AskedCall(ToolCall):
             if loop is not None:
                 loop.denied(self.id, self.key)
         elif loop is None or self.id is None:
-            await split.afinish(None)  # whoever asks so will not tell of the end
+            await split.afinish(None)  # a loop that asks like this will not report the end
         else:
             loop.allowed(self)
         return reason
 
     async def has_ended(self, raw: Any) -> Any:
-        """Hand in what it returned; return what hooks leave of it."""
+        """Set what it returned; return what hooks leave of it."""
         with inside(self.split.context):
             return await self.split.afinish(raw)
 
     async def has_failed(self, error: BaseException) -> Any:
-        """Hand in its failure; return what a hook recovered.
+        """Set its failure; return what a hook recovered.
 
         Raises:
             BaseException: The failure, or another one, if none did.
@@ -102,7 +102,7 @@ class AskedCall(ToolCall):
             return await self.split.afail(error)
 
     async def has_not_run(self, reason: str, *, is_refused: bool) -> None:
-        """Note that it has not run although it may; `is_refused` where we refused it since."""
+        """Note that it has not run although it may; `is_refused` if it was refused since."""
         with inside(self.split.context):
             await self.split.afinish(Unrun(reason, is_refused=is_refused))
 
@@ -120,8 +120,8 @@ class RemoteCall(AskedCall):
     """A call of a tool that runs in the other process.
 
     Attributes:
-        is_taken_back: Whether hooks changed or withheld the result, which the loop has already.
-        error_text: Text that a hook gave to its failure, which stays one; None for its own.
+        is_taken_back: Whether hooks changed or withheld the result, which the loop already has.
+        error_text: A hook's text for its failure, which remains a failure; None for its own text.
     """
 
     recovers = False
@@ -130,7 +130,7 @@ class RemoteCall(AskedCall):
     error_text: str | None = None
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Note that the loop must not go on with the result."""
+        """Note that the loop must not continue with the result."""
         self.is_taken_back = True
         return value
 
@@ -144,10 +144,10 @@ class RemoteCall(AskedCall):
 
 
 class OwnCall(ToolCall):
-    """A call of a tool that this process runs, for a loop or for whoever calls it.
+    """A call of a tool that this process runs, for a loop or for any other caller.
 
     Attributes:
-        asked: The call as the loop asked about it; None where it did not.
+        asked: The call as the loop asked about it; None if it did not.
     """
 
     must = ("read", "call")
@@ -155,12 +155,12 @@ class OwnCall(ToolCall):
     _is_denied = False
 
     def take_for(self, loop: Any, given: Any, id: str = "") -> None:
-        """Take the arguments, in `read`, and find out whose call it is.
+        """Take the arguments, in `read`, and find the call that they belong to.
 
         Args:
-            loop: Of the object whose method runs it; None for none.
+            loop: Loop of the object whose method runs it; None for none.
             given: The arguments.
-            id: Of the call; empty for that of the request that the task serves.
+            id: Id of the call; empty for that of the request that the task serves.
         """
         request = Request(loop, id, "") if id else Request.taken()
         loop = request.loop if request is not None else loop
@@ -201,7 +201,7 @@ class OwnCall(ToolCall):
 
 
 def _reconciled(approved: Any, given: Any) -> Any:
-    """Return the approved arguments where the wire has only made floats of their integers."""
+    """Return the approved arguments if the wire only turned their integers into floats."""
     return approved if same_json(_floats(approved), _floats(given)) else given
 
 

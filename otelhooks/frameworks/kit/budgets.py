@@ -1,8 +1,8 @@
 # pyright: basic
-"""Budgets where another process makes the model calls: kept around them, by what it tells of.
+"""Budgets for model calls of another process: enforced around them, from its reports.
 
-No seat lies before such a call. A turn is not begun, or is stopped, where a budget would have
-denied the next one.
+There is no seat before such a call. A turn is not begun, or is stopped, if a budget would have
+denied the next call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _METRICS = {
 
 
 async def count(loop: Any, used: Mapping[str, int]) -> str:
-    """Count tokens in the turn that is current; return why there may be no further model call."""
+    """Count tokens in the current turn; return why no further model call may be made, or ""."""
     rt = runtime.active()
     if rt is None:
         return ""
@@ -56,7 +56,7 @@ def _count(rt: Runtime, loop: Any, op: Op, used: Mapping[str, int]) -> None:
 
 
 async def spent(loop: Any) -> str:
-    """Return why there may be no further model call in the turn that is current; empty if one may.
+    """Return why no further model call may be made in the current turn; empty if one may.
 
     Decision code: what cannot be counted denies, as the budget says.
     """
@@ -79,7 +79,7 @@ async def spent(loop: Any) -> str:
 
 
 def _operation(rt: Runtime) -> tuple[Op, PointHooks]:
-    """Return the turn that is current in the shape of an operation, and the gates for its calls."""
+    """Return the current turn in the shape of an operation, and the gates for its calls."""
     frame = current_frame()
     turn = frame if isinstance(frame, Turn) else None
     session = turn.session if turn is not None else rt.outside

@@ -1,4 +1,4 @@
-"""The tools that a framework brings along, and what each is to rules."""
+"""The tools that a framework includes, and how rules see each."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class BuiltIns(dict[str, BuiltIn]):
     """A framework's own tools, by ``module:name`` of the class or function that defines each.
 
     Args:
-        here: Those that run in this process: name, canonical names, kind.
-        hosted: Those that run at the model's provider, likewise.
+        here: Tools that run in this process: name, canonical names, kind.
+        hosted: Tools that run at the model's provider, in the same form.
     """
 
     def __init__(self, here: _Entries, hosted: _Entries) -> None:
@@ -50,15 +50,15 @@ class BuiltIns(dict[str, BuiltIn]):
 
     @staticmethod
     def name_today(name: str) -> str:
-        """Return the name that a tool has now, of one that it may have had in older releases."""
+        """Return the current name of a tool that may have had another in older releases."""
         return str(normalize_builtin_tool_name(name))
 
     def of(self, tool: Any, *functions: Any) -> BuiltIn | None:
-        """Return what a tool is; None for one of the user's own.
+        """Return what a tool is; None for a user's own tool.
 
         Args:
-            tool: The framework's, whose class may tell, or that class.
-            functions: What it runs, which tell otherwise; None is passed over.
+            tool: The framework's tool, whose class may identify it, or that class.
+            functions: What it runs, which may identify it otherwise; None is skipped.
         """
         cls = tool if isinstance(tool, type) else type(tool)
         function = functions[0] if len(functions) == 1 else None
@@ -82,7 +82,7 @@ class BuiltIns(dict[str, BuiltIn]):
             del self._seen[seen.key]
 
     def parts(self, *functions: Any) -> Iterator[tuple[BuiltIn, Any]]:
-        """Yield each part of functions that is known, with the object that it belongs to."""
+        """Yield each known part of functions, with the object that it belongs to."""
         for part in itertools.chain.from_iterable(map(parts_of, functions)):
             if (found := self.look_up(part.cls, part.key)) is not None:
                 yield found, part.holder

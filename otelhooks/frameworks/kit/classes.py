@@ -1,4 +1,4 @@
-"""What is taken from a framework: by module and name, when it is needed, in any of its copies."""
+"""Looks up objects of a framework by module and name, when they are needed, in any copy of it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ __all__ = ["is_a", "native", "subclass"]
 
 
 def native(path: str, of: Any = None) -> Any:
-    """Return something of the framework, which is imported by then.
+    """Return an object of the framework, which is already imported.
 
     Args:
         path: Module and name, such as ``haystack.tools.errors:ToolInvocationError``.
-        of: An object of the framework's, whose copy of the framework is asked first.
+        of: An object of the framework, whose copy of the framework is searched first.
     """
     module, _, name = path.partition(":")
     for cls in type(of).__mro__:
         if f"{cls.__module__}:{cls.__qualname__}" == path:
             return cls
         if cls.__module__.partition(".")[0] == module.partition(".")[0]:
-            for each in vars(cls).values():  # a module imported again has functions of its own
+            # `sys.modules` has only the newest copy; a method's globals are those of its own copy.
+            for each in vars(cls).values():
                 found = getattr(each, "__globals__", {}).get(name)
                 if getattr(found, "__module__", None) == module:
                     return found
@@ -42,9 +43,10 @@ def is_a(value: Any, *paths: str) -> bool:
 
 
 def subclass(path: str) -> Callable[[Callable[[Any], Any]], Callable[..., Any]]:
-    """Make a subclass of a framework's class when it is first needed, one for each copy of it.
+    """Create a subclass of a framework's class when it is first needed, one for each copy of it.
 
-    Decorates a function of the class that returns the subclass; what it becomes makes instances.
+    Decorates a function that takes the class and returns the subclass; the result creates
+    instances.
 
     Args:
         path: Module and name of the class.

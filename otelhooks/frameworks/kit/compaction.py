@@ -1,4 +1,4 @@
-"""The shortening of a conversation's history, on its way through a seat: hooks look on."""
+"""The shortening of a conversation's history at a seat: hooks only observe it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Compaction"]
 
 
 class Compaction(Passage):
-    """One shortening; an adapter derives a class of its own, with nothing in it in most cases."""
+    """One shortening; an adapter derives a class of its own, which is usually empty."""
 
     must = ()
     words = "summary"
@@ -23,7 +23,7 @@ class Compaction(Passage):
         self._given = (args, kwargs)
 
     def summary(self, raw: Any) -> str:
-        """Return the text that replaces the history, in what the function returned."""
+        """Return the text that replaces the history, from what the function returned."""
         return str(raw)
 
     def steps(self, rt: Runtime) -> Operation:

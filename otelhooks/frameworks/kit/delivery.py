@@ -1,8 +1,8 @@
 # pyright: basic
-"""What a consumer gets of a result, or of an item of a stream, and what an adapter does meanwhile.
+"""What a consumer gets for a result or an item of a stream, and what an adapter does meanwhile.
 
-The adapter writes that once, as generator functions, for plain functions and coroutine functions:
-what they yield is a value already, or is awaited here.
+The adapter writes this once, as generator functions, for plain and coroutine functions: what they
+yield is a value already, or is awaited here.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Body = Callable[[Any], Any]
 
 
 def items(passage: Any, run: Run, operation: Operation, body: Body) -> Generator[Any, Any, None]:
-    """Yield what a passage delivers of each item.
+    """Yield what a passage delivers for each item.
 
     Args:
         passage: The call.
         run: Its driver.
-        operation: What is driven.
+        operation: The driven operation.
         body: The framework's own call.
     """
     given = run(operation, body)
@@ -44,7 +44,7 @@ def items(passage: Any, run: Run, operation: Operation, body: Body) -> Generator
 async def aitems(
     passage: Any, run: Run, operation: Operation, body: Body
 ) -> AsyncGenerator[Any, None]:
-    """Do what `items` does, for an asynchronous stream."""
+    """Like `items`, for an asynchronous stream."""
     given = run(operation, body)
     try:
         async for item in given:
@@ -59,21 +59,21 @@ async def aitems(
 
 
 def result(passage: Any, run: Run, operation: Operation, body: Body) -> Any:
-    """Return what a passage delivers of a result."""
+    """Return what a passage delivers for a result."""
     (found,) = _now(passage.deliver(run(operation, body)))
     _now(passage.delivered())
     return found
 
 
 async def aresult(passage: Any, run: Run, operation: Operation, body: Body) -> Any:
-    """Do what `result` does, for a coroutine."""
+    """Like `result`, for a coroutine."""
     (found,) = await _awaited(passage.deliver(await run(operation, body)))
     await _awaited(passage.delivered())
     return found
 
 
 def _now(steps: Any) -> Any:
-    """Return what a generator function returns that yields values, or what a plain one returned."""
+    """Return the result of a generator function that yields values, or of a plain function."""
     if type(steps) is not types.GeneratorType:
         return steps
     value: Any = None
@@ -85,7 +85,7 @@ def _now(steps: Any) -> Any:
 
 
 async def _awaited(steps: Any) -> Any:
-    """Do what `_now` does, and await what can be awaited."""
+    """Like `_now`, but await awaitable values."""
     if type(steps) is not types.GeneratorType:
         return steps
     go_on: Any = steps.send

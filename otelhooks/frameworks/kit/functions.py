@@ -1,4 +1,4 @@
-"""What a framework's function gives, and how the parameters of `read` fit its own."""
+"""What a framework's function returns, and how the parameters of `read` match its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["KINDS", "checked", "kind_of", "mismatch", "renaming"]
 PLAIN, COROUTINE = "plain", "coroutine"
 GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT = "generator", "async generator", "async context"
 EITHER = "either"
-"""Plain or coroutine: its caller awaits what can be awaited. Only a seat's own word tells."""
+"""Plain or coroutine: its caller awaits awaitable results. Only a seat can declare it."""
 
 KINDS = (PLAIN, COROUTINE, EITHER, GENERATOR, ASYNC_GENERATOR, ASYNC_CONTEXT)
 
 _make: Any = contextlib.asynccontextmanager
-_CONTEXT_CODE: Any = _make(None.__class__).__code__  # that of every function it makes
+_CONTEXT_CODE: Any = _make(None.__class__).__code__  # shared by every function that it creates
 
 
 def _plain(function: Any) -> Any:
@@ -27,7 +27,7 @@ def _plain(function: Any) -> Any:
 
 
 def kind_of(function: Any) -> str:
-    """Return what a function gives: one of `KINDS`."""
+    """Return what a function returns: one of `KINDS`."""
     function = _plain(function)
     if inspect.iscoroutinefunction(function):
         return COROUTINE
@@ -35,17 +35,17 @@ def kind_of(function: Any) -> str:
         return ASYNC_GENERATOR
     if inspect.isgeneratorfunction(function):
         return GENERATOR
-    # `functools.wraps` makes it look like the generator below; only the code tells
+    # `functools.wraps` makes it look like the generator below; only the code shows the difference.
     if getattr(function, "__code__", None) is _CONTEXT_CODE:
         return ASYNC_CONTEXT
     return PLAIN
 
 
 def checked(value: Any) -> Any:
-    """Return what a plain function gave.
+    """Return what a plain function returned.
 
     Raises:
-        ConfigError: It is a coroutine, of which nothing has run: the seat is of the wrong kind.
+        ConfigError: It is a coroutine that has not run: the seat has the wrong kind.
     """
     if type(value) is types.CoroutineType:
         value.close()
@@ -55,7 +55,7 @@ def checked(value: Any) -> Any:
 
 
 def renaming(read: Any, function: Any) -> Any:
-    """Return a `read` that takes the names which an override gives to its parameters."""
+    """Return a `read` that uses the parameter names of an override."""
     try:
         ours, theirs = _positional(read)[2:], _positional(_plain(function))
     except (TypeError, ValueError):
@@ -79,9 +79,9 @@ def _positional(function: Any) -> list[str]:
 
 
 def mismatch(read: Any, function: Any) -> str:
-    """Return how the parameters of `read` differ from those of a function; empty if they fit.
+    """Return how the parameters of `read` differ from those of a function; empty if they match.
 
-    Those of a function that listens are compared likewise.
+    The parameters of a listening function are compared in the same way.
     """
     name = getattr(read, "__name__", "read")
     try:

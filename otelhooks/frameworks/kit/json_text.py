@@ -1,4 +1,4 @@
-"""Arguments that a model wrote as JSON: read as rules judge them, and given on as they were judged.
+"""Arguments that a model wrote as JSON: read as rules judge them, and passed on as judged.
 
 A framework may read a text with another parser than ours. Where two parsers could differ, the text
 is written again from what rules saw.
@@ -18,8 +18,8 @@ def read(text: Any, name: str) -> dict[str, Any]:
     """Return the arguments in a model's text.
 
     Args:
-        text: The model's.
-        name: That of the one argument that a text is which is no JSON object.
+        text: The model's text.
+        name: Name of the single argument for a text that is not a JSON object.
     """
     if not text:
         return {}
@@ -28,12 +28,12 @@ def read(text: Any, name: str) -> dict[str, Any]:
 
 
 def write(text: Any, name: str, args: dict[str, Any], is_changed: bool) -> Any:
-    """Return a model's text as it was, or one with what rules saw or hooks wrote.
+    """Return a model's text unchanged, or one with what rules saw or hooks wrote.
 
     Args:
-        text: The model's.
-        name: As `read` was given it.
-        args: That were approved.
+        text: The model's text.
+        name: As for `read`.
+        args: The approved arguments.
         is_changed: Whether hooks wrote them.
     """
     if not is_changed:
@@ -49,17 +49,17 @@ def _parse(text: Any) -> Any:
         if end == len(text):  # no space around it, as models write it
             return found
     except (TypeError, ValueError, RecursionError):
-        pass  # read again below, which tells the reasons apart
+        pass  # read again below, which separates the reasons
     try:
         return json.loads(text)
     except (TypeError, json.JSONDecodeError, UnicodeError, RecursionError):
         return None
-    except ValueError:  # an integer of more digits than Python reads; other parsers do read it
+    except ValueError:  # an integer with more digits than Python reads; other parsers do read it
         return json.loads(text, parse_int=float)
 
 
 def _repeats_names(text: Any, args: dict[str, Any]) -> bool:
-    """Return whether an object in a text has a name twice: parsers differ in which one counts."""
+    """Return whether an object in a text repeats a name: parsers differ in which one counts."""
     if not isinstance(text, str) or text.count(":") <= len(args):
         return False
     try:
@@ -67,12 +67,12 @@ def _repeats_names(text: Any, args: dict[str, Any]) -> bool:
     except _RepeatedError:
         return isinstance(_parse(text), dict)
     except (ValueError, RecursionError):
-        pass  # no JSON: handed on as it is
+        pass  # not JSON: passed on unchanged
     return False
 
 
 class _RepeatedError(Exception):
-    """An object has a name twice."""
+    """An object repeats a name."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:

@@ -1,10 +1,10 @@
 # pyright: basic
 """A loop that runs in another process: each connection to it, its turns and the agents it starts.
 
-The loop asks over hooks what may run, tells of what it does, and has this process run some tools.
-All of that arrives in tasks of the connection's reader, in the context that was current when it
-connected: context variables tell nothing of the turn. So a `Loop` keeps the contexts, and what
-arrives is handled in the one that it belongs to.
+The loop asks through hooks what may run, reports what it does, and lets this process run some
+tools. All of this arrives in tasks of the connection's reader, in the context that was current when
+it connected, so context variables do not show the turn. A `Loop` therefore keeps the contexts, and
+each message is handled in the one that it belongs to.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["Loop", "RemoteRun", "Request", "inside", "understood"]
 
 
 class RemoteRun(Run):
-    """A run, or a turn, of a loop elsewhere: this process hears of its start and of its end.
+    """A run, or a turn, of a loop elsewhere: this process is notified of its start and its end.
 
     Attributes:
-        context: That its calls are made in.
+        context: Context that its calls are made in.
         parent: The loop's name for the agent that started it, empty for none.
-        text: What it said last.
-        value: Its answer where that is no text.
-        result: What hooks made of its answer, or is answered instead of a run.
-        is_changed: Whether that is not what it said.
+        text: Its last text.
+        value: Its answer, if that is not text.
+        result: What hooks made of its answer, or the answer instead of a run.
+        is_changed: Whether the result differs from its own answer.
     """
 
     must = ()
@@ -60,7 +60,7 @@ class RemoteRun(Run):
 
     @property
     def is_open(self) -> bool:
-        """Whether it goes on."""
+        """Whether it has begun but not ended."""
         return self._split is not None and self._split.proceeds
 
     async def begin(self) -> bool:
@@ -79,7 +79,7 @@ class RemoteRun(Run):
         return split.proceeds
 
     async def may_stop(self, text: str = "") -> str | None:
-        """End it, unless a stop hook sends it on; return the reason to go on with then."""
+        """End it, unless a stop hook continues it; then return the reason to continue with."""
         if self._split is None or not self.is_open:
             return None
         said = self.said(text)
@@ -91,7 +91,7 @@ class RemoteRun(Run):
         return None
 
     async def end(self, said: Any = None) -> None:
-        """End it with what was said so far, or with an answer of ours; hooks cannot send it on."""
+        """End it with its answer so far, or with an answer of ours; hooks cannot continue it."""
         if self._split is None or not self.is_open:
             return
         said = self.said() if said is None else said
@@ -113,11 +113,11 @@ class RemoteRun(Run):
         return raw
 
     def denied(self, reason: str) -> Any:
-        """Return the reason, as the result."""
+        """Return the reason as the result."""
         return reason
 
     def answered(self, answer: Any) -> Any:
-        """Return a ready answer, likewise."""
+        """Return a ready answer as the result."""
         return answer
 
     def _take(self, result: Any, said: Any) -> None:
@@ -125,26 +125,26 @@ class RemoteRun(Run):
 
 
 class Loop:
-    """One connection to a loop; an adapter says in a class of its own how to stop it.
+    """One connection to a loop; a subclass in the adapter says how to stop it.
 
     Attributes:
         framework: Adapter's name.
-        provider: Of its models, as the conventions have it.
-        operation: Of its model calls, likewise.
-        agent_run: Class of the runs of agents that it starts.
-        unseen: What is told of a call whose end it has not told of.
+        provider: Provider of its models, as in the conventions.
+        operation: Operation name of its model calls, as in the conventions.
+        agent_run: Class for the runs of agents that it starts.
+        unseen: Text for a call whose end it has not reported.
         agent: Name of its agent.
         model: Name of its model.
         conversation: Its id of the conversation, empty for none.
-        has_history: Whether the conversation goes on from before.
+        has_history: Whether the conversation began earlier.
         outside: Context outside any turn, with the scopes in force when it connected.
         turn: The open turn.
-        closed: Why no further turn may start; empty where one may.
+        closed: Why no further turn may start; empty if one may.
         calls: Calls that may run and have not ended, by their ids.
         judged: Ids of the calls that were judged in this turn.
         starting: Agents whose name in the loop is not known yet.
         agents: Agents by that name, such as a trajectory or an id.
-        used: Tokens that it has told of so far.
+        used: Tokens that it has reported so far.
         is_answering: Whether it has begun to answer the user: no model call follows.
     """
 
@@ -172,28 +172,28 @@ class Loop:
     # -- what an adapter writes ---------------------------------------------------------------
 
     async def stop(self, reason: str) -> None:
-        """Have the loop stop the turn; whoever reads its answer is told why."""
+        """Make the loop stop the turn; the reader of its answer gets the reason."""
         raise NotImplementedError
 
     # -- finding ------------------------------------------------------------------------------
 
     def found_by(self, *things: Any) -> None:
-        """Have it found by these objects of the framework's."""
+        """Make it findable by these objects of the framework."""
         for thing in things:
             if thing is not None:
                 _loops[thing] = self
 
     @staticmethod
     def of(thing: Any) -> Any:
-        """Return the loop of an object of the framework's; None if it has none."""
+        """Return the loop of an object of the framework; None if it has none."""
         return _loops.get(thing)
 
     @classmethod
     def unguarded(cls, agent: str, distribution: str, module: str, problem: str) -> None:
-        """Refuse to use a loop that asks nothing, where anything could be denied.
+        """Refuse to use a loop that does not ask, if anything could be denied.
 
         Raises:
-            SeatError: It could.
+            SeatError: Something could.
         """
         rt = runtime.active()
         if rt is None:
@@ -233,7 +233,7 @@ class Loop:
         return not reason
 
     async def end(self, said: Any = None) -> None:
-        """End the turn with all that is open in it: agents, and calls whose end was not told."""
+        """End the turn with everything open in it: agents, and calls without a reported end."""
         turn, self.turn = self.turn, None
         if turn is None:
             return
@@ -255,7 +255,7 @@ class Loop:
             await drive.adrive(rt.finish_session(session))
 
     async def count(self, total: Mapping[str, int]) -> None:
-        """Count the tokens that model calls have used up to now; stop the turn if it is too much.
+        """Count the tokens that model calls have used so far; stop the turn if they are too many.
 
         Args:
             total: Of the whole conversation, as fields of `types.Usage`.
@@ -272,7 +272,7 @@ class Loop:
     # -- calls --------------------------------------------------------------------------------
 
     def context_of(self, key: str = "") -> Context:
-        """Return the context that an agent's calls are made in; of the turn for no agent."""
+        """Return the context that an agent's calls are made in; the turn's for no agent."""
         run = self.agent_of(key)
         if run is not None and run.context is not None:
             return run.context
@@ -287,8 +287,8 @@ class Loop:
         """Note a call that may not run.
 
         Args:
-            id: Of the call.
-            key: Of the agent that makes it.
+            id: Id of the call.
+            key: Name of the agent that makes it.
         """
         if id is not None:
             self.judged.add(id)
@@ -301,27 +301,27 @@ class Loop:
             frame.turn.ask_for(calls)
 
     def ended(self, id: str | None) -> Any:
-        """Return the call of that id, whose end is told now, once; None where it is not known."""
+        """Return the call of that id, which ends now, once; None if it is unknown."""
         return self.calls.pop(id, None) if id is not None else None
 
     def serve(self, id: str, key: str) -> None:
-        """Have what this task runs from now on known as a tool that the loop wants to be run."""
+        """Mark what this task runs from now on as a tool call that the loop requested."""
         Request.current.set(Request(self, id, key))
 
     # -- agents -------------------------------------------------------------------------------
 
     def agent_of(self, key: str) -> RemoteRun | None:
-        """Return the agent of a name, one of those that start where the name is new."""
+        """Return the agent with a name; for a new name, one of those that are starting."""
         if key in self.agents or key in ("", self.conversation):
             return self.agents.get(key)
         return self._bind(key, "", "")
 
     def _bind(self, key: str, parent: str, shown: str) -> RemoteRun | None:
-        """Give a new name to the agent that it is, as far as that can be told."""
+        """Give a new name to its agent, if it can be determined."""
         found = [run for run in self.starting if not parent or run.parent == parent]
         told = [run for run in found if run.prompt and run.prompt in shown]
         if not found or (not told and len(found) > 1 and not shown and parent):
-            return None  # its first step tells
+            return None  # its first step shows it
         run = (told or found)[0]
         self.starting.remove(run)
         self.agents[key] = run
@@ -341,19 +341,19 @@ class Loop:
         return None
 
     async def meet(self, key: str, parent: str, shown: str = "") -> None:
-        """Hear of an agent at work; begin a run of its own for one that no call has announced.
+        """Note an agent at work; begin a run for one that no call has announced.
 
         Args:
             key: The loop's name for it.
-            parent: Likewise of the agent that started it, empty for the loop's own.
-            shown: What it was told to do, where that is known.
+            parent: The loop's name for the agent that started it, empty for the loop's own.
+            shown: Its task, if known.
         """
         if key in ("", self.conversation) or key in self.agents or self.turn is None:
             return
         if self._bind(key, parent, shown) is not None:
             return
         if any(run.parent == parent for run in self.starting):
-            return  # its first step tells which it is
+            return  # its first step shows which one it is
         starters = [call for call in self.calls.values() if call.key == parent and call.is_remote]
         context = starters[-1].split.context if starters else self.context_of(parent)
         run = self.agent_run.of("subagent", shown, parent)
@@ -361,7 +361,7 @@ class Loop:
         self.agents[key] = run
 
     async def left(self, key: str) -> None:
-        """Hear that an agent has nothing more to do."""
+        """Note that an agent has finished."""
         if key in self.agents:
             await self.agents[key].may_stop()
 
@@ -379,9 +379,9 @@ class Request:
     """A request of a loop to run a tool here; the task that serves it finds it in `current`.
 
     Attributes:
-        id: Of the call.
+        id: Id of the call.
         key: The loop's name for the agent that makes it.
-        is_taken: Whether the call is running already.
+        is_taken: Whether the call is already running.
     """
 
     current: ClassVar[ContextVar[Request | None]] = ContextVar("otelhooks-request", default=None)
@@ -405,7 +405,7 @@ _loops: weakref.WeakKeyDictionary[Any, Loop] = weakref.WeakKeyDictionary()
 
 @contextlib.contextmanager
 def inside(context: Context | None) -> Iterator[None]:
-    """Run a block in a context; None leaves the one that is current."""
+    """Run a block in a context; None keeps the current one."""
     if context is None:
         yield
         return
@@ -418,7 +418,7 @@ def inside(context: Context | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Log what fails in a block that only listens; the loop goes on."""
+    """Log failures in a block that only listens; the loop continues."""
     try:
         yield
     except Exception as error:

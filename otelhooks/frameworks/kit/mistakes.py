@@ -1,4 +1,4 @@
-"""What is wrong with an adapter's class, said to its author: file, line, class, and remedy."""
+"""Errors for the author of an adapter's class: file, line, class, and remedy."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def place(cls: type) -> str:
 
 
 def mistake(cls: type, problem: str, hint: str) -> ConfigError:
-    """Return the error that names a class."""
+    """Return the error about a class."""
     return ConfigError(f"{place(cls)}{problem}", hint=hint)
 
 
 def missing(cls: type, names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first of some methods that a class has from the kit alone, and the remedy."""
+    """Return the first of some methods that a class does not override, and the remedy."""
     base = next(each for each in cls.__mro__ if each.__module__.startswith(_KIT))
     for name in names:
         if getattr(cls, name) is getattr(base, name):
@@ -54,9 +54,9 @@ def missing(cls: type, names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def clash(cls: type) -> tuple[str, str] | None:
-    """Return which name of the kit's own a class defines, or sets on its objects; and the remedy.
+    """Return which of the kit's own names a class defines, or sets on its objects; and the remedy.
 
-    What it has from a class that is no passage counts, too.
+    Names from a base class that is not a passage count, too.
     """
     kits = [each for each in cls.__mro__ if each.__module__.startswith(_KIT)]
     ours = {each for kit in kits for each in kit.__mro__}
@@ -95,7 +95,7 @@ def _words(kits: Iterable[Any]) -> frozenset[str]:
 def _set_by(method: Any, names: frozenset[str]) -> Iterator[str]:
     """Yield those of some names that a method sets on its first parameter.
 
-    The source may be missing, and `__setattr__` would cost at each call: only the code tells.
+    The source may be missing, and `__setattr__` would cost time at each call: so the code is read.
     """
     function = inspect.unwrap(getattr(method, "__func__", getattr(method, "fget", method)))
     code: CodeType | None = getattr(function, "__code__", None)

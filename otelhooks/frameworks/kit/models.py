@@ -1,5 +1,5 @@
 # pyright: basic
-"""A model call on its way through a seat, and the table by which messages are read and made."""
+"""A model call at a seat, and the table by which messages are read and created."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ class Part(NamedTuple):
 
     Args:
         kind: ``text``, ``call``, ``result`` or ``other``.
-        native: The framework's part; None for one that hooks made.
-        text: Of a text or a result.
-        name: Of the tool that is called.
-        id: Of the call.
-        args: Of the call; of another part its JSON, where captured content is to hold it.
+        native: The framework's part; None for one that hooks created.
+        text: Text of a text or a result.
+        name: Name of the called tool.
+        id: Id of the call.
+        args: Arguments of the call; for another part its JSON, if captured content should contain
+            it.
     """
 
     kind: str
@@ -44,17 +45,17 @@ class Part(NamedTuple):
 
 
 class PartTable(NamedTuple):
-    """How a framework's parts of messages are told apart and made.
+    """How a framework's parts of messages are told apart and created.
 
     Args:
-        made: Our kind to a function that makes such a part of the framework's.
-        kind: Name of the attribute that tells them apart; empty where the adapter reads parts
-            itself, and messages have the names that chat models' APIs have in common.
-        text, call, result: Its values for texts, calls that are asked for, and results of tools.
+        made: Our kind to a function that creates such a part of the framework.
+        kind: Name of the attribute that tells them apart; empty if the adapter reads parts itself,
+            and messages have the names that APIs of chat models share. text, call, result: Its
+            values for texts, tool calls, and results of tools.
         roles: Its values to the roles of messages; all others are the assistant's.
-        messages: Role to a function that makes a message of a text; "" for any other role.
+        messages: Role to a function that creates a message from a text; "" for any other role.
         fields: Names of a part's attributes: content, name, id and arguments.
-        between: What lies between two texts of one answer.
+        between: Separator between two texts of one answer.
     """
 
     made: Mapping[str, Callable[[Part], Any]]
@@ -68,7 +69,7 @@ class PartTable(NamedTuple):
     between: str = ""
 
     def read(self, part: Any) -> Part:
-        """Read a part of the framework's."""
+        """Read a part of the framework."""
         kind, (content, name, id, args) = getattr(part, self.kind), self.fields
         if kind in self.call:
             given = parse_arguments(getattr(part, args)) or {}
@@ -80,12 +81,12 @@ class PartTable(NamedTuple):
 
 
 class ModelCall(Passage, ModelRequest):
-    """One call of a model. `read` sets what it knows: ``model``, ``messages``, and all the rest.
+    """One call of a model. `read` sets what it knows: ``model``, ``messages``, and the rest.
 
     Attributes:
-        table: How messages are read and made.
+        table: How messages are read and created.
         runs_here: Names of the tools whose calls pass a seat: none of those may be missed.
-        is_typed: Whether no text can be its answer: a refusal raises then.
+        is_typed: Whether a text cannot be its answer: then a refusal raises.
     """
 
     must = ("read", "call", "answer")
@@ -108,13 +109,13 @@ class ModelCall(Passage, ModelRequest):
         """Return an answer of these parts.
 
         Args:
-            parts: The framework's.
-            of: An answer that shall keep all but its parts; None makes one.
+            parts: The framework's parts.
+            of: An answer to copy except for its parts; None creates one.
         """
         raise NotImplementedError
 
     def denied(self, reason: str) -> Any:
-        """Return, or raise, what tells of a refusal: an answer that says the reason."""
+        """Return or raise a refusal: by default an answer with the reason."""
         if self.is_typed:
             raise self.exception(reason)
         return self.answered(reason)
@@ -139,18 +140,18 @@ class ModelCall(Passage, ModelRequest):
         return self.table.roles.get(getattr(part.native, self.table.kind), "assistant")
 
     def offered(self, definition: Any) -> Call | None:
-        """Return what a call of a defined tool will be to rules, as the tool's seat reads it."""
+        """Return a call of a defined tool as rules will see it, like the tool's seat reads it."""
         return ModelSeat.tool(_NAMED, definition)
 
     def answered(self, response: Any) -> Any:
-        """Return the framework's answer for one of a hook's: a text, or a `ModelResponse`."""
+        """Return a hook's answer, a text or a `ModelResponse`, in the framework's form."""
         if not isinstance(response, types.ModelResponse):
             return self.composed([Part("text", text=str(response))])
         parts = [Part("text", text=response.text)] if response.text else []
         return self.composed([*parts, *_asked(response)])
 
     def changed(self, raw: Any, response: Any) -> Any:
-        """Put a text in place of the first one, and leave out calls that a hook left out."""
+        """Replace the first text, and leave out calls that a hook left out."""
         whole = isinstance(response, types.ModelResponse)
         text = response.text if whole else str(response)
         kept = {one.id: one for one in _asked(response)} if whole else None
@@ -167,13 +168,13 @@ class ModelCall(Passage, ModelRequest):
 
     @staticmethod
     def hosted(definition: Any) -> Any:
-        """Return what a defined tool is that runs at the provider, as `BuiltIns.hosted` does."""
+        """Return what rules see of a tool that runs at the provider, like `BuiltIns.hosted`."""
         return None
 
     # -- what an adapter uses -----------------------------------------------------------------
 
     def natives(self) -> list[Any]:
-        """Return the messages in the framework's form: hooks may add some of role and content."""
+        """Return the messages in the framework's form: hooks may add some with role and content."""
         made = self.table.messages
         return [
             (made.get(str(one.get("role"))) or made[""])(str(one.get("content", "")))
@@ -184,13 +185,13 @@ class ModelCall(Passage, ModelRequest):
 
     @staticmethod
     def is_inner() -> bool:
-        """Return whether another seat has let this very call through to here."""
+        """Return whether another seat has let this very call through."""
         frame = current_frame()
         return type(frame) is Op and frame.call is None
 
     @staticmethod
     def must_wait() -> bool:
-        """Return whether answers of models have to wait for a hook that may change them."""
+        """Return whether answers of models must wait for a hook that may change them."""
         rt = runtime.active()
         if rt is None or rt.stream != "buffer":
             return False
@@ -200,7 +201,7 @@ class ModelCall(Passage, ModelRequest):
     # -- what the kit makes of it -------------------------------------------------------------
 
     def note_first_chunk(self) -> None:
-        """Keep when the first item of a stream came."""
+        """Note when the first item of a stream came."""
         ModelRequest.note_first_chunk(self)
 
     def steps(self, rt: Runtime) -> Operation:
@@ -210,7 +211,7 @@ class ModelCall(Passage, ModelRequest):
         return self.call(wrapped)
 
     def composed(self, parts: Iterable[Part], of: Any = None) -> Any:
-        """Return the framework's answer that consists of some parts, as `answer` makes it."""
+        """Return an answer with some parts in the framework's form, as `answer` creates it."""
         made = self.table.made
         return self.answer(
             [made[one.kind](one) if one.native is None else one.native for one in parts], of
@@ -221,7 +222,7 @@ _NAMED = ModelSeat()
 
 
 class _Seat(ModelSeat):
-    """A model call as the pipeline asks for it."""
+    """A model call in the form that the pipeline needs."""
 
     def __init__(self, call: ModelCall) -> None:
         self._call, self.framework, self.hosted = call, call.framework, call.hosted
@@ -254,7 +255,7 @@ class _Seat(ModelSeat):
 
 
 class _Reply(ModelReply):
-    """An answer whose parts are read when somebody looks."""
+    """An answer whose parts are read on first use."""
 
     def __init__(self, call: ModelCall, raw: Any) -> None:
         self._call, self._raw = call, raw

@@ -1,4 +1,4 @@
-"""Whether a call will pass a seat further in: at another object, or at an overridden method."""
+"""Whether a call will pass another seat: at another object, or at an overridden method."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Method"]
 
 
 class Method:
-    """A method of an object, of which subclasses and objects may have their own.
+    """A method of an object, which subclasses and objects may override.
 
     Args:
         owner: The object.
-        name: Of the method.
+        name: Name of the method.
     """
 
     def __init__(self, owner: Any, name: str) -> None:
@@ -26,14 +26,14 @@ class Method:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a call of it passes a seat; one set on the object itself does not."""
+        """Whether a call of it passes a seat; a method set on the object itself does not."""
         if self._name in getattr(self._owner, "__dict__", ()):
             return False
         found: Any = inspect.getattr_static(cast("Any", type(self._owner)), self._name, None)
         return _has_seat(found)
 
     def calls_on(self, wrapped: Callable[..., Any]) -> bool:
-        """Return whether it may call one that it overrides, and that has a seat.
+        """Return whether it may call an overridden method that has a seat.
 
         Args:
             wrapped: The method that runs, bound, without our wrapper.
@@ -51,7 +51,7 @@ class Method:
         return False
 
     def reaches(self, path: str) -> bool:
-        """Return whether it is a class's own, or comes to that through `super`.
+        """Return whether it is a class's own, or calls that through `super`.
 
         Args:
             path: Module and name of the class.
@@ -65,8 +65,9 @@ class Method:
 
 
 def _uses_super(function: Any) -> bool:
-    """Return whether a function, below its wrappers, calls `super`, as far as its code tells."""
-    # A permit for a super() that never comes would stay open for whatever the body calls.
+    """Return whether a function, below its wrappers, calls `super`, as far as its code shows."""
+    # Only the code shows this before the call, and a permit for a super() that never comes would
+    # stay open for whatever the body calls.
     *_, inner = wrapt.wrapper_chain(function)
     code = getattr(inner, "__code__", None)
     return code is not None and "super" in code.co_names

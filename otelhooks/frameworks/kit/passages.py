@@ -1,10 +1,9 @@
 """One passage through a seat: the class is the adapter's, the object lives as long as the call.
 
-`Guarded` is what `Seat.guard` wants: it looks at the function that is found, says what is wrong
-with class or function, and makes the wrapper for its kind. A class that cannot be right is refused
-when its seat is written down; one that does not fit the function that is there, with the whole
-package, when it is patched. A `read` that fails for one call denies that call, unless nothing
-decides at all.
+`Guarded` is the kit's `Seat.guard`: it examines the function that is found, reports what is wrong
+with class or function, and creates the wrapper for its kind. An invalid class is refused when its
+seat is written; a class that does not fit the real function is refused with the whole package when
+it is patched. A `read` that fails for one call denies that call, unless nothing decides at all.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ from otelhooks.records.failures import WrongAnswer, outline
 __all__ = ["SKIP", "Guarded", "Listening", "Passage"]
 
 SKIP: Any = object()
-"""What `read` returns for what is not this class's business: the seat's next one reads the call.
+"""Returned by `read` for a call that its class ignores: the seat's next class reads the call.
 
-After the last one ``function`` runs as it is.
+After the last one ``function`` runs unchanged.
 """
 
 _STREAMS = {GENERATOR: stream, ASYNC_GENERATOR: astream, ASYNC_CONTEXT: opened}
@@ -65,14 +64,14 @@ _log = logging.getLogger("otelhooks")
 
 
 class Passage:
-    """What all sorts of passages share; adapters subclass those.
+    """What all kinds of passages share; adapters subclass those.
 
     Attributes:
-        framework: Adapter's name; that of the package under ``otelhooks.frameworks`` by itself.
-        function: The framework's function, bound; `read` may set what runs instead if it skips.
-        is_over: Set by `deliver` where nothing comes after an item: the call ends before the
-            consumer gets that one.
-        must: Methods that an adapter's class has to write.
+        framework: Adapter's name; by default the package's name under ``otelhooks.frameworks``.
+        function: The framework's bound function; `read` may set what runs instead if it skips.
+        is_over: Set by `deliver` if nothing comes after an item: the call ends before the consumer
+            gets that one.
+        must: Methods that an adapter's class must write.
         words: Names that adapters may define or set; all others here are the kit's.
     """
 
@@ -100,11 +99,11 @@ class Passage:
 
         Args:
             owner: The object or class whose method it is; None for a function.
-            *args: What the function is called with.
-            **kwargs: Likewise.
+            *args: Positional arguments of the function.
+            **kwargs: Keyword arguments of the function.
 
         Returns:
-            Nothing, or `SKIP`.
+            None, or `SKIP`.
         """
         raise NotImplementedError
 
@@ -112,34 +111,34 @@ class Passage:
         """Return the result of a stream that was read.
 
         Args:
-            seen: All items of a generator; what the framework's context manager gave.
+            seen: All items of a generator, or the value of the framework's context manager.
         """
         raise NotImplementedError
 
     def told(self, result: Any) -> Any:
-        """Return what a consumer is given of a result that hooks made: items, or a stream."""
+        """Return a result that hooks made in the consumer's form: items, or a stream."""
         raise NotImplementedError
 
     def watch(self, stream: Any) -> None:
-        """Have what the framework's context manager gave call `note_first_chunk`."""
+        """Make the value of the framework's context manager call `note_first_chunk`."""
 
     def late(self, result: Any) -> None:
-        """Put a result in place that hooks made when the consumer had seen the framework's."""
+        """Set a result that hooks made after the consumer had seen the framework's."""
 
     def deliver(self, item: Any) -> Any:
-        """Return a list of what the consumer gets of a result (one), or of an item of a stream.
+        """Return a list of what the consumer gets for a result (one), or for an item of a stream.
 
-        A generator function may yield what is to be awaited where the framework's function is
-        asynchronous; each yield gives the value.
+        A generator function may yield awaitables if the framework's function is asynchronous; each
+        yield returns the value.
         """
         raise NotImplementedError
 
     def delivered(self) -> Any:
-        """Do what is left to do when the consumer has got all; as `deliver`."""
+        """Do the rest when the consumer has got everything; as `deliver`."""
 
     @classmethod
     def option(cls, name: str) -> str:
-        """Return the word that the application gave for one of the adapter's ``options``."""
+        """Return the application's value for one of the adapter's ``options``."""
         rt = runtime.active()
         return rt.option(cls.framework, name) if rt is not None else ""
 
@@ -151,11 +150,11 @@ class Passage:
         return kind_of(self.function) not in (PLAIN, GENERATOR)
 
     def runs_in(self, context: Context | None) -> None:
-        """Have a coroutine function run in a context that is not its caller's; None for that."""
+        """Run a coroutine function in another context than its caller's; None for the caller's."""
         self.context = context
 
     def exception(self, reason: str) -> Exception:
-        """Return what to raise for a refusal where the framework has no form for one."""
+        """Return the exception for a refusal if the framework has no form for one."""
         of: Any = getattr(self, "op", None) or self
         return refusal(reason, getattr(of, "verdict", None))
 
@@ -163,11 +162,11 @@ class Passage:
 
     @classmethod
     def needs(cls, kind: str) -> tuple[str, ...]:
-        """Return the methods that a class has to write for functions of a kind of streams."""
+        """Return the methods that a class must write for functions of a kind of streams."""
         return ("whole", "told")
 
     def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what drives the operation of a stream: a function of operation and body."""
+        """Return the driver for a stream's operation: a function of operation and body."""
         shared: Any = {
             "final": self.whole,
             "chunks": self.told,
@@ -188,11 +187,11 @@ class Passage:
         raise NotImplementedError
 
     def refused(self, error: Exception) -> Any:
-        """Answer for a package that is refused; raises where there is no form for that."""
+        """Answer for a refused package; raise if there is no form for that."""
         raise error
 
     def note_first_chunk(self) -> None:
-        """Keep when the first item of a stream came."""
+        """Note when the first item of a stream came."""
 
     async def inside(
         self, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]
@@ -205,7 +204,7 @@ class Passage:
             detach(token)
 
     def unread(self, rt: Runtime, error: Exception) -> Operation:
-        """Return the operation of a passage that could not be read, where anything decides."""
+        """Return the operation of a passage that could not be read, if anything decides."""
         raise Denied(CHECK_FAILED) from error
         yield
 
@@ -213,14 +212,14 @@ class Passage:
     def through(
         cls, kind: str, function: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Call a function through this class, from a stand-in for an object of the framework's.
+        """Call a function through this class, from a stand-in for an object of the framework.
 
         Args:
             kind: One of `KINDS`.
-            function: The framework's, bound.
-            owner: What `read` is given first.
-            *args: What `read` is given besides, and the function by `call`.
-            **kwargs: Likewise.
+            function: The framework's bound function.
+            owner: First argument of `read`.
+            *args: Further arguments of `read`, and of the function by `call`.
+            **kwargs: Keyword arguments, likewise.
         """
         wrapper = _THROUGH.get((cls, kind))
         if wrapper is None:
@@ -239,12 +238,12 @@ class Guarded:
     Args:
         cls: The adapter's class.
         target: Module and name of the function.
-        kind: That it must have; empty for any.
+        kind: Required kind; empty for any.
         in_field: Whether instances hold the function in a field.
-        others: Classes that read what this one skips, one after the other.
+        others: Classes for calls that this one skips, tried in order.
 
     Raises:
-        ConfigError: The class cannot be right.
+        ConfigError: The class is invalid.
     """
 
     def __init__(
@@ -342,10 +341,10 @@ class Guarded:
         args: Any,
         kwargs: Any,
     ) -> Any:
-        """Deny a call that could not be read; let it run where nothing decides.
+        """Deny a call that could not be read; let it run if nothing decides.
 
         Raises:
-            TypeError: A function in a field is called as its framework never does.
+            TypeError: A function in a field is called in a way that its framework never uses.
         """
         wanted = len(inspect.signature(self.cls.read).parameters) - 2
         if self.in_field and len(args) != wanted:
@@ -362,7 +361,7 @@ class Guarded:
     def _off(
         self, kind: str, switch: Switch, wrapped: Any, owner: Any, args: Any, kwargs: Any
     ) -> Any:
-        """Pass through, or answer for a package that is refused, in the framework's own form."""
+        """Pass through, or answer for a refused package, in the framework's own form."""
         if switch.mode == PASS:
             return wrapped(*args, **kwargs)
         error, passage = switch.error(), self.cls()
@@ -396,17 +395,17 @@ def _drive_either(operation: Operation, body: Callable[[Any], Any]) -> Any:
 
 
 class Listening:
-    """What a seat does at which a function of the adapter's looks on.
+    """A seat with a function of the adapter that observes.
 
     Args:
-        function: The adapter's; see `adapter.listen`.
+        function: The adapter's function; see `adapter.listen`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def problem(self, function: Any) -> str:
-        """Return how the parameters differ from the function's; empty if they fit."""
+        """Return how the parameters differ from the function's; empty if they match."""
         wrong, ours = mismatch(self._function, function), self._function
         return f"{ours.__module__}.{ours.__qualname__}: {wrong}" if wrong else ""
 

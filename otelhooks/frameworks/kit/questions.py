@@ -1,5 +1,5 @@
 # pyright: basic
-"""A question to the user on its way through a seat: hooks answer it, or else the application."""
+"""A question to the user at a seat: hooks answer it, or else the application does."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Question(Passage, InteractionSeat):
     # -- what an adapter writes ---------------------------------------------------------------
 
     def call(self, wrapped: Callable[..., Any]) -> Any:
-        """Ask the user in the framework's own way; called where no hook has answered."""
+        """Ask the user in the framework's own way; called if no hook has answered."""
         raise NotImplementedError
 
     # -- what an adapter uses -----------------------------------------------------------------
 
     @staticmethod
     def spec_of(given: Mapping[str, Any]) -> types.AskQuestionInteractionSpec:
-        """Return a question as hooks see it, of plain data."""
+        """Return a question as hooks see it, from plain data."""
         return types.AskQuestionInteractionSpec.model_validate(given)
 
     # -- what the kit makes of it -------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""A run of an agent on its way through a seat: its conversation, its refusal, its end.
+"""A run of an agent at a seat: its conversation, its refusal, its end.
 
-A conversation that the framework gives an id is known by it. One that goes on only by its history
-is found by what the history carries. Whether a history that nothing here knows is a past, its roles
-tell at the first model call.
+A conversation is known by the framework's id, if there is one. One that only continues by its
+history is found by what the history contains. The roles in an unknown history show at the first
+model call whether it is a past.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _sessions: weakref.WeakKeyDictionary[Runtime, Any] = weakref.WeakKeyDictionary()
 
 
 class Run(Passage, RunRequest):
-    """One run. `read` sets what it knows: ``agent``, ``prompt``, and all the rest.
+    """One run. `read` sets what it knows: ``agent``, ``prompt``, and the rest.
 
     Attributes:
-        is_typed: Whether no text can be its answer: a refusal raises then.
-        can_go_on: Whether stop hooks can send it on.
-        turn: The run as calls inside it see it; None outside of `call`.
+        is_typed: Whether a text cannot be its answer: then a refusal raises.
+        can_go_on: Whether stop hooks can continue it.
+        turn: The run as calls inside it see it; None outside `call`.
         pauses: Exceptions by which the framework pauses, such as ``pkg.mod:Class``.
     """
 
@@ -82,14 +82,14 @@ class Run(Passage, RunRequest):
         return answer
 
     def denied(self, reason: str) -> Any:
-        """Return, or raise, what tells of a refusal where it takes no run to tell it.
+        """Return or raise a refusal that needs no run.
 
         Without this method `call` runs, and answers with `canned`.
         """
         raise NotImplementedError
 
     def answered(self, answer: Any) -> Any:
-        """Return the result that tells a ready answer, where `denied` tells refusals."""
+        """Return the result with a ready answer, if `denied` makes refusals."""
         return self.denied(str(answer))
 
     def whole(self, seen: Any) -> Any:
@@ -109,14 +109,14 @@ class Run(Passage, RunRequest):
         return ()
 
     async def again(self, raw: Any, reason: str) -> Any:
-        """Send the run on from a result, with a message; return the new result."""
+        """Continue the run from a result, with a message; return the new result."""
         raise NotImplementedError
 
     # -- what an adapter uses -----------------------------------------------------------------
 
     @property
     def canned(self) -> str | None:
-        """The text that the run is to answer with, without its model; None where it is to run."""
+        """The text that the run must answer with, without its model; None if it should run."""
         answer = self.answer if self.refusal is None else self.refusal
         if answer is None or isinstance(answer, str):
             return answer
@@ -125,11 +125,11 @@ class Run(Passage, RunRequest):
         return json.dumps(answer, default=str)
 
     def belongs_to(self, given: Any, history: Sequence[Any] = (), field: str = "") -> None:
-        """Say whose conversation it is.
+        """Set the conversation.
 
         Args:
-            given: The id that the application gave.
-            history: Messages that the run goes on from; the last with an id tells.
+            given: The application's id.
+            history: Messages that the run continues from; the last one with an id counts.
             field: Name of the id in a message.
         """
         known = (getattr(one, field, None) for one in reversed(history))
@@ -141,7 +141,7 @@ class Run(Passage, RunRequest):
         self.session = _sessions.get(rt, {}).get(past) if rt is not None else None
 
     def is_known_as(self, id: Any) -> None:
-        """Remember its conversation by the framework's own id, for runs that go on with it."""
+        """Remember its conversation by the framework's own id, for runs that continue it."""
         rt = runtime.active()
         if rt is None or not isinstance(id, str) or self.session is None or self.session.id:
             return
@@ -151,9 +151,9 @@ class Run(Passage, RunRequest):
             known.popitem(last=False)
 
     async def around(self, body: Callable[[], Any]) -> Any:
-        """Run the framework's body inside this run, in a place that sees its result.
+        """Run the framework's body inside this run, at a place that sees its result.
 
-        For functions that return a context manager: the run ends here, and not when it is left.
+        For functions that return a context manager: the run ends here, not when it is left.
 
         Returns:
             The result as hooks leave it.
@@ -182,12 +182,12 @@ class Run(Passage, RunRequest):
 
     @staticmethod
     def is_outermost() -> bool:
-        """Return whether the code runs outside of any other run."""
+        """Return whether the code runs outside any other run."""
         frame = current_frame()
         return frame is None or frame.turn is None
 
     def note_unasked(self, result: Any) -> None:
-        """Take calls that the framework answered itself from those that no seat has judged."""
+        """Remove calls that the framework answered itself from those that no seat has judged."""
         turn = self.turn
         if turn is not None and turn.asked:
             for id in self.answered_itself(result):
@@ -208,7 +208,7 @@ class Run(Passage, RunRequest):
     async def _open(
         self, operation: Operation, body: Callable[[Any], Any]
     ) -> AsyncGenerator[Any, None]:
-        """Run a body that is a context manager; `around` ends the run, or else its end does."""
+        """Run a body that is a context manager; `around` ends the run, or else its exit does."""
         self._split = split = await Split(operation).abegin()
         try:
             if not split.proceeds:
@@ -241,7 +241,7 @@ class Run(Passage, RunRequest):
         return approved.call(wrapped)
 
     def refused(self, error: Any) -> Any:
-        if isinstance(error, Exception):  # a version's; a run's is a text
+        if isinstance(error, Exception):  # of a version; a run's error is text
             raise error
         return self.denied(error)
 
@@ -255,7 +255,7 @@ class Run(Passage, RunRequest):
 
 @contextlib.contextmanager
 def _inside(split: Split) -> Any:
-    """Run a block in the run's context, or in what the framework has put inside it by now."""
+    """Run a block in the run's context, or in what the framework has since put inside it."""
     ours, current = split.context, otel_context.get_current()
     same = current_frame(current) is current_frame(ours)
     token = attach(Context(current if same else ours or {}))

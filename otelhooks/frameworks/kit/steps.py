@@ -1,4 +1,4 @@
-"""A tool that takes its call in steps, each with a seat of its own, and the hooks between them."""
+"""A tool that takes its call in steps, each with its own seat, and the hooks between them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _running: ContextVar[StagedCall | None] = ContextVar("otelhooks-staged-call", de
 
 
 class StagedCall(ToolCall):
-    """A call whose body takes the steps of its ``owner``; `stages` says what hooks are shown.
+    """A call whose body runs the steps of its ``owner``; `stages` says what hooks are shown.
 
     Attributes:
         step: The step that runs; None between them.
-        taken: The steps, where hooks may look at them.
+        taken: The steps, if hooks may look at them.
     """
 
     step: type[Step] | None = None
@@ -36,7 +36,7 @@ class StagedCall(ToolCall):
 
     @staticmethod
     def running(owner: Any) -> StagedCall | None:
-        """Return the innermost call of its kind that runs, if this is its owner."""
+        """Return the innermost running call of its kind, if this is its owner."""
         call = _running.get()
         return call if call is not None and call.owner is owner else None
 
@@ -49,18 +49,18 @@ class StagedCall(ToolCall):
         _running.set(self)
         try:
             return await super().run(wrapped, approved)
-        except Stopped as stopped:  # the call is denied, whatever comes of this
+        except Stopped as stopped:  # the call is denied, whatever the tool makes of this
             return self.denied(stopped.message)
         finally:
             _running.set(outer)
 
 
 class Step(Passage):
-    """One step of a tool, a coroutine function: the hooks behind it see what it returns.
+    """One step of a tool, a coroutine function: the hooks after it see what it returns.
 
     Attributes:
-        point: Where its result is put to hooks; empty for a step that takes effect.
-        behind: Points that must lie behind it.
+        point: Point that gets its result; empty for a step that takes effect.
+        behind: Points that must have run before.
     """
 
     must = ()
@@ -72,12 +72,12 @@ class Step(Passage):
     def read(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
         self._call: Any = StagedCall.running(owner)
         if self._call is None or self._call.taken is None or self._call.step is type(self):
-            return SKIP  # no call, or `super` leads on within the step
+            return SKIP  # no call, or `super` continues within the step
         self.owner, self._given = owner, (args, kwargs)
         return None
 
     def commits(self, value: Any, context: Any) -> Any:
-        """Return, or await, whether a further step is what takes effect."""
+        """Return, or await, whether a further step takes effect."""
         return False
 
     def steps(self, rt: Runtime) -> Operation:

@@ -1,7 +1,7 @@
 """Streams that are asynchronous context managers, as operations.
 
-Such a stream has five ends: it is read to its end, left early, fails before its end or after it,
-and a hook may recover from a failure. Each of them ends the operation once.
+Such a stream has five ends: it is read to its end, left early, fails before or after its end, or a
+hook recovers from a failure. Each of them ends the operation once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["opened"]
 class _Inner:
     """The framework's context manager, entered and left in the operation's context.
 
-    What the framework itself puts into the context as it is entered stays until it is left, when
-    the framework takes it out; detaching ours before that would undo it.
+    What the framework itself puts into the context on entry stays until exit, when the framework
+    removes it; detaching our context before that would undo it.
     """
 
     def __init__(self, context: Any) -> None:
@@ -65,12 +65,12 @@ async def opened(
 
     Args:
         operation: Not started.
-        body: Function of what was approved, giving the framework's context manager.
-        final: Function of what that gave, giving the result that the operation is handed.
-        chunks: Function of a result that hooks made, giving what the consumer gets instead.
+        body: Takes what was approved; returns the framework's context manager.
+        final: Takes the manager's value; returns the result that the operation gets.
+        chunks: Takes a result that hooks made; returns what the consumer gets instead.
         holds_back: Whether the consumer must wait for the verdict on the whole.
-        on_first: Called with what the context manager gave.
-        late: Called with a result that hooks made when the consumer had seen the framework's.
+        on_first: Called with the manager's value.
+        late: Called with a result that hooks made after the consumer had seen the framework's.
     """
     split = await Split(operation).abegin()
     if not split.proceeds:
@@ -99,7 +99,7 @@ async def opened(
         raise
     except BaseException as error:
         if not held or not split.proceeds:
-            # what its consumer has seen cannot be taken back: hooks look on
+            # what the consumer has seen cannot be undone: hooks only observe
             with contextlib.suppress(type(error)):
                 await split.afail(error)
             raise

@@ -1,4 +1,4 @@
-"""What an adapter of a protocol records besides: the conventions' names, and its own metrics."""
+"""What an adapter of a protocol records as well: the conventions' names, and its own metrics."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def record(metric: str, seconds: float, attributes: Mapping[str, Any], span: Any
     Args:
         metric: Name in the conventions.
         seconds: How long it took.
-        attributes: Of the metric.
-        span: That the metric points to.
+        attributes: Attributes of the metric.
+        span: Span that the metric points to.
     """
     rt = runtime.active()
     if rt is not None:
@@ -33,17 +33,17 @@ def record(metric: str, seconds: float, attributes: Mapping[str, Any], span: Any
 
 
 def failed(what: str, error: Exception) -> None:
-    """Log what went wrong once its call had ended; the call goes on.
+    """Log a failure after the end of its call; the call goes on.
 
     Args:
         what: What is wrong now, one sentence without a period.
-        error: Why.
+        error: The cause.
     """
     _log.error("%s: %s", what, outline(error))
 
 
 def replaces_spans(framework: str) -> bool:
-    """Return whether spans are made here instead of the framework's own, which would double them.
+    """Return whether otelhooks' spans replace the framework's own, which would double them.
 
     Args:
         framework: Adapter's name.

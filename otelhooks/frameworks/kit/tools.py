@@ -1,8 +1,8 @@
 # pyright: basic
-"""A tool call on its way through a seat: the call that rules judge, and how to read and write it.
+"""A tool call at a seat: the call that rules judge, and how to read and write it.
 
-The pipeline is handed the class as seat and the object as call, so that
-``seat.denied(call, reason)`` is ``call.denied(reason)`` without a further object or frame.
+The pipeline gets the class as seat and the object as call, so that ``seat.denied(call, reason)`` is
+``call.denied(reason)`` without a further object or frame.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def _is_plain(value: Any) -> bool:
 
 
 class ToolCall(Passage, Call):
-    """One call of a tool at one seat. `read` sets what it knows: ``name`` and all that `Call` has.
+    """One call of a tool at one seat. `read` sets what it knows: ``name`` and the rest of `Call`.
 
     Attributes:
-        group: Name by which other seats lead calls on to this one.
-        judges_again: Whether rules are asked again although another seat led the call here.
-        recovers: Whether what a hook recovers is the result; else it is the failure's text.
+        group: Name by which other seats lead calls to this one.
+        judges_again: Whether rules are evaluated again although another seat led the call here.
+        recovers: Whether a hook's recovery is the result; otherwise it is the failure's text.
         pauses: Exceptions by which the framework pauses or jumps, such as ``pkg.mod:Class``.
         conversation: The framework's id of the conversation, for a call outside any run.
-        is_approved: Whether the framework says that a person approved this very call.
-        validate: Makes the framework's objects of plain arguments.
-        text_name: Name under which rules see a model's text that is no JSON object.
+        is_approved: Whether the framework reports that a person approved this very call.
+        validate: Creates the framework's objects from plain arguments.
+        text_name: Name under which rules see a model's text that is not a JSON object.
     """
 
     must = ("read", "call", "denied")
@@ -96,16 +96,16 @@ class ToolCall(Passage, Call):
 
         Args:
             wrapped: The function, bound.
-            args: The arguments that were approved, in the form that `take` got them in.
+            args: The approved arguments, in the form that `take` got them in.
         """
         raise NotImplementedError
 
     def denied(self, reason: str) -> Any:
-        """Return, or raise, what tells the framework's model of a refusal."""
+        """Return, or raise, a refusal that the framework's model understands."""
         raise NotImplementedError
 
     def value(self, raw: Any) -> Any:
-        """Return what hooks see as the result of what the function returned."""
+        """Return the result that hooks see for what the function returned."""
         return raw
 
     def with_value(self, raw: Any, value: Any) -> Any:
@@ -127,7 +127,7 @@ class ToolCall(Passage, Call):
         return self.raised(replaced)
 
     def recovered(self, value: Any) -> Any:
-        """Return what takes the place of a failure."""
+        """Return what replaces a failure."""
         return value
 
     def is_paused(self, raw: Any) -> bool:
@@ -135,10 +135,10 @@ class ToolCall(Passage, Call):
         return False
 
     def asks_framework(self, reason: str) -> BaseException | None:
-        """Return the exception by which the framework asks a person; None where it cannot now.
+        """Return the exception by which the framework asks a person; None if it cannot now.
 
-        Raised for an ask rule that has no handler of its own. When the framework goes on with the
-        call, `is_approved` answers.
+        Raised for an ask rule that has no handler of its own. When the framework continues the
+        call, `is_approved` is the answer.
         """
         return None
 
@@ -155,8 +155,8 @@ class ToolCall(Passage, Call):
         """Take the arguments; `call` gets them back in the same form.
 
         Args:
-            given: By name, or as JSON text. Objects are shown to rules as plain data, and given
-                back as they are; where hooks changed them, `validate` makes them again.
+            given: By name, or as JSON text. Objects are shown to rules as plain data, and returned
+                unchanged; if hooks changed them, `validate` creates them again.
             hidden: Names of those that the framework fills in, and rules do not see.
         """
         if given is None or isinstance(given, (str, bytes)):
@@ -176,11 +176,11 @@ class ToolCall(Passage, Call):
         self.args = args
 
     def goes_to(self, group: str, name: str, server: str | None = None) -> None:
-        """Name the deeper seat that the framework will hand this very call on to."""
+        """Name the deeper seat that the framework will pass this very call to."""
         self._next = Handoff(group, name, server)
 
     def take_all(self, given: Any) -> None:
-        """Take the one parameter that holds all arguments, with objects of pydantic's at any depth.
+        """Take the one parameter that holds all arguments, with pydantic objects at any depth.
 
         `call` gets it back in the same form.
 
@@ -192,14 +192,14 @@ class ToolCall(Passage, Call):
 
     @classmethod
     def expect(cls, name: str, owner: Any, given: Any, seat: str = "") -> None:
-        """Leave a permit: the call that is under way comes to this seat next.
+        """Leave a permit: the present call comes to this seat next.
 
         Args:
             name: The tool's name.
             owner: The ``owner`` of the call at this seat.
-            given: What `take_all` will be given there.
+            given: Future argument of `take_all` there.
             seat: Group that another package's seat left a permit for, which becomes this one;
-                without such a permit there is none then.
+                without such a permit none is left.
         """
         op = current_frame()
         if type(op) is Op and (not seat or op.permits.claim(seat, name)):
@@ -208,13 +208,13 @@ class ToolCall(Passage, Call):
             )
 
     def comes_from(self, seat: str, form: Callable[[dict[str, Any]], Any]) -> None:
-        """Take up the permit of another package's seat, where the arguments had another form.
+        """Take the permit of another package's seat, where the arguments had another form.
 
-        Rules are asked again, on the same span: they see the arguments as they are here.
+        Rules are evaluated again, on the same span: they see the arguments as they are here.
 
         Args:
             seat: Group that the other seat left the permit for.
-            form: Makes these arguments of those.
+            form: Converts those arguments to these.
         """
         rt, op = runtime.active(), current_frame()
         if rt is None or type(op) is not Op or op.call is None or overlooks(rt, op, self.stages):
@@ -227,7 +227,7 @@ class ToolCall(Passage, Call):
             op.permits.leave(to, self.args)
 
     def is_of_server(self, name: str, server: str | None) -> None:
-        """Say that an MCP server runs it.
+        """Set the MCP server that runs it.
 
         Args:
             name: The tool's name there.
@@ -240,7 +240,7 @@ class ToolCall(Passage, Call):
         self.goes_to(MCP_CLIENT, name, server or None)
 
     async def denied_early(self) -> Any:
-        """Return what a denied call is answered with, if rules deny this one; None if not.
+        """Return the answer to a denied call, if rules deny this one; None if not.
 
         For a framework that asks a person before it makes the call.
         """
@@ -257,12 +257,12 @@ class ToolCall(Passage, Call):
 
     @staticmethod
     def arguments_in(text: Any, name: str) -> dict[str, Any]:
-        """Return the arguments in a model's text; one that is no JSON object under a name."""
+        """Return the arguments in a model's text; one that is not a JSON object under a name."""
         return json_text.read(text, name)
 
     @staticmethod
     def current() -> Any:
-        """Return the call whose function is running now; None outside of any."""
+        """Return the call whose function is running now; None outside any."""
         frame = current_frame()
         return frame.call if isinstance(frame, Op) else None
 
@@ -285,7 +285,7 @@ class ToolCall(Passage, Call):
             put(frame, attributes)
 
     def at(self, group: str) -> Handoff:
-        """Return the seat of a group as the one that this very call goes on to."""
+        """Return a group's seat as the next one of this very call."""
         return Handoff(group, self.name, self.server)
 
     def at_seat_of(self, tool: Any) -> Handoff | None:
@@ -336,10 +336,10 @@ class ToolCall(Passage, Call):
         try:
             return self.denied(str(error))
         except Denied:
-            raise error from None  # there is no form for it: the error says more
+            raise error from None  # there is no form for it: the error has more information
 
     def unread(self, rt: Runtime, error: Exception) -> Operation:
-        """Have a rule deny the call, so that it is told and written down like any other deny."""
+        """Let a rule deny the call, so that it is reported and recorded like any other deny."""
         self.name, self.args = self.name or type(self).__name__, {}
         context = with_scope(Scope(current_scope(), HookSet(), (_Unread(error),)))
         operation, value = self.steps(rt), None
@@ -367,7 +367,7 @@ class ToolCall(Passage, Call):
         return None
 
     def finished(self, seconds: float, failure: str | None, span: Any) -> None:
-        """Record what is left to record of a call whose body ran."""
+        """Record the rest about a call whose body ran."""
 
     def starts_agent(self) -> bool:
         return "invoke_subagent" in self.canonical
@@ -380,7 +380,7 @@ async def _never(approved: Any) -> Any:
 
 
 class _Unread:
-    """The rule that denies a call which its adapter could not read.
+    """The rule that denies a call that its adapter could not read.
 
     Args:
         error: What `read` raised.

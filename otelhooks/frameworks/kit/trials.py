@@ -1,4 +1,4 @@
-"""The proof of a deny with the real framework, which `otelhooks doctor --prove` runs."""
+"""The proof of a deny with the real framework, as run by `otelhooks doctor --prove`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def prove(
         distribution: Its main package.
         module: Import name.
         paths: Name to a coroutine function of a trial that returns the run's answer.
-        own: Path to what its trials are made with, where the usual script will not do.
-        denied: What the rules are for; ``*/danger`` where servers have the tools.
-        backends: On which each path runs, ``asyncio`` or ``trio``.
+        own: Path to what its trials are created with, if the usual script does not fit.
+        denied: Tools that the rules deny; ``*/danger`` if servers have the tools.
+        backends: Backends on which each path runs, ``asyncio`` or ``trio``.
     """
     found: list[tuple[str, bool, str]] = []
     with otelhooks.scope(policies=[policy.deny(name, reason=REASON) for name in denied]):

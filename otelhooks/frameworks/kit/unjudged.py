@@ -1,8 +1,8 @@
 # pyright: basic
 """Tools and agents that a loop elsewhere uses without asking: could anything have stopped them?
 
-What could be denied and would not be asked about is refused or taken away beforehand. Decision
-code: fails closed.
+What could be denied but would not be asked about is refused or removed beforehand. Decision code:
+fails closed.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def could_deny(branch: str, tools: Iterable[Call] | None, judged: frozenset[str]
     """Return whether anything in force could stop, count or change a call that is not asked about.
 
     Args:
-        branch: Of agents, which the call is made in.
-        tools: That may be called; None for any, and any tool of a server.
+        branch: Branch of agents that the call is made in.
+        tools: Tools that may be called; None for any, including any tool of a server.
         judged: Names of tools that are judged in any case.
     """
     rt = runtime.active()
@@ -73,7 +73,7 @@ def could_deny(branch: str, tools: Iterable[Call] | None, judged: frozenset[str]
 
 
 def _is_for(rule: Any, names: frozenset[str]) -> bool:
-    """Return whether a rule is for one of these local tools only."""
+    """Return whether a rule is only for one of these local tools."""
     selector = rule.selector
     return (
         selector.specificity == 0
@@ -87,7 +87,7 @@ class Hiding:
     """The rules in force that hide tools.
 
     Args:
-        branch: Of the agent that the tools are offered to.
+        branch: Branch of the agent that the tools are offered to.
     """
 
     def __init__(self, branch: str) -> None:

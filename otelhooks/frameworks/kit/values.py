@@ -1,8 +1,8 @@
 # pyright: basic
-"""What a tool is handed: containers with objects of pydantic's in them, or one such object.
+"""What a tool gets: containers with pydantic objects in them, or one such object.
 
-Rules see plain dicts and lists. The tool gets the form that it was called with, as an own copy: the
-caller's changes to its own objects after the decision do not change what runs.
+Rules see plain dicts and lists. The tool gets the form that it was called with, as its own copy: if
+the caller changes its objects after the decision, this does not change what runs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Value:
 
     Args:
         given: Anything.
-        name: That rules see it under where it is neither a dict nor an object.
+        name: Name that rules see it under if it is neither a dict nor an object.
 
     Attributes:
-        shown: As rules see it.
+        shown: The value as rules see it.
     """
 
     def __init__(self, given: Any, name: str) -> None:
@@ -40,7 +40,7 @@ class Value:
         """Return what was approved, in the form of what was given.
 
         Raises:
-            pydantic.ValidationError: An object does not take what a hook wrote.
+            pydantic.ValidationError: An object does not accept what a hook wrote.
         """
         if self._own is None:
             return approved or None
@@ -52,7 +52,7 @@ class Value:
 
 
 def copied(value: Any) -> Any:
-    """Copy containers and pydantic's objects, at any depth; other values are handed on."""
+    """Copy containers and pydantic objects, at any depth; other values are passed on uncopied."""
     if _is_model(value):
         own = copy.copy(value)
         for items in (vars(own), own.__pydantic_extra__ or {}):
@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:
 def _leaf(value: Any) -> Any:
     if type(value) in SCALARS:
         return value
-    if type(value) is Decimal:  # pydantic would make a text of it, which is no number to a rule
+    if type(value) is Decimal:  # pydantic would make it text, which is not a number to a rule
         number = float(value)
         return int(value) if number.is_integer() else number
     from pydantic_core import to_jsonable_python
@@ -103,7 +103,7 @@ def _shaped(own: Any, shown: Any, approved: Any) -> Any:
     Args:
         own: Copy of what was given.
         shown: The same as rules saw it.
-        approved: What is to run.
+        approved: What will run.
     """
     if same_json(approved, shown):
         return own
