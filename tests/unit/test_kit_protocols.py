@@ -149,6 +149,53 @@ def test_configured_servers_are_known(fake) -> None:
     assert [one.name for one in kit.ToolCall.servers()] == ["files"]
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ({"command": "serve", "args": ("a",)}, "files"),
+        ({"command": "serve", "args": ()}, None),
+        ({"url": "https://x.example/mcp"}, "far"),
+        ({"url": "https://y.example/mcp"}, None),
+        ({"command": "twice"}, None),
+        ({"command": "twice", "env": {"AS": "root"}}, "root"),
+    ],
+)
+def test_a_server_is_known_by_command_or_address_and_two_by_their_environment(
+    fake, place: Any, name: str | None
+) -> None:
+    known = [
+        types.McpStdioServer(name="files", command="serve", args=["a"]),
+        types.McpStreamableHttpServer(name="far", url="https://x.example/mcp"),
+        types.McpStdioServer(name="one", command="twice", env={"AS": "one"}),
+        types.McpStdioServer(name="root", command="twice", env={"AS": "root"}),
+    ]
+    fake(table(), mcp_servers=known)
+    given = {"url": "", "command": "", "args": (), "env": None, **place}
+    assert kit.ToolCall().server_at(python_types.SimpleNamespace(**given)) == name
+
+
+@pytest.mark.parametrize(
+    ("place", "attributes"),
+    [
+        ({"command": "serve"}, {"network.transport": "pipe"}),
+        (
+            {"url": "https://x.example:8443/mcp"},
+            {
+                "network.transport": "tcp",
+                "server.address": "x.example",
+                "server.port": 8443,
+            },
+        ),
+        ({"url": "https://x.example:port/"}, {"network.transport": "tcp"}),
+        (None, {}),
+    ],
+)
+def test_a_place_tells_the_network_to_it(place: Any, attributes: Any) -> None:
+    given = None if place is None else {"url": "", "command": "", **place}
+    found = None if given is None else python_types.SimpleNamespace(**given)
+    assert kit.ToolCall.network_of(found) == attributes
+
+
 def test_a_function_that_another_adapter_knows_leads_to_its_seat(monkeypatch) -> None:
     monkeypatch.setattr(leads, "_leads", {})
     call = Next()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from otelhooks import types
+from otelhooks.frameworks.kit.forms import Form
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.pipeline.drivers import Operation
 from otelhooks.pipeline.interaction import InteractionSeat, interaction
@@ -28,6 +29,8 @@ class Question(Passage, InteractionSeat):
         raise NotImplementedError
 
     # -- what an adapter uses -----------------------------------------------------------------
+
+    form_of = Form
 
     @staticmethod
     def spec_of(given: Mapping[str, Any]) -> types.AskQuestionInteractionSpec:

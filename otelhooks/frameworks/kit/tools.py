@@ -18,6 +18,7 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
+from otelhooks.frameworks.kit.servers import name_of, network_of
 from otelhooks.frameworks.kit.values import SCALARS, Value, copied, plain
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED
@@ -276,6 +277,12 @@ class ToolCall(Passage, Call):
         """Return the MCP servers that the application has configured."""
         rt = runtime.active()
         return rt.servers if rt is not None else ()
+
+    def server_at(self, place: Any) -> str | None:
+        """Return the application's name for the MCP server at a place; see `servers.name_of`."""
+        return name_of(self.servers(), place)
+
+    network_of = staticmethod(network_of)
 
     @staticmethod
     def note(attributes: Mapping[str, Any]) -> None:

@@ -69,6 +69,10 @@ class McpCall(kit.ToolCall):
         """Return what the function returns for a tool's result."""
         return result
 
+    def inner(self, raw: Any) -> Any:
+        """Return the result in what the function returned."""
+        return raw
+
     def denied(self, reason: str) -> Any:
         return self.made(wire.error_result(reason))
 
@@ -76,13 +80,13 @@ class McpCall(kit.ToolCall):
         raise error  # a package that is not known may have other forms
 
     def value(self, raw: Any) -> Any:
-        return wire.value_of(raw)
+        return wire.value_of(self.inner(raw))
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        return self.made(wire.replaced(raw, value, keeps_schema=self.keeps_schema))
+        return self.made(wire.replaced(self.inner(raw), value, keeps_schema=self.keeps_schema))
 
     def error(self, raw: Any) -> str | None:
-        return wire.tool_error(raw)
+        return wire.tool_error(self.inner(raw))
 
     def failed(self, error: BaseException, message: str) -> Any:
         """Return a result that says so, or a JSON-RPC error for one."""
@@ -110,10 +114,10 @@ class McpCall(kit.ToolCall):
         return found is not None and found.code == wire.URL_ELICITATION_REQUIRED
 
     def attributes(self) -> Mapping[str, Any]:
-        found = {semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL, **self.peer.network}
+        found = {semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL}
         if self.peer.protocol:
             found[semconv.MCP_PROTOCOL_VERSION] = self.peer.protocol
-        return found
+        return found | self.network_of(self.peer.connection)
 
     def finished(self, seconds: float, failure: str | None, span: Any) -> None:
         """Record its duration."""
@@ -123,7 +127,7 @@ class McpCall(kit.ToolCall):
         if code is not None and span is not None:
             span.set_attribute(semconv.RPC_RESPONSE_STATUS_CODE, code)
         name = self.name if self.is_known else semconv.TOOL_NAME_OTHER
-        network = tuple(self.peer.network.items())
+        network = tuple(self.network_of(self.peer.connection).items())
         attributes = _metric_attributes(name, self.peer.protocol, failure, code, network)
         record(self.metric, seconds, attributes, span)
 

@@ -11,7 +11,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.calls import CLIENT, REQUEST, ROUND, SERVER, McpCall
-from otelhooks.frameworks.mcp.connections import Peer, peer_of, server_name
+from otelhooks.frameworks.mcp.connections import Peer, peer_of
 
 __all__ = ["HostCall", "RequestCall", "RoundCall", "SessionCall", "send_with_trace"]
 
@@ -24,8 +24,9 @@ class ClientCall(McpCall):
 
     def on(self, session: Any, name: str, arguments: Any, rest: Any, further: Any) -> None:
         """Read a call of a session, which may not be open yet."""
-        self.peer = peer_of(session) if session is not None else Peer()
-        self.of(name, arguments, server_name(self.servers(), self.peer.connection), self.peer.says)
+        self.peer = peer = peer_of(session) if session is not None else Peer()
+        server = self.server_at(peer.connection) if peer.connection is not None else None
+        self.of(name, arguments, server, peer.says)
         self.is_known = self.is_known or name in getattr(session, "_tool_output_schemas", ())
         self.rest, self.further = rest, further
 

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import wrapt
 from opentelemetry.context import Context
-
-from otelhooks.frameworks.kit.telemetry import semconv
-from otelhooks.frameworks.mcp.wire import field as read
 
 __all__ = [
     "Connection",
@@ -32,7 +28,6 @@ __all__ = [
     "made_dispatcher",
     "made_session",
     "peer_of",
-    "server_name",
 ]
 
 
@@ -43,18 +38,6 @@ class Connection(NamedTuple):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
     url: str = ""
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes of the network, for spans and metrics."""
-        if self.command:
-            return {semconv.NETWORK_TRANSPORT: "pipe"}
-        try:
-            parts = urlsplit(self.url)
-            place = {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: parts.port}
-        except ValueError:  # no address: the client will say so
-            place = {}
-        known = {key: value for key, value in place.items() if value}
-        return {semconv.NETWORK_TRANSPORT: "tcp", **known}
 
 
 class Link(dict[Any, Context]):
@@ -82,11 +65,6 @@ class Peer:
     says: str | None = None
     calls: list[Context] = dataclasses.field(default_factory=list)
 
-    @property
-    def network(self) -> Mapping[str, Any]:
-        """Attributes of what the application connects to."""
-        return self.connection.attributes() if self.connection is not None else {}
-
 
 _streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referred to weakly
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -103,26 +81,6 @@ def peer_of(session: Any) -> Peer:
         peer.says = info.name
     peer.protocol = getattr(session, "protocol_version", None) or peer.protocol
     return peer
-
-
-def server_name(servers: Iterable[Any], connection: Connection | None) -> str | None:
-    """Return the name that the application gave to what it connects to; None if it gave none.
-
-    Two names for one command are told apart by the environment it is given, or not at all.
-    """
-    if connection is None:
-        return None
-    found = [config for config in servers if _is_for(config, connection)]
-    if len(found) > 1:
-        found = [c for c in found if (read(c, "env") or {}) == (connection.env or {})]
-    return found[0].name if len(found) == 1 else None
-
-
-def _is_for(config: Any, connection: Connection) -> bool:
-    if connection.url:
-        return read(config, "url") == connection.url
-    command, args = read(config, "command"), read(config, "args")
-    return command == connection.command and tuple(args or ()) == connection.args
 
 
 # -- transports -------------------------------------------------------------------------------

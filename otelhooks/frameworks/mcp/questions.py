@@ -105,32 +105,17 @@ class Elicitation(Question):
         self.of(request.params)
 
     def of(self, params: Any) -> None:
-        schema = field(params, "requested_schema") or {}
-        self.message, self.url = params.message, field(params, "url")
-        self.fields: dict[str, Any] = dict(schema.get("properties") or {})
-        self.required = set(schema.get("required") or ())
+        self.url = field(params, "url")
+        self.form = self.form_of(params.message, field(params, "requested_schema") or {})
 
     def call(self, wrapped: Any) -> Any:
         return wrapped(*self.given)
 
     def spec(self) -> Any:
         """Return the questions; a form without fields, or an address, is to be accepted or not."""
-        entries = [self._entry(name, shape) for name, shape in self.fields.items()]
-        if not entries:
-            options = [{"id": word, "text": word} for word in (_ACCEPT, _DECLINE)]
-            text = f"{self.message} ({self.url})" if self.url else self.message
-            entries = [{"question": text, "options": options}]
-        return self.spec_of({"questions": entries})
-
-    def _entry(self, name: str, shape: Mapping[str, Any]) -> dict[str, Any]:
-        text, is_multi = self.message, shape.get("type") == "array"
-        if len(self.fields) > 1:
-            text = f"{text} {shape.get('title') or name}"
-            if shape.get("description"):
-                text = f"{text}: {shape['description']}"
-        choices = _options(shape.get("items") or shape)
-        options = [{"id": str(id), "text": str(label)} for id, label in choices]
-        return {"question": text, "options": options, "is_multi_select": is_multi}
+        text, options = self.form.message, [{"id": id, "text": id} for id in (_ACCEPT, _DECLINE)]
+        whole = {"question": f"{text} ({self.url})" if self.url else text, "options": options}
+        return self.spec_of({"questions": self.form.questions() or [whole]})
 
     def answered(self, answer: Any) -> Any:
         """Return an `ElicitResult` for answers to the questions, or for a form filled in."""
@@ -142,18 +127,12 @@ class Elicitation(Question):
             raise ValueError(f"an elicitation cannot be answered with {type(answer).__name__}")
         if answer.cancelled:
             return _result("cancel")
-        if not self.fields:
+        if self.form.fields:
+            content = self.form.filled_in(answer.responses)
+        else:
             chosen = answer.responses[0].selected_option_ids if answer.responses else None
-            return _result(_ACCEPT, content={}) if chosen == [_ACCEPT] else self.declined()
-        if len(answer.responses) != len(self.fields):
-            raise ValueError(f"{len(answer.responses)} answers to {len(self.fields)} questions")
-        content = {
-            name: _typed(shape, response)
-            for (name, shape), response in zip(self.fields.items(), answer.responses, strict=True)
-            if not response.skipped
-        }
-        is_whole = self.required <= content.keys()
-        return _result(_ACCEPT, content=content) if is_whole else self.declined()
+            content = {} if chosen == [_ACCEPT] else None
+        return self.declined() if content is None else _result(_ACCEPT, content=content)
 
     def declined(self) -> Any:
         return _result(_DECLINE)
@@ -161,33 +140,6 @@ class Elicitation(Question):
 
 def _result(action: str, **further: Any) -> Any:
     return wire.make("ElicitResult", action=action, **further)
-
-
-def _options(shape: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    for key in ("oneOf", "anyOf"):
-        if key in shape:
-            return [(one.get("const"), one.get("title", one.get("const"))) for one in shape[key]]
-    if "enum" in shape:
-        values = shape["enum"]
-        return list(zip(values, shape.get("enumNames") or values, strict=True))
-    return [("true", "yes"), ("false", "no")] if shape.get("type") == "boolean" else []
-
-
-def _typed(shape: Mapping[str, Any], response: Any) -> Any:
-    """Return an answer as the form wants it.
-
-    Raises:
-        ValueError: It cannot be read as that.
-    """
-    chosen, kind = response.selected_option_ids, shape.get("type")
-    if kind == "array":
-        return list(chosen or ())
-    text = chosen[0] if chosen else response.freeform_response
-    if kind != "boolean":
-        return {"integer": int, "number": float}.get(str(kind), str)(text)
-    if text.lower() not in ("true", "false"):
-        raise ValueError("neither true nor false")
-    return text.lower() == "true"
 
 
 # -- sampling ---------------------------------------------------------------------------------

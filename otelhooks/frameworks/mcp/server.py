@@ -73,18 +73,8 @@ class EarlierHandlerCall(HandlerCall):
     def made(self, result: Any) -> Any:
         return kit.native("mcp.types:ServerResult")(result)
 
-    def value(self, raw: Any) -> Any:
-        return super().value(_unwrapped(raw))
-
-    def with_value(self, raw: Any, value: Any) -> Any:
-        return super().with_value(_unwrapped(raw), value)
-
-    def error(self, raw: Any) -> str | None:
-        return super().error(_unwrapped(raw))
-
-
-def _unwrapped(raw: Any) -> Any:
-    return getattr(raw, "root", raw)
+    def inner(self, raw: Any) -> Any:
+        return getattr(raw, "root", raw)
 
 
 def request_handler(wrapped: Any, server: Any, method: str) -> Any:

@@ -1,0 +1,48 @@
+"""The servers that an application connects to: by which names, and over which network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from otelhooks.telemetry import semconv
+
+__all__ = ["name_of", "network_of"]
+
+
+def name_of(servers: Iterable[Any], place: Any) -> str | None:
+    """Return the application's name for what it connects to; None if it gave none.
+
+    Two names for one command are told apart by the environment it is given, or not at all.
+
+    Args:
+        servers: As they are configured.
+        place: Has ``url``, or ``command``, ``args`` and ``env``.
+    """
+    found = [config for config in servers if _leads_to(config, place)]
+    if len(found) > 1:
+        found = [c for c in found if (getattr(c, "env", None) or {}) == (place.env or {})]
+    return found[0].name if len(found) == 1 else None
+
+
+def _leads_to(config: Any, place: Any) -> bool:
+    if place.url:
+        return getattr(config, "url", None) == place.url
+    args = tuple(getattr(config, "args", None) or ())
+    return (getattr(config, "command", None), args) == (place.command, place.args)
+
+
+def network_of(place: Any) -> dict[str, Any]:
+    """Return the attributes of the network to a place, for spans and metrics; none for no place."""
+    if place is None:
+        return {}
+    if place.command:
+        return {semconv.NETWORK_TRANSPORT: "pipe"}
+    found: dict[str, Any] = {semconv.NETWORK_TRANSPORT: "tcp"}
+    try:
+        parts = urlsplit(str(place.url))
+        known = {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: parts.port}
+    except ValueError:  # no address: the client will say so
+        return found
+    return found | {key: value for key, value in known.items() if value}
