@@ -13,15 +13,15 @@ Seats and what passes through them:
 - ``get_model``: model calls, streamed or not, one operation an attempt.
 - ``AgentRunner.run`` and ``start_streaming``: runs; ``run_sync`` is one of them.
 
-The model is told of a denied call by the call's output, as of any tool error. A refused run answers
-with the reason, by a canned model in the real runner. Three refusals raise
-`otelhooks.errors.Denied`, since there is no text that could tell them: of a run or model call whose
-answer has a type of the user's own, of the computer tool, of a hand-off in a realtime session.
+The model learns of a denied call from the call's output, as with any tool error. A refused run
+answers with the reason, through a canned model in the real runner. Three refusals raise
+`otelhooks.errors.Denied`, since no text could express them: of a run or model call whose answer has
+a type of the user's own, of the computer tool, and of a hand-off in a realtime session.
 
-What cannot be done: tools that the provider runs are out of reach, and so not offered where a rule
-is against them; a streamed run's text has gone
-out when `post_agent` hooks see it, so only ``final_output`` is theirs to change; the user's own
-approvals (``needs_approval``) come before ours, since the SDK asks before it calls the tool.
+What cannot be done: tools that the provider runs are out of reach, and so not offered if a rule is
+against them; a streamed run's text has been sent when `post_agent` hooks see it, so they can only
+change ``final_output``; the user's own approvals (``needs_approval``) come before ours, since the
+SDK asks before it calls the tool.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The SDK's forms of a model's answer, read and made: items, responses, events of a stream, usage.
+"""The SDK's forms of a model's answer: items, responses, events of a stream, usage.
 
-They are records of the ``openai`` package or mappings with the same names, whichever provider
-answers.
+They are records of the ``openai`` package or mappings with the same names, for any provider.
 """
 # pyright: basic
 
@@ -28,7 +27,7 @@ __all__ = [
 
 
 def field(item: Any, name: str) -> Any:
-    """Return what an item holds under a name, None if it holds nothing there."""
+    """Return the value of an item under a name, None if it has none."""
     value = getattr(item, name, None)
     return item.get(name) if value is None and isinstance(item, Mapping) else value
 
@@ -49,7 +48,7 @@ def arguments_of(item: Any) -> dict[str, Any]:
 
 
 def usage_of(usage: Any) -> dict[str, int]:
-    """Return the tokens that the SDK counted, by our names; nothing where it counted none."""
+    """Return the tokens that the SDK counted, by our names; empty if it counted none."""
     if not getattr(usage, "total_tokens", 0):
         return {}
     found = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
@@ -95,8 +94,8 @@ def response_of(output: Sequence[Any], usage: Any = None, response_id: str | Non
 
     Args:
         output: Its items.
-        usage: Tokens, in the SDK's form; none where nothing is given.
-        response_id: The provider's.
+        usage: Tokens, in the SDK's form; zero if not given.
+        response_id: The provider's id.
     """
     usage = kit.native("agents.usage:Usage")() if usage is None else usage
     response = kit.native("agents.items:ModelResponse")
@@ -104,7 +103,7 @@ def response_of(output: Sequence[Any], usage: Any = None, response_id: str | Non
 
 
 def last_response(events: Sequence[Any]) -> Any:
-    """Return the answer that a stream has told, without content where it did not end."""
+    """Return the answer in a stream's events, without content if the stream did not end."""
     for event in reversed(events):
         found = getattr(event, "response", None)
         if found is not None and getattr(event, "type", "") == "response.completed":
@@ -115,7 +114,7 @@ def last_response(events: Sequence[Any]) -> Any:
 
 
 def events_of(answer: Any) -> list[Any]:
-    """Return the events of a stream that tells an answer."""
+    """Return the events of a stream that contains an answer."""
     output = list(answer.output)
     told = [(index, one) for index, one in enumerate(output) if field(one, "type") == "message"]
     events = [

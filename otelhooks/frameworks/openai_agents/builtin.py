@@ -1,4 +1,4 @@
-"""What the OpenAI Agents SDK brings along as tools, and what each is to rules."""
+"""The tools that the OpenAI Agents SDK includes, and how rules see each."""
 # pyright: basic
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TABLE = kit.BuiltIns(
         f"{_HERE}:ProgrammaticToolCallingTool": ("programmatic_tool_calling",),
     },
 )
-"""`FunctionTool` and `CustomTool` are not here: they are forms for tools of the user's own."""
+"""`FunctionTool` and `CustomTool` are missing here: they are forms for a user's own tools."""
 
 _BY_OPERATION: dict[Any, tuple[str, ...]] = {
     "create_file": ("create_file",),
@@ -55,9 +55,9 @@ _BY_OPERATION: dict[Any, tuple[str, ...]] = {
 
 
 def hosted(definition: Any) -> Any:
-    """Return what a tool is to rules that runs at the provider; None of any other.
+    """Return how rules see a tool that runs at the provider; None for any other tool.
 
-    The tools of a hosted MCP server go by the label that the application gave the server.
+    Tools of a hosted MCP server are named by the label that the application gave the server.
     """
     found = TABLE.look_up(type(definition), "")
     if found is None or not (
@@ -69,10 +69,10 @@ def hosted(definition: Any) -> Any:
 
 
 def patch_names(operations: Any) -> tuple[str, ...]:
-    """Return the canonical names of what a patch does; all of them where it cannot be told.
+    """Return the canonical names of what a patch does; all of them if that is unknown.
 
-    A patch that moves a file creates one, too. One that does several things, a deletion among
-    them, has several names, and so no rule allows it by one of them.
+    A patch that moves a file also creates one. A patch that does several things, including a
+    deletion, has several names, so no rule allows it by one of them.
 
     Args:
         operations: The SDK's operations of an editor, or None.

@@ -1,9 +1,9 @@
-"""The model calls of the OpenAI Agents SDK, whichever provider makes them.
+"""The model calls of the OpenAI Agents SDK, for any provider.
 
-The SDK asks one function for the model of each turn; it gets a stand-in whose two ways to call are
-the seat, so that models made before `instrument()`, subclasses and retries are covered. The history
-that a call is given grows with the run: nothing of it, of the settings or of the answer is read
-before somebody looks.
+The SDK asks one function for the model of each turn; it gets a stand-in whose two call methods are
+the seat, so that models created before `instrument()`, subclasses and retries are covered. The
+history of a call grows with the run: nothing of it, of the settings or of the answer is read before
+it is needed.
 """
 # pyright: basic
 
@@ -37,7 +37,7 @@ _NAMES = (
 )
 _HANDOFF = "agents.handoffs:Handoff"
 _SETTINGS = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls")
-_CALLS = {  # kinds of calls, and the name of those that say none
+_CALLS = {  # kinds of calls, and the name of those without one
     "function_call": "",
     "custom_tool_call": "",
     "shell_call": "shell",
@@ -46,10 +46,10 @@ _CALLS = {  # kinds of calls, and the name of those that say none
 
 
 class Settings(Mapping[str, Any]):
-    """What a model is called with besides messages and tools, read when somebody looks.
+    """A model call's arguments besides messages and tools, read on first use.
 
     Args:
-        arguments: The call's, by name.
+        arguments: The call's arguments, by name.
     """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -127,7 +127,7 @@ class ModelCall(kit.ModelCall):
             locate(call, definition.on_invoke_tool, definition)
         elif (built_in := TABLE.of(definition)) is not None:
             call.kind = built_in.kind
-            if built_in.kind != "file_write":  # what a patch does is not known before it is there
+            if built_in.kind != "file_write":  # what a patch does is unknown before the call
                 call.canonical = built_in.canonical
         return call
 
@@ -149,7 +149,7 @@ class ModelCall(kit.ModelCall):
         }
 
     def parts(self, message: Any) -> Iterable[kit.Part]:
-        """Read the items of an answer; calls that the provider runs are none of ours."""
+        """Read the items of an answer; calls that the provider runs are not ours."""
         for item in message.output:
             if field(item, "type") == "message":
                 yield kit.Part("text", item, answers.text_of(item))
@@ -160,7 +160,7 @@ class ModelCall(kit.ModelCall):
                 yield kit.Part("other", item)
 
     def runs(self, item: Any) -> str:
-        """Return the name in a call that the SDK will run here; empty for all other items."""
+        """Return the name in a call that the SDK will run here; empty for other items."""
         kind = field(item, "type")
         if kind not in _CALLS:
             return ""
@@ -181,20 +181,20 @@ class StreamedCall(ModelCall):
         self.stream = True
 
     def whole(self, seen: Any) -> Any:
-        """Return the answer that a stream's events have told."""
+        """Return the answer that a stream's events contain."""
         return answers.last_response(seen)
 
     def told(self, result: Any) -> Any:
-        """Return the events that tell an answer."""
+        """Return the events that contain an answer."""
         return answers.events_of(result)
 
 
 @functools.lru_cache(maxsize=64)
 def provider_in(module: str) -> str:
-    """Return who answers: ``openai`` for the SDK's own models, else the package of the class.
+    """Return the provider: ``openai`` for the SDK's own models, else the package of the class.
 
     Args:
-        module: Name of the module that the model's class is from.
+        module: Name of the module that defines the model's class.
     """
     if module.startswith("agents.extensions.models."):
         return module.rpartition(".")[2].removesuffix("_model")
@@ -211,7 +211,7 @@ _canned: contextvars.ContextVar[str | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def canned(text: str) -> Generator[None, None, None]:
-    """Have the runs in a block answer with a text: no model is called, all else is the SDK's."""
+    """Make the runs in a block answer with a text: no model is called, the rest is the SDK's."""
     token = _canned.set(text)
     try:
         yield
@@ -220,7 +220,7 @@ def canned(text: str) -> Generator[None, None, None]:
 
 
 class GuardedModel(wrapt.ObjectProxy):
-    """Stands in for a model during one turn of an agent.
+    """Replaces a model during one turn of an agent.
 
     Args:
         chosen: The model.
@@ -237,7 +237,7 @@ class GuardedModel(wrapt.ObjectProxy):
         return ModelCall.through("coroutine", asked, self, *args, **kwargs)
 
     def stream_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model through its seat, for its events."""
+        """Call the model's stream through its seat."""
         asked = self.__wrapped__.stream_response
         return StreamedCall.through("async generator", asked, self, *args, **kwargs)
 
@@ -247,9 +247,10 @@ _stand_ins = weakref.WeakValueDictionary()
 
 
 def guarded(chosen: Any, agent: str) -> GuardedModel:
-    """Return the stand-in for a model; the same one while anybody holds it.
+    """Return the stand-in for a model; the same one as long as it is in use.
 
-    The SDK keeps the models of a run by identity, to tell each of them once when the run has ended.
+    The SDK keeps the models of a run by identity, to notify each of them once when the run has
+    ended.
     """
     key = (id(chosen), agent)
     found = _stand_ins.get(key)
@@ -271,22 +272,22 @@ class CannedModel:
         return self._answer
 
     async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Tell the answer."""
+        """Stream the answer."""
         for event in answers.events_of(self._answer):
             yield event
 
     def get_retry_advice(self, request: Any) -> None:
-        """Have nothing to say about trying again."""
+        """Return no advice about retries."""
 
     async def close(self) -> None:
-        """Have nothing to close."""
+        """Do nothing."""
 
     async def _cleanup_on_run_end(self, owner: object) -> None:
-        """Have nothing to clean up."""
+        """Do nothing."""
 
 
 def choose_model(wrapped: Any, owner: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:
-    """Give the stand-in for the model of a turn, or one that answers with a text."""
+    """Return the stand-in for the model of a turn, or a model that answers with a text."""
     text = _canned.get()
     if text is not None:
         return CannedModel(text)

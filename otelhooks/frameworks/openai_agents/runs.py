@@ -1,8 +1,8 @@
 """The runs of the OpenAI Agents SDK.
 
-A refused run and a ready answer are given by the SDK's real runner with a canned model, so that
-result, session and stream events are its own. A streamed run is guarded where its background task
-starts: hooks may then wait, and its result is handed to them when the task ends.
+The SDK's real runner gives the answer of a refused run and ready answers, with a canned model, so
+that result, session and stream events are its own. A streamed run is guarded where its background
+task starts: hooks may then wait, and they get its result when the task ends.
 """
 # pyright: basic
 
@@ -21,12 +21,12 @@ _PAUSED = "_otelhooks_session"
 
 
 class AgentRun(kit.Run):
-    """A run that is waited for.
+    """A run whose caller awaits its result.
 
     Attributes:
         start: The agent that starts.
-        given: Input as the user gave it: a text, items, or a paused run's state.
-        options: All else that the run was given.
+        given: The user's input: a text, items, or a paused run's state.
+        options: All other arguments of the run.
     """
 
     def read(self, runner: Any, starting_agent: Any, input: Any, **options: Any) -> None:
@@ -35,13 +35,13 @@ class AgentRun(kit.Run):
         self.begins(starting_agent, input, options, input if is_state else None)
 
     def begins(self, start: Any, given: Any, options: Mapping[str, Any], paused: Any) -> None:
-        """Take what a run begins with.
+        """Set what a run begins with.
 
         Args:
             start: The agent.
             given: Its input.
-            options: All else.
-            paused: State of the run that goes on, None for a new one.
+            options: All other arguments.
+            paused: State of the run that continues, None for a new one.
         """
         self.start, self.given, self.options = start, given, options
         self.agent, self.is_resumed = start.name, paused is not None
@@ -59,14 +59,14 @@ class AgentRun(kit.Run):
             return self.kept(await wrapped(self.start, self.written(), **self.options))
 
     def answering(self) -> Any:
-        """Return a block in which the run answers as hooks want; in the common case, as it will."""
+        """Return a block in which the run answers as hooks decided; usually with its own answer."""
         if self.is_typed and self.refusal is not None:
             raise self.exception(self.refusal)
         text = self.canned
         return contextlib.nullcontext() if text is None else canned(text)
 
     def kept(self, result: Any) -> Any:
-        """Return a result; one that waits for approvals leads back to its conversation."""
+        """Return a result; one that waits for approvals is linked to its conversation."""
         if getattr(result, "interruptions", None):
             setattr(result.context_wrapper, _PAUSED, self.session)
         return result
@@ -92,7 +92,7 @@ class AgentRun(kit.Run):
         return bool(getattr(raw, "interruptions", None))
 
     def continued(self, raw: Any, reason: str) -> Any:
-        """Return the run that goes on with a stop hook's message."""
+        """Return the run that continues with a stop hook's message."""
         message = {"role": "user", "content": reason}
         has_session = self.options.get("session") is not None
         further = AgentRun()
@@ -103,10 +103,10 @@ class AgentRun(kit.Run):
 
 
 class StreamedRun(AgentRun):
-    """A run whose consumer reads events while it goes on."""
+    """A run whose consumer reads events while it runs."""
 
     def read(self, owner: Any, *args: Any, **given: Any) -> Any:  # type: ignore[override]
-        """Read ``start_streaming``, the coroutine in which it goes on."""
+        """Read ``start_streaming``, the coroutine that runs it."""
         if args:
             return kit.SKIP
         paused = given.get("run_state") if given.get("is_resumed_state") else None
@@ -122,7 +122,7 @@ class StreamedRun(AgentRun):
         return self.kept(result)
 
     def continued(self, raw: Any, reason: str) -> Any:
-        """Return nothing: its consumer has the end of it already."""
+        """Return None: its consumer has already seen its end."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""A model for the OpenAI Agents SDK that says what a function says, and the proof of a deny."""
+"""A scripted model for the OpenAI Agents SDK, and the proof of a deny with it."""
 # pyright: basic, reportMissingImports=false
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _ids = itertools.count(1)
 
 
 class ScriptedModel(agents.Model):
-    """A model that says what a function says.
+    """A model that answers with what a function returns.
 
     Args:
-        next_step: Function of all that the model is shown, as one text; returns a final text, or
+        next_step: Takes everything that the model is shown, as one text; returns a final text, or
             the tool calls to ask for: pairs of name and arguments.
     """
 

@@ -1,7 +1,7 @@
 """Calls of tools of the OpenAI Agents SDK: functions, built-in tools, hand-offs.
 
-The model is told of a refusal by the tool's own output, since that is how the SDK tells it of every
-tool error; raising would end the run, or lose the text.
+The model learns of a refusal from the tool's own output, as the SDK reports every tool error;
+raising would end the run, or lose the text.
 """
 # pyright: basic
 
@@ -43,10 +43,10 @@ class Tool(kit.ToolCall):
 
     text_name = _TEXT
     given: Any
-    """What the SDK handed over: the tool context, a request, an operation."""
+    """What the SDK passed in: the tool context, a request, an operation."""
 
     def within(self, context: Any) -> None:
-        """Read what the SDK's context tells of a call."""
+        """Read what the SDK's context contains about a call."""
         self.given = context
         self.id = getattr(context, "tool_call_id", None)
         agent = getattr(getattr(context, "agent", None), "name", "")
@@ -59,13 +59,13 @@ class FunctionCall(Tool):
     """`FunctionTool`: an asynchronous function of tool context and JSON text."""
 
     failure: Exception | None = None
-    """What the tool raised, where the SDK has made a text of it already."""
+    """What the tool raised, if the SDK has already turned it into text."""
 
     def read(self, tool: Any, context: Any, text: Any) -> Any:
         """Read ``FunctionTool.on_invoke_tool``."""
         function = self.function
         if _ANSWER_FORM in getattr(function, "__qualname__", "") and _is_sdks(function):
-            return kit.SKIP  # the SDK's own way to carry a structured answer: no tool
+            return kit.SKIP  # the SDK's own way to carry a structured answer, not a tool
         self.name, self.description = tool.name, tool.description
         self.within(context)
         self.take(text)
@@ -76,32 +76,32 @@ class FunctionCall(Tool):
         """Invoke it with what was approved."""
         context = self.given
         if args is not self.raw and hasattr(context, "_function_tool_arguments"):
-            context._function_tool_arguments = None  # parsed from the text before
+            context._function_tool_arguments = None  # it was parsed from the old text
         return wrapped(context, args)
 
     def denied(self, reason: str) -> Any:
         """Return the reason as the tool's output."""
-        setattr(self.given, _HANDLED, True)  # else a declared output schema ends the run
+        setattr(self.given, _HANDLED, True)  # otherwise a declared output schema ends the run
         return reason
 
     def error(self, raw: Any) -> Exception | None:
-        """Return the exception that the SDK made a text of."""
+        """Return the exception that the SDK turned into text."""
         return self.failure
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Return a text instead of the SDK's, where it has made one of the failure."""
+        """Return a text that replaces the SDK's, if it has turned the failure into text."""
         if self.failure is not None or self.op.failure is not None:
             return message
         return super().failed(error, message)
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Return another output; a text in place of what a schema was declared for."""
+        """Return another output; a text even if a schema was declared."""
         if isinstance(value, str) and not isinstance(raw, str):
             setattr(self.given, _HANDLED, True)
         return value
 
     def is_paused(self, raw: Any) -> bool:
-        """Return whether an agent that is a tool waits for an approval: it runs again after it."""
+        """Return whether an agent as a tool waits for an approval: it runs again afterwards."""
         asked = getattr(self.given, "tool_call", None)
         if not self.canonical or asked is None:
             return False
@@ -112,17 +112,17 @@ class FunctionCall(Tool):
 
 
 def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:
-    """Say in a call of a function tool what it is: a server's, an agent, or one of the SDK's own.
+    """Set in a call of a function tool what it is: a server's, an agent, or the SDK's own.
 
     Args:
         call: Has the name that the model sees.
-        function: The tool's.
+        function: The tool's function.
         tool: The SDK's tool.
     """
     bound = getattr(function, "_invoke_tool_impl", None)
     if isinstance(bound, functools.partial) and len(bound.args) > 1:
         if getattr(bound.func, "__name__", "") == "invoke_mcp_tool":
-            server, there = bound.args[:2]  # to which the SDK binds an MCP tool's function
+            server, there = bound.args[:2]  # the SDK binds them to an MCP tool's function
             call.is_of_server(there.name, server.name)
             call.tool_type = "function"
             return
@@ -137,7 +137,7 @@ def _is_sdks(function: Any) -> bool:
 
 
 async def note_failure(wrapped: Any, owner: Any, **given: Any) -> Any:
-    """Keep the exception that the SDK makes a text of."""
+    """Keep the exception that the SDK turns into text."""
     text = await wrapped(**given)
     call, error = kit.ToolCall.current(), given.get("error")
     if text is not None and isinstance(call, FunctionCall) and isinstance(error, Exception):
@@ -158,7 +158,7 @@ async def note_rejection(wrapped: Any, owner: Any, *args: Any, **given: Any) -> 
 
 
 class TextTool(Tool):
-    """A tool whose output is a text, or is shown to the model as one."""
+    """A tool whose output is text, or is shown to the model as text."""
 
     def denied(self, reason: str) -> Any:
         """Return the reason as the output."""
@@ -174,7 +174,7 @@ class TextTool(Tool):
 
 
 class CustomCall(TextTool):
-    """`CustomTool`, whose one argument is a plain text."""
+    """`CustomTool`, whose single argument is a plain text."""
 
     def read(self, tool: Any, context: Any, text: Any) -> None:
         """Read ``CustomTool.on_invoke_tool``."""
@@ -194,12 +194,12 @@ class CustomCall(TextTool):
         return wrapped(self.given, args[_TEXT])
 
     def _operations(self, tool: Any, text: Any) -> Any:
-        """Return what a patch does, as the tool itself reads it; None where it reads nothing."""
+        """Return what a patch does, as the tool itself reads it; None if it reads nothing."""
         has_parser = hasattr(tool, "parse_custom_input")
         owner: Any = tool if has_parser else getattr(self.function, "__self__", None)
         try:
             return owner.parse_custom_input(text)
-        except Exception:  # the tool will say what is wrong with it
+        except Exception:  # the tool will report what is wrong with it
             return None
 
 
@@ -214,7 +214,7 @@ class ShellCall(TextTool):
         self.take(self.shown(request.data.action))
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Run what was approved; the very request where no hook changed it."""
+        """Run what was approved; the same request if no hook changed it."""
         request = self.given
         if not self.version:
             return wrapped(request)
@@ -254,7 +254,7 @@ _patch_call: contextvars.ContextVar[str | None] = contextvars.ContextVar(
 
 
 async def note_patch(wrapped: Any, owner: Any, **given: Any) -> Any:
-    """Keep the id of a call of ``ApplyPatchTool``, which an operation does not have."""
+    """Keep the id of a call of ``ApplyPatchTool``, which an operation lacks."""
     asked = getattr(given.get("call"), "tool_call", None)
     id = asked.get("call_id") if isinstance(asked, dict) else getattr(asked, "call_id", None)
     token = _patch_call.set(id or None)
@@ -312,9 +312,9 @@ class PatchCall(Tool):
 
 
 class ComputerCall(Tool):
-    """`ComputerTool`: one call of the model, with one action on a screen or several.
+    """`ComputerTool`: one call of the model, with one or more actions on a screen.
 
-    A refusal ends the run: the tool's output holds no text.
+    A refusal ends the run, because the tool's output cannot contain text.
     """
 
     def read(self, owner: Any, *, agent: Any, action: Any, **rest: Any) -> None:
@@ -348,7 +348,7 @@ class ComputerCall(Tool):
 class HandOff(Tool):
     """The first hand-off that the model asked for; the SDK ignores others.
 
-    The run goes on with another agent, or with the same one if it is refused.
+    The run continues with another agent, or with the same one if it is refused.
     """
 
     def read(self, owner: Any, **given: Any) -> None:
@@ -397,11 +397,11 @@ class HandOff(Tool):
         )
 
     def value(self, raw: Any) -> Any:
-        """Return the name of the agent that goes on."""
+        """Return the name of the agent that continues."""
         return getattr(getattr(raw.next_step, "new_agent", None), "name", None)
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Change nothing: which agent goes on is no text that could be replaced."""
+        """Change nothing: the next agent is not a text that could be replaced."""
         return raw
 
     def recovered(self, value: Any) -> Any:
@@ -428,7 +428,7 @@ class HandOffFunction(Tool):
         return wrapped(self.given, args)
 
     def denied(self, reason: str) -> Any:
-        """Raise: there is no agent that could stand for a refusal."""
+        """Raise: no agent could represent a refusal."""
         raise self.exception(reason)
 
     def value(self, raw: Any) -> Any:
