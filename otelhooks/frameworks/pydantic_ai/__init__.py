@@ -3,18 +3,20 @@
 
 Seats and what passes through them:
 
-- ``ToolManager._raw_execute``: every tool call of an agent, after all that may still change it:
+- ``ToolManager._raw_execute``: every tool call of an agent, after everything that may still change
+it:
   run, run_sync, streams, iter, parallel calls, MCP and other toolsets, calls that a tool dispatches
-  itself, realtime sessions. It is private, and the only place that all of them pass.
+  itself, realtime sessions. It is private, and the only function that all of them pass.
 - ``FunctionToolset.call_tool``: tools that user code calls.
 - ``MCPToolset.call_tool_for_app``: tools that the page of an MCP app calls.
-- ``Agent.iter``: runs, in which all ways to run an agent end. A capability that is added to each
-  run sees its result, its model calls, and functions that make its output.
+- ``Agent.iter``: runs; all ways to run an agent end here. A capability that is added to each run
+sees
+  its result, its model calls, and functions that make its output.
 - ``AgentRealtime.session``: realtime sessions.
 
-The model is told of a denied call as of one that a person denied, and no retry is used up; of a
-denied output function by a retry. A refused run answers with the reason, without its model; one
-whose answer has a type of the user's own raises `otelhooks.errors.Denied`.
+The model learns of a denied call as if a person had denied it, and no retry is used up; of a denied
+output function by a retry. A refused run answers with the reason, without its model; if its answer
+has a type of the user's own, it raises `otelhooks.errors.Denied`.
 """
 
 from __future__ import annotations

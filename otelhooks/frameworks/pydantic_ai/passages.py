@@ -60,7 +60,7 @@ class Tool(kit.ToolCall):
 
 
 def locate(call: Tool, toolset: Any, tool: Any) -> None:
-    """Go the framework's way from the outermost toolset to the one that runs the tool."""
+    """Follow the framework's way from the outermost toolset to the one that runs the tool."""
     name = call.name
     while True:
         if kit.is_a(toolset, f"{_TOOLSETS}.combined:CombinedToolset"):
@@ -86,7 +86,7 @@ def locate(call: Tool, toolset: Any, tool: Any) -> None:
 
 
 def server_of(toolset: Any) -> str | None:
-    """Return the application's own name for a server; one made of its address is none."""
+    """Return the application's own name for a server; one made from its address is not one."""
     return getattr(toolset, "_explicit_id" if hasattr(toolset, "_explicit_id") else "id", None)
 
 
@@ -176,7 +176,7 @@ def holds(output: Any, name: str) -> bool:
 
 
 class OutputCall(Tool):
-    """A call of a function that makes a run's output of what the model gave."""
+    """A call of a function that makes a run's output from what the model returned."""
 
     def read(self, context: Any, about: Any, output: Any) -> None:
         asked = about.tool_call
@@ -184,7 +184,7 @@ class OutputCall(Tool):
         self.of(context, getattr(about, "function_name", None) or tool or "output", {}, id=id)
         self.canonical = (tool,) if tool not in ("", self.name) else ()
         names = [*asked.args_as_dict()] if asked is not None else ["output"]
-        # a function's only argument comes without its name, which rules are to see
+        # a function's only argument comes without its name, which rules need
         self.text_name = names[0] if len(names) == 1 else ""
         self.is_alone = self.text_name != "" and not holds(output, self.text_name)
         self.take_all({self.text_name: output} if self.is_alone else output)
@@ -202,7 +202,7 @@ _CAPABILITIES = "pydantic_ai.capabilities.abstract"
 _REQUESTS = "DeferredToolRequests"
 _DEFERRED = (f"pydantic_ai.tools:{_REQUESTS}", f"pydantic_ai._deferred:{_REQUESTS}")
 _can_pause: ContextVar[bool] = ContextVar("otelhooks-pydantic-ai", default=False)
-"""Whether the run that is under way may end with a request for approval."""
+"""Whether the present run may end with a request for approval."""
 
 _TOKENS = {
     "input_tokens": "input_tokens",
@@ -302,7 +302,7 @@ class ModelCall(kit.ModelCall):
         parameters = self.given[1]
         try:
             completed = kit.native("pydantic_ai.models:CompletedStreamedResponse")
-        except AttributeError:  # 1.x, whose own tells nothing
+        except AttributeError:  # 1.x, whose own class replays nothing
             return _replayed(parameters, result)
         return completed(result, model_request_parameters=parameters, replay_events=True)
 
@@ -331,7 +331,7 @@ def _stand_in(base: Any) -> Any:
             return await ModelCall.through("coroutine", self.wrapped.request, self, *asked)
 
         def request_stream(self, *asked: Any) -> Any:
-            self.guard.run.can_go_on = False  # its consumer will have the end of it
+            self.guard.run.can_go_on = False  # its consumer will already have seen the end
             streamed = (*asked, None)[:4]
             return ModelCall.through("async context", self.wrapped.request_stream, self, *streamed)
 

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
-"""A model for Pydantic AI that says what a function says, and the proof of a deny with it."""
+"""A scripted model for Pydantic AI, and the proof of a deny with it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def scripted_model(next_step: Callable[[str], Any], name: str = "scripted") -> F
     """Return a model.
 
     Args:
-        next_step: Function of all that the model is shown, as one text; returns a final text, or
+        next_step: Takes everything that the model is shown, as one text; returns a final text, or
             the tool calls to ask for: pairs of name and arguments.
-        name: Of the model.
+        name: Name of the model.
     """
 
     def shown(messages: Any) -> str:
