@@ -1,11 +1,12 @@
 # pyright: basic, reportMissingImports=false
 """Hedera Agent Kit for Python: package ``hedera-agent-kit``, 3.0 and later.
 
-The kit has tools, but no model and no turn: those are the agent framework's. Seats, outermost
-first; a call passes those that lie on its way, and is judged at the first:
+The kit has tools, but no model and no turn: those belong to the agent framework. Seats, outermost
+first; a call passes those on its way, and is judged at the first:
 
-- ``HederaAgentKitTool._arun``: no call is judged here; the permit of langchain's seat, which is
-  outside, is made one for the parameters as langchain has validated them.
+- ``HederaAgentKitTool._arun``: no call is judged here; the permit of langchain's outer seat becomes
+one
+  for the parameters as langchain has validated them.
 - ``HederaAgentAPI.run``: the toolkits for langchain, Google's ADK and MCP, and programs.
 - ``execute`` of every class of tools, defined before or later: tool objects that a program calls.
 - ``normalize_params``, ``core_action``, ``secondary_action`` (3.4): the steps of the second
@@ -13,12 +14,12 @@ first; a call passes those that lie on its way, and is judged at the first:
 - ``handle_error`` (3.4): the exception that becomes a tool's answer.
 
 A deny is a ``ToolResponse`` with the reason as message and as error, the form in which the kit
-tells a model of a tool's error; the tool's ``handle_error``, which could tell something else, is
-not asked. Hooks see the response; one that they return goes on, a text becomes the message of one
-that keeps only the ledger's receipt.
+reports a tool's error to a model; the tool's ``handle_error``, which could report something else,
+is not called. Hooks see the response; one that they return replaces it, and a text becomes the
+message of a response that keeps only the ledger's receipt.
 
-Not caught: a function that is set as ``execute`` on one tool object, or on a class after it was
-defined, and is called there without the API; the steps of a tool, called one by one.
+Not caught: a function that is set as ``execute`` on one tool object, or on a class after its
+definition, and is called there without the API; the steps of a tool, called one by one.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ ADAPTER = kit.Adapter(
         _LANGCHAIN: (calls.LANGCHAIN, calls.behind_langchain),
         "hedera_agent_kit.mcp.toolkit": (calls.MCP, calls.behind_mcp),
     },
-    # one line for all: each asks a mirror node, or sends a transaction to the ledger
+    # one line for all: each queries a mirror node, or sends a transaction to the ledger
     built_in=kit.BuiltIns(
         {f"{calls.PLUGINS}:*": ("all tools of the kit's plugins", (), "net")}, {}
     ),

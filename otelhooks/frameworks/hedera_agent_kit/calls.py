@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 LANGCHAIN, MCP = "hedera_agent_kit.langchain", "hedera_agent_kit.mcp"
-"""Where agent frameworks lead a call of the kit's toolkits to."""
+"""Where agent frameworks lead calls of the kit's toolkits."""
 
 PLUGINS = "hedera_agent_kit.plugins"
 _PHASED = "hedera_agent_kit.shared.tool_v2:BaseToolV2"
@@ -42,7 +42,7 @@ _RESPONSE, _EXECUTED, _RECEIPT = (
 
 
 def kind_of(tool: Any) -> str | None:
-    """Return the kind of a tool: one of the kit's own, or made of one, reaches the network."""
+    """Return a tool's kind: the kit's own tools, and those derived from them, use the network."""
     modules = (cls.__module__ for cls in type(tool).__mro__)
     return "net" if any(module.startswith(f"{PLUGINS}.") for module in modules) else None
 
@@ -59,7 +59,7 @@ def _find(api: Any, method: Any) -> Any:
 
 
 def behind_api(api: Any, method: Any) -> steps.StageParams | None:
-    """Return what hooks are shown of a call of the API; None where it has no such tool."""
+    """Return what hooks are shown of a call of the API; None if it has no such tool."""
     tool = _find(api, method)
     return None if tool is None else _staged(tool, method, api.client, api.context)
 
@@ -76,18 +76,18 @@ def behind_mcp(handler: Any, name: str) -> steps.StageParams | None:
 
 
 class _Call(kit.ToolCall):
-    """What both seats of a call share; the result that hooks see is a response of the kit."""
+    """What both seats of a call share; hooks see a response of the kit as the result."""
 
     group, text_name = "hedera_agent_kit", "params"
     caught: Exception | None = None
     was_told = False
 
     def denied(self, reason: str) -> Any:
-        """Return a response that tells a model, and programs that parse it, of an error."""
+        """Return a response that reports an error to a model, and to programs that parse it."""
         return self._response(human_message=reason, error=reason)
 
     def withheld(self, raw: Any, reason: str) -> Any:
-        """Return the same, and nothing of the result."""
+        """Return the same, without anything of the result."""
         return self.denied(reason)
 
     def value(self, raw: Any) -> Any:
@@ -97,9 +97,9 @@ class _Call(kit.ToolCall):
         return dataclasses.replace(raw, extra=self.own(raw.extra))
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Return a response as it is; any other value as the message of a new one.
+        """Return a response unchanged; any other value as the message of a new one.
 
-        Nothing of the old response is kept but the ledger's receipt, status and ids.
+        Only the ledger's receipt, status and ids of the old response are kept.
         """
         if not kit.is_a(raw, _RESPONSE) or kit.is_a(value, _RESPONSE):
             return value
@@ -112,7 +112,7 @@ class _Call(kit.ToolCall):
         return kit.native(_RESPONSE, raw)(human_message=_text_of(value))
 
     def error(self, raw: Any) -> Exception | str | None:
-        """Return the exception that the tool has made a response of, or the response's error."""
+        """Return the exception that the tool turned into a response, or the response's error."""
         if not kit.is_a(raw, _RESPONSE) or not raw.error:
             return None
         self.was_told = True
@@ -120,7 +120,7 @@ class _Call(kit.ToolCall):
         return self.caught or (deeper if isinstance(deeper, Exception) else str(raw.error))
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Tell another text where the failure was told, raise it where it was raised."""
+        """Return another text if the failure was a response; raise it if it was raised."""
         return self.denied(message) if self.was_told else super().failed(error, message)
 
     def recovered(self, value: Any) -> Any:
@@ -133,7 +133,7 @@ class _Call(kit.ToolCall):
 
 
 class ApiCall(_Call):
-    """A call of ``HederaAgentAPI.run``, or of what overrides it."""
+    """A call of ``HederaAgentAPI.run``, or of a method that overrides it."""
 
     def read(self, api: Any, method: Any, arg: Any = None, *args: Any, **kwargs: Any) -> None:
         """Read it, with the tool that will run; an override may take more."""
@@ -146,7 +146,7 @@ class ApiCall(_Call):
         self.comes_from(MCP, _unpacked)
 
     async def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it; the tool, or the method that is overridden, has the next seat."""
+        """Call it; the tool, or the overridden method, has the next seat."""
         if overrides.Method(self.owner, "run").calls_on(wrapped):
             self.expect(self.name, self.owner, args)
         elif overrides.Method(self.tool, "execute").is_guarded:
@@ -159,12 +159,12 @@ class ApiCall(_Call):
         return behind_api(self.owner, self.method)
 
     def refused(self, error: Exception) -> Any:
-        """Raise: where a program enters the kit, it is to see why."""
+        """Raise: a program that enters the kit should see why."""
         raise error
 
 
 class ToolRun(_Call, steps.StagedCall):
-    """A call of a tool's ``execute``, of which every class of tools has its own."""
+    """A call of a tool's ``execute``; every class of tools has its own."""
 
     def read(
         self,
@@ -183,7 +183,7 @@ class ToolRun(_Call, steps.StagedCall):
         self.kind = kind_of(tool)
 
     async def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it; the method that is overridden has the next seat."""
+        """Call it; the overridden method has the next seat."""
         if overrides.Method(self.owner, "execute").calls_on(wrapped):
             self.expect(self.name, self.owner, args)
         further, named = self.further
@@ -195,13 +195,13 @@ class ToolRun(_Call, steps.StagedCall):
 
 
 def from_langchain(wrapped: Any, tool: Any, *args: Any, **parameters: Any) -> Any:
-    """Lead a call of the kit's tool for langchain on, with what langchain has made of it since."""
+    """Pass on a call of the kit's tool for langchain, with langchain's validated parameters."""
     ApiCall.expect(tool.method, tool.hedera_api, parameters, LANGCHAIN)
     return wrapped(*args, **parameters)
 
 
 def note_error(wrapped: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
-    """Keep the exception that a tool makes a response of."""
+    """Keep the exception that a tool turns into a response."""
     run: Any = steps.StagedCall.running(tool)
     error = args[0] if args else kwargs.get("error")
     if run is not None and isinstance(error, Exception):
@@ -232,12 +232,12 @@ class Commit(steps.Step):
 
 
 async def _awaited(value: Any) -> Any:
-    """Wait for what is awaitable: a tool's method need not be a coroutine function."""
+    """Await an awaitable value: a tool's method need not be a coroutine function."""
     return await value if inspect.isawaitable(value) else value
 
 
 def _unpacked(arguments: dict[str, Any]) -> Any:
-    """Return the parameters of a call of the kit's MCP server, which packs them once more."""
+    """Return the parameters of a call of the kit's MCP server, which wraps them once more."""
     packed = arguments.get("kwargs")
     return packed if type(packed) is dict else arguments
 

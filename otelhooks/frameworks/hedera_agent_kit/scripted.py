@@ -19,7 +19,7 @@ __all__ = ["prove"]
 
 
 class _Client:
-    """All that the kit wants of a client as long as nothing is sent."""
+    """Everything that the kit needs of a client as long as nothing is sent."""
 
     network = "offline"
 
@@ -41,7 +41,7 @@ def _phased(name: str, ran: list[str]) -> Tool:
     base: Any = importlib.import_module("hedera_agent_kit.shared.tool_v2").BaseToolV2
 
     class Phased(base):
-        """A tool of the second generation, whose first step is none of its business yet."""
+        """A tool of the second generation, whose first step is irrelevant here."""
 
         method = name
 
@@ -77,7 +77,7 @@ def _path(make: Callable[..., Tool], call: Callable[[Any], Any]) -> Callable[[An
 
 
 def prove() -> Any:
-    """Call a denied and an allowed tool on each path; the deny holds for this block only."""
+    """Call a denied and an allowed tool on each path; the deny applies only to this block."""
     makers = {"one step": _one_step}
     if importlib.util.find_spec("hedera_agent_kit.shared.tool_v2") is not None:
         makers["phased"] = _phased
