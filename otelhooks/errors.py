@@ -7,7 +7,7 @@
     │   └── PolicyFileError               the same, at a place in a policy file
     ├── SeatError (also RuntimeError)     a framework version that cannot be guarded in full
     └── Denied (also RuntimeError)        a refusal, only where a framework wants an exception
-        └── ApprovalTimeout               nobody answered in time
+        └── ApprovalTimeout               no answer in time
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class PolicyFileError(ConfigError):
 
 
 class SeatError(OtelHooksError, RuntimeError):
-    """A framework that is imported, cannot be patched in full, and so refuses to run.
+    """An imported framework that cannot be patched in full, and so refuses to run.
 
     Args:
         framework: Name of the adapter, as in ``frameworks=``.
-        distribution: Installed package that does not fit.
-        version: Its version, empty when it could not be read.
-        supported: Version range that the adapter knows; `none` if no adapter guards it.
+        distribution: Installed package with an unsupported version.
+        version: Its version, empty if it could not be read.
+        supported: Supported version range; `none` if no adapter guards it.
         problem: Why the table of seats could not be patched.
     """
 
@@ -79,12 +79,12 @@ class SeatError(OtelHooksError, RuntimeError):
 
 
 class Denied(OtelHooksError, RuntimeError):
-    """A call or turn that policy refused, where no other form of refusal exists.
+    """A call or turn that policy refused, if the framework has no other form of refusal.
 
     Args:
-        reason: What the model or caller is told.
+        reason: Message for the model or caller.
         rule_id: Rule that decided, if one did.
-        policy_id: Policy that the rule stands in.
+        policy_id: Policy of the rule.
         decision_id: Joins this refusal with span, event and audit record.
     """
 
@@ -99,4 +99,4 @@ class Denied(OtelHooksError, RuntimeError):
 
 
 class ApprovalTimeout(Denied):
-    """A question to a human that nobody answered in time."""
+    """A question to a person was not answered in time."""

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when somebody first asks for them."""
+"""Public names of a package that are imported on first use."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def late_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a module.
 
-    Where the module calls this, it keeps the names from type checkers, which would take every name
-    for one that is there, and imports them in ``if TYPE_CHECKING``.
+    The module that calls this hides the names from type checkers, which would otherwise treat every
+    name as existing, and imports them under ``if TYPE_CHECKING``.
 
     Args:
         namespace: The module's ``globals()``; a name stays there once it was found.
-        homes: Module that has them -> names, with blanks between.
+        homes: Module that defines them -> names, separated by blanks.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 

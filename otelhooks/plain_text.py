@@ -1,13 +1,13 @@
 r"""Text that models, tools and servers wrote, made safe to show in a terminal or a log line.
 
 Such text may move the cursor, end a line and begin a forged one, reverse the direction of writing,
-or consist of letters that look like blanks. `one_line` spells all of it out, so that what is shown
-is what there is: an escape character is shown as the four characters ``\x1b``.
+or consist of letters that look like blanks. `one_line` spells all of it out, so that the output
+shows what the text contains: an escape character is shown as the four characters ``\x1b``.
 
-What counts as unseen is decided by Unicode category, as `str.isprintable` does (Cc, Cf, Cn, Co, Cs,
-Zl, Zp, and every blank but the ordinary one), and by a short list of what is blank or ignored by
-default although its category says otherwise (Unicode's ``Default_Ignorable_Code_Point``, and the
-empty Braille cell).
+Unicode category decides what counts as unseen, as in `str.isprintable` (Cc, Cf, Cn, Co, Cs, Zl, Zp,
+and every blank except the ordinary one), together with a short list of characters that are blank or
+ignored by default although their category says otherwise (Unicode's
+``Default_Ignorable_Code_Point``, and the empty Braille cell).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 __all__ = ["LOGGED", "columns_of", "is_unseen", "one_line", "pieces", "sanitize"]
 
 LOGGED = 200
-"""Columns that a name or value of others may take in a log line."""
+"""Most columns of a foreign name or value in a log line."""
 
 _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # operating system commands, such as the window's title
@@ -43,18 +43,18 @@ _LOOKS_BLANK = frozenset(
     )
 )
 _MAX_MARKS = 4
-"""Marks that may be stacked on one letter; more of them paint over the lines around it."""
+"""Most marks that may be stacked on one letter; more of them cover the lines around it."""
 
 
 def one_line(value: object, columns: int | None = None) -> str:
-    r"""Return text as one line of characters that can be seen.
+    r"""Return text as one line of visible characters.
 
-    What is unseen becomes its escape, such as ``\n`` or ``\u202e``.
+    An invisible character becomes its escape, such as ``\n`` or ``\u202e``.
 
     Args:
         value: Anything; its `str` is taken.
-        columns: Longest line, in columns of a terminal, at least 40; what is longer is cut in the
-            middle, and says how many characters there are in all. None: any length.
+        columns: Longest line, in columns of a terminal, at least 40; longer text is cut in the
+            middle, with the total number of characters. None: any length.
     """
     text = str(value)
     if columns is None:
@@ -69,10 +69,10 @@ def one_line(value: object, columns: int | None = None) -> str:
 
 
 def sanitize(text: object) -> str:
-    """Return text without escape sequences and everything else that is unseen.
+    """Return text without escape sequences and other invisible characters.
 
-    For text of several lines: tabs and line feeds stay, blanks of other widths become blanks. Use
-    `one_line` for names and values, where what is left out could be what matters.
+    For text of several lines: tabs and line feeds stay, blanks of other widths become ordinary
+    blanks. Use `one_line` for names and values, where an omitted character could matter.
 
     Args:
         text: Anything; its `str` is taken.
@@ -92,7 +92,7 @@ def pieces(text: str) -> Iterator[str]:
     """Yield what `one_line` shows for each character: itself or its escape.
 
     Args:
-        text: Of any length; no more of it is looked at than is asked for.
+        text: Of any length; no more of it is read than needed.
     """
     return iter(text) if _is_plain(text) else (piece for _, piece in _pairs(text))
 
@@ -111,7 +111,7 @@ def columns_of(text: str) -> int:
 
 
 def is_unseen(char: str) -> bool:
-    """Return whether a character cannot be seen; line feeds and tabs cannot."""
+    """Return whether a character is invisible; this includes line feeds and tabs."""
     return not char.isprintable() or char in _LOOKS_BLANK
 
 
@@ -120,8 +120,8 @@ def _is_plain(text: str) -> bool:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each character, and what is shown for it: itself or its escape."""
-    marks = _MAX_MARKS  # a text that begins with one would put it onto what stands before it
+    """Yield each character and its visible form: itself or its escape."""
+    marks = _MAX_MARKS  # a text that begins with one would put it onto the character before
     for char in text:
         if is_unseen(char):
             marks, piece = 0, ascii(char)[1:-1]

@@ -1,4 +1,4 @@
-"""Thread-safe key-value stores with a parent: reads walk outwards, writes stay local."""
+"""Thread-safe key-value stores with a parent: reads look outwards, writes stay local."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StateStore:
     """State of hooks or tools at one layer of a conversation.
 
     Args:
-        parent: Store of the layer outside, read when a key is not here.
+        parent: Store of the outer layer, read if a key is missing here.
     """
 
     def __init__(self, parent: StateStore | None = None) -> None:
@@ -26,11 +26,11 @@ class StateStore:
         self._lock = threading.RLock()
 
     def get(self, key: str, default: Any = None, type: type[Any] | None = None) -> Any:
-        """Return the value that this store or the nearest one outside it has.
+        """Return the value in this store or the nearest outer one.
 
         Args:
             key: Name of the value. A stored None is a value.
-            default: Returned where no store has the key.
+            default: Returned if no store has the key.
             type: A value of another type counts as absent.
         """
         value = self._find(key)
@@ -39,7 +39,7 @@ class StateStore:
         return value
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a value in this store; stores outside do not change.
+        """Keep a value in this store; outer stores do not change.
 
         Args:
             key: Name of the value.
@@ -49,11 +49,11 @@ class StateStore:
             self._store[key] = value
 
     def get_state(self, key: str, default: Any = None) -> Any:
-        """Return what `get` returns."""
+        """Return the same as `get`."""
         return self.get(key, default)
 
     def set_state(self, key: str, value: Any) -> None:
-        """Keep a value as `set` does."""
+        """Keep a value like `set`."""
         self.set(key, value)
 
     def update_state(self, key: str, fn: Callable[[Any], Any], default: Any = None) -> Any:
@@ -61,8 +61,8 @@ class StateStore:
 
         Args:
             key: Name of the value.
-            fn: Gets the value, which may come from a store outside; runs under the lock.
-            default: What `fn` gets where no store has the key.
+            fn: Takes the value, which may come from an outer store; runs under the lock.
+            default: Value for `fn` if no store has the key.
 
         Returns:
             The new value, now in this store.
@@ -77,7 +77,7 @@ class StateStore:
         return self._lock
 
     def has_parent(self) -> bool:
-        """Say whether there is a store outside this one."""
+        """Return whether this store has an outer one."""
         return self.parent is not None
 
     def _find(self, key: str) -> Any:
@@ -90,7 +90,7 @@ class StateStore:
         return value
 
     def _prefilled(self, key: str) -> Any:
-        """Return what a layer knows by itself under `key`; a local value shadows it."""
+        """Return a layer's own value for `key`; a local value shadows it."""
         return MISSING
 
     def __enter__(self) -> Self:
@@ -104,7 +104,7 @@ class StateStore:
 class ToolContext(StateStore):
     """State of tools, kept for one session; hooks cannot read it.
 
-    Handed to an ``@otelhooks.tool`` function that annotates a parameter with it.
+    An ``@otelhooks.tool`` function with a parameter of this type gets it.
 
     Args:
         session_id: Conversation that the state belongs to.

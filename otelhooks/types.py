@@ -1,11 +1,11 @@
 """Records that cross a boundary: what hooks receive, what they return, server configurations.
 
-Classes that google-antigravity has keep its names, fields and defaults (Source: google-antigravity
-0.1.22, ``types``); further fields are ours. Fields in which the pipeline tells a hook where it runs
+Classes that google-antigravity has keep their names, fields and defaults (Source:
+google-antigravity 0.1.22, ``types``); further fields are ours. Fields that say where a hook runs
 (``agent``, ``session_id``, ``trace_id``, ...) are left out of ``==`` and of dumps.
 
-The classes are pydantic models, which take long to build: each group is imported when somebody asks
-for one of its names, so that a program that never looks at a record starts without them.
+The classes are pydantic models, which take long to build: each group is imported when one of its
+names is first used, so that a program that never reads a record starts without them.
 """
 
 from __future__ import annotations

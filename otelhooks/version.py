@@ -1,3 +1,3 @@
-"""The version of otelhooks, as ``pyproject.toml`` has it too."""
+"""The version of otelhooks, the same as in ``pyproject.toml``."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""The adapters, a package for each framework; imported by name when its framework is. Private."""
+"""The adapters, one package per framework; each is imported with its framework. Private."""

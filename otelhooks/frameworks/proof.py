@@ -1,7 +1,7 @@
 """`otelhooks doctor --prove`: a scripted agent of each installed framework against a deny.
 
-Nothing is taken on trust: each proof runs the real framework, with a scripted model that asks for a
-tool that policy denies, and looks whether the tool's body ran.
+Nothing is assumed: each proof runs the real framework, with a scripted model that asks for a tool
+that policy denies, and checks whether the tool's body ran.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PROVABLE = {"patched", "partial", "not imported"}
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of running one framework against a deny.
+    """The result of running one framework against a deny.
 
     Attributes:
         framework: Adapter's name.
         version: Installed version of its main package.
         proved: Whether the denied body did not run, and the run went on, on every path tried.
         detail: One line about the outcome.
-        paths: Path, whether it held, and what was seen.
+        paths: Path, whether the deny held, and what was seen.
     """
 
     framework: str
@@ -56,10 +56,10 @@ class Proof:
 
 
 def prove_all() -> list[Proof]:
-    """Run the proof of every framework that is installed.
+    """Run the proof of every installed framework.
 
-    Works on what is instrumented; where nothing is, for as long as it takes. A framework that is
-    refused counts as not proved: it does not run at all.
+    Uses the present instrumentation, or one of its own until the end. A framework that is refused
+    counts as not proved: it does not run at all.
     """
     with tempfile.TemporaryDirectory(prefix="otelhooks-prove-") as folder:
         is_ours = runtime.active() is None
@@ -73,7 +73,7 @@ def prove_all() -> list[Proof]:
 
 
 def _prove(name: str) -> Proof | None:
-    """Run one framework's proof; None where it is not there or switched off."""
+    """Run one framework's proof; return None if it is missing or switched off."""
     entries = [
         entry
         for entry in guarded.coverage()

@@ -1,4 +1,4 @@
-"""What a proof tries in every framework: a denied and an allowed tool, and what came of them."""
+"""What a proof tries in every framework: a denied and an allowed tool, and their outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["REASON", "STEPS", "Step", "Trial"]
 REASON = "Denied to prove it."
 
 Step = str | Sequence[tuple[str, dict[str, Any]]]
-"""What a scripted model says: a final text, or the tool calls to ask for: names and arguments."""
+"""A scripted model's answer: a final text, or tool calls: names and arguments."""
 
 STEPS: tuple[Step, ...] = ((("danger", {"path": "/"}),), (("safe", {"x": 1}),), "done")
 
@@ -20,8 +20,8 @@ class Trial:
     """A denied and an allowed tool, and a script that asks for one, then the other.
 
     Args:
-        steps: What the scripted model says, one after the other.
-        reason: What must be read in the place of the denied tool's result.
+        steps: Answers of the scripted model, in order.
+        reason: Text that must replace the denied tool's result.
 
     Attributes:
         ran: Tools whose bodies ran.
@@ -35,7 +35,7 @@ class Trial:
         self._reason = reason
 
     def next_step(self, shown: str) -> Step:
-        """Return what the model says to what it is shown."""
+        """Return the model's answer to what it is shown."""
         self.shown += shown
         return self._steps.pop(0)
 
@@ -58,7 +58,7 @@ class Trial:
         """Return whether the deny held, and what was seen.
 
         Args:
-            went_on: Whether the run came to its end after the deny.
+            went_on: Whether the run ended normally after the deny.
         """
         held = self.ran == ["safe"] and self.is_told and went_on
         return held, f"bodies that ran: {self.ran}; the model was told why: {self.is_told}"

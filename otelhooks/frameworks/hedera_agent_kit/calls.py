@@ -91,7 +91,7 @@ class _Call(kit.ToolCall):
         return self.denied(reason)
 
     def value(self, raw: Any) -> Any:
-        """Return a response in a copy that a hook may change in vain, anything else as it is."""
+        """Return a copy of a response, which hooks may change without effect, or another value."""
         if not kit.is_a(raw, _RESPONSE):
             return raw
         return dataclasses.replace(raw, extra=self.own(raw.extra))
