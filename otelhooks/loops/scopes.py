@@ -18,20 +18,20 @@ from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.script_host import set_active
 from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
-from otelhooks.pipeline import runtime
+from otelhooks.pipeline import runtime, sessions
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Split
 from otelhooks.pipeline.frames import (
     Op,
     Scope,
-    Session,
     current_frame,
     current_scope,
     with_scope,
 )
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.script_services import ScriptHost
+from otelhooks.pipeline.sessions import Session
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.telemetry import semconv
 
@@ -143,11 +143,11 @@ def session(
             opened.user, opened.attributes = user, None
     inner = Scope(current_scope(), found, judges, opened)
     if rt is not None and is_outermost and trace == "single" and rt.opens_spans(""):
-        opened.span = rt.spans.start("session", rt.session_attributes(opened), None)
+        opened.span = rt.spans.start("session", opened.wire_attributes(), None)
     try:
         with _in_scope(inner):
-            if rt is not None and drive(rt.begin_session(opened, inner)):
-                rt.session_event(opened, semconv.EVENT_SESSION_START, "session_start", None)
+            if rt is not None and drive(sessions.begin(rt, opened, inner)):
+                sessions.emit(rt, opened, semconv.EVENT_SESSION_START, "session_start", None)
             yield opened.context
     finally:
         with opened.lock:
@@ -161,7 +161,7 @@ def _end(rt: Runtime | None, session: Session) -> None:
     """End a conversation once no block runs it any more."""
     if rt is not None:
         rt.sessions.end(session.id)
-        rt.end_session(session)
+        sessions.end(rt, session)
     if session.span is not None:
         session.span.end()
         session.span = None

@@ -10,9 +10,10 @@ from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.loops.decorated import F, Open, Opened, wrap
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.frames import Session, current_frame
+from otelhooks.pipeline.frames import current_frame
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.script_services import TOOLS
+from otelhooks.pipeline.sessions import Session
 from otelhooks.pipeline.tool_call import tool as tool_operation
 from otelhooks.pipeline.tool_seat import ToolSeat
 

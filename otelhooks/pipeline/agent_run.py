@@ -19,12 +19,14 @@ from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.verdict import Judge, Verdict, refusal
+from otelhooks.pipeline import sessions
 from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
-from otelhooks.pipeline.frames import Op, Session, Turn, current_frame, current_scope
+from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
 from otelhooks.pipeline.run_seat import RunRequest, RunSeat
 from otelhooks.pipeline.run_tracing import RunTracing
 from otelhooks.pipeline.runtime import Runtime, log
+from otelhooks.pipeline.sessions import Session
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.spans import error_type, fail, now_ns
@@ -110,19 +112,19 @@ class _AgentRun:
         session, turn = self.turn.session, self.turn
         turn.number, links = session.next_turn()
         turn.context.know(turn_number=turn.number)
-        started = yield from self.rt.begin_session(session, self.scope)
+        started = yield from sessions.begin(self.rt, session, self.scope)
         if self.request.is_resumed:
             looks = any(judge.needs_context for judge in self.judges)
             session.context.meet(lambda: True, looks=looks)
         self.tracing.open(links)
         if started:
-            self.rt.session_event(session, semconv.EVENT_SESSION_START, "session_start", turn.otel)
+            sessions.emit(self.rt, session, semconv.EVENT_SESSION_START, "session_start", turn.otel)
         try:
             result = yield from self._turn()
         except GeneratorExit:  # abandoned: a closing generator may not yield, so hooks cannot run
             self.tracing.close(self.status)
             if self.owns_session:
-                self.rt.end_session(session)
+                sessions.end(self.rt, session)
             raise
         except BaseException as error:  # raised again by the driver
             result = Raised(error)
@@ -435,7 +437,7 @@ class _AgentRun:
         finally:
             self.tracing.close(self.status)
         if self.owns_session and self.status != "paused":
-            yield from self.rt.finish_session(self.turn.session)
+            yield from sessions.finish(self.rt, self.turn.session)
 
     def _run_end(self, info: types.RunInfo, result: Any) -> Generator[Run, Any, None]:
         info.duration = (now_ns() - self.tracing.started_ns) / 1e9

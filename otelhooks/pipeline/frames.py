@@ -7,36 +7,34 @@ stay whole.
 
 from __future__ import annotations
 
-import collections
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otelhooks.hooks import context as hook_context
-from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
+from otelhooks.hooks.context import HookContext, OperationContext, TurnContext
 from otelhooks.pipeline.permits import Permits
 from otelhooks.telemetry.spans import trace_id_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Link, Span
+    from opentelemetry.trace import Span
 
     from otelhooks.hooks.calls import Call
     from otelhooks.hooks.recorders import Recorder
     from otelhooks.hooks.registry import HookSet
     from otelhooks.hooks.verdict import Judge, Verdict
+    from otelhooks.pipeline.sessions import Session
 
-__all__ = ["Op", "Scope", "Session", "Sessions", "Turn", "current_frame", "current_scope"]
+__all__ = ["Op", "Scope", "Turn", "current_frame", "current_scope"]
 
 _FRAME = otel_context.create_key("otelhooks-frame")
 _SCOPE = otel_context.create_key("otelhooks-scope")
 (SPAN,) = trace.set_span_in_context(trace.INVALID_SPAN, otel_context.Context())
 """The key that OpenTelemetry keeps a context's span under."""
 
-MAX_SESSIONS = 10_000
 MAX_STEPS = 10_000
 MAX_ASKED = 10_000
 
@@ -100,107 +98,6 @@ class Scope:
         if self.agent and self.agent not in branch.split("/"):
             return hooks, judges
         return hooks + self.hooks, judges + self.judges
-
-
-class Session:
-    """One conversation.
-
-    Attributes:
-        id: As the framework or user gave it; empty for a run without a conversation.
-        context: State of its hooks.
-        turns: How many turns have started.
-        user: Pseudonym of the user.
-        last_turn: Span context of the turn before, which the next one links to.
-        span: One span over all its turns, with ``trace="single"``.
-        started_in: Process in which session_start ran, the only one to run session_end; 0 before.
-        scope: Hooks and rules that apply to it besides the loaded ones.
-        entered: How many blocks run it now.
-    """
-
-    __slots__ = (
-        "attributes",
-        "context",
-        "entered",
-        "id",
-        "last_turn",
-        "lock",
-        "scope",
-        "span",
-        "started_in",
-        "tool_state",
-        "turns",
-        "user",
-    )
-
-    def __init__(self, id: str = "", user: str = "") -> None:
-        self.id: str = id
-        self.user: str = user
-        self.context: SessionContext = SessionContext()
-        self.context.know(session_id=id)
-        self.turns: int = 0
-        self.last_turn: trace.SpanContext | None = None
-        self.span: Span | None = None
-        self.started_in: int = 0
-        self.scope: Scope | None = None
-        self.entered: int = 0
-        self.lock: threading.Lock = threading.Lock()
-        self.tool_state: Any = None
-        self.attributes: dict[str, str] | None = None
-
-    def next_turn(self) -> tuple[int, list[Link]]:
-        """Count a turn; return its number, from 1, and the link to the one before."""
-        with self.lock:
-            self.turns += 1
-            links = [trace.Link(self.last_turn)] if self.last_turn is not None else []
-            return self.turns, links
-
-
-class Sessions:
-    """The conversations that this process remembers, least recently used first.
-
-    Args:
-        on_evicted: Called with each one that is evicted.
-        on_new: Called with each new one.
-    """
-
-    def __init__(
-        self, on_evicted: Callable[[Session], None], on_new: Callable[[Session], None]
-    ) -> None:
-        self._by_id: collections.OrderedDict[str, Session] = collections.OrderedDict()
-        self._lock = threading.Lock()
-        self._on_evicted = on_evicted
-        self._on_new = on_new
-
-    def get(self, id: str) -> Session:
-        """Return the conversation with that id, a new one if it is not known."""
-        evicted = None
-        with self._lock:
-            session = self._by_id.get(id)
-            if session is None:
-                session = Session(id)
-                self._on_new(session)
-                self._by_id[id] = session
-                if len(self._by_id) > MAX_SESSIONS:
-                    _, evicted = self._by_id.popitem(last=False)
-            else:
-                self._by_id.move_to_end(id)
-        if evicted is not None:
-            self._on_evicted(evicted)
-        return session
-
-    def end(self, id: str) -> Session | None:
-        """Forget a conversation; return it if it was known."""
-        with self._lock:
-            return self._by_id.pop(id, None)
-
-    def after_fork(self) -> None:
-        """Replace the lock, which another thread of the parent may have held."""
-        self._lock = threading.Lock()
-
-    def all(self) -> list[Session]:
-        """Return all conversations."""
-        with self._lock:
-            return list(self._by_id.values())
 
 
 class Turn:

@@ -216,7 +216,7 @@ class _ModelCall(Traced):
 
     def _open_span(self, mode: str) -> None:
         rt, op, request = self.rt, self.op, self.request
-        attributes = {**self.shape.attributes, **rt.session_attributes(op.session)}
+        attributes = {**self.shape.attributes, **op.session.wire_attributes()}
         if op.turn is not None and op.turn.task_id:
             attributes[semconv.TASK_ID] = op.turn.task_id
         if request.stream:

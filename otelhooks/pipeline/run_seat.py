@@ -8,7 +8,7 @@ from otelhooks.hooks.verdict import Verdict, refusal
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from otelhooks.pipeline.frames import Session
+    from otelhooks.pipeline.sessions import Session
 
 __all__ = ["RunRequest", "RunSeat"]
 

@@ -78,7 +78,7 @@ class RunTracing:
             attributes[semconv.AGENT_BRANCH] = turn.branch
         if turn.task_id:
             attributes[semconv.TASK_ID] = turn.task_id
-        attributes.update(rt.session_attributes(turn.session))
+        attributes.update(turn.session.wire_attributes())
         exports = turn.context.exports()
         attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
         parent = None

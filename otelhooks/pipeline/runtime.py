@@ -7,9 +7,9 @@ in one step; an operation uses the one it started with.
 from __future__ import annotations
 
 import collections
+import functools
 import json
 import logging
-import os
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,15 @@ from otelhooks import types
 from otelhooks.hooks import background, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
-from otelhooks.hooks.drive import Run, drive
+from otelhooks.hooks.drive import Run
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.runner import EVENT_TYPES
 from otelhooks.hooks.verdict import Judge, Ruling, Verdict
 from otelhooks.hooks.watch import Watch
-from otelhooks.pipeline.frames import Op, Scope, Session, Sessions
+from otelhooks.pipeline import sessions
+from otelhooks.pipeline.frames import Op, Scope
+from otelhooks.pipeline.sessions import Session, Sessions
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.shapes import Shapes
@@ -35,8 +37,6 @@ from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of
 from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
-
     from otelhooks.audit import Audit
     from otelhooks.audit.ticket import Ticket
     from otelhooks.policy.candidate import Candidate
@@ -172,7 +172,7 @@ class Runtime:
         self.servers: tuple[types.BaseMcpServerConfig, ...] = tuple(servers)
         self.labels = labels
         self.candidate = candidate
-        self.sessions: Sessions = Sessions(self.end_session, self._keep_labels)
+        self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
         self.outside: Session = Session()
         self.pending: int | None = None  # None until a question; then back to 0, or 1 would persist
         self.watch: Watch = watch(self)
@@ -395,71 +395,6 @@ class Runtime:
         if self.labels is not None:
             session.context.keep_labels(self.labels.of(session.id))
 
-    def begin_session(self, session: Session, scope: Scope | None) -> Generator[Run, Any, bool]:
-        """Run session_start, unless it has run.
-
-        Args:
-            session: The conversation.
-            scope: Hooks and rules that apply besides the loaded ones; also at its end.
-
-        Returns:
-            Whether it ran.
-        """
-        with session.lock:
-            first = not session.started_in
-            session.started_in = session.started_in or os.getpid()
-        if first:
-            session.scope = scope
-            hooks, _ = self.in_force(scope, "")
-            found = hooks.at("session_start")
-            yield from results.inspect_point(found, session.context, None, self.watch)
-            if hooks.has_events:
-                yield from self.tell(hooks, "session_start", session.context)
-        return first
-
-    def finish_session(self, session: Session) -> Generator[Run, Any, None]:
-        """Run session_end, if session_start has run in this process. Telemetry: fails open."""
-        with session.lock:
-            started_in, session.started_in = session.started_in, 0
-        if started_in != os.getpid():
-            return
-        hooks, _ = self.in_force(session.scope, "")
-        context = None
-        if session.last_turn is not None:
-            span = trace.NonRecordingSpan(session.last_turn)
-            context = trace.set_span_in_context(span, otel_context.Context())
-        self.session_event(session, semconv.EVENT_SESSION_END, "session_end", context)
-        found = hooks.at("session_end")
-        yield from results.inspect_point(found, session.context, None, self.watch)
-        if hooks.has_events:
-            yield from self.tell(hooks, "session_end", session.context)
-        if hooks.has_background:
-            yield Run(background.flush, blocking=True)
-
-    def end_session(self, session: Session) -> None:
-        """Do what `finish_session` does, from a plain function."""
-        drive(self.finish_session(session))
-
-    def session_event(
-        self, session: Session, name: str, point: str, context: Context | None
-    ) -> None:
-        """Emit the event of a conversation's start or end; `context` None: in the current trace."""
-        if not self.is_suppressed():
-            attributes = {**self.session_attributes(session), semconv.HOOK_POINT: point}
-            self.events.emit(name, 9, attributes, context=context)
-
-    @staticmethod
-    def session_attributes(session: Session) -> dict[str, str]:
-        """Return the attributes of a conversation, for spans and events below it."""
-        if session.attributes is None:
-            attributes: dict[str, str] = {}
-            if session.id:
-                attributes[semconv.GEN_AI_CONVERSATION_ID] = session.id
-            if session.user:
-                attributes[semconv.ENDUSER_PSEUDO_ID] = session.user
-            session.attributes = attributes
-        return session.attributes
-
     # -- people -------------------------------------------------------------------------------
 
     def wait_for(self, number: int) -> None:
@@ -478,7 +413,7 @@ class Runtime:
             timeout_s: Longest wait for background inspectors, in seconds.
         """
         for session in self.sessions.all():
-            self.end_session(session)
+            sessions.end(self, session)
         background.flush(timeout_s)
 
     def after_fork(self) -> None:

@@ -23,9 +23,10 @@ from otelhooks.hooks.verdict import ALLOW, Judge, Verdict
 from otelhooks.pipeline.call_span import put, put_failure, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.execution import Execution, decide
-from otelhooks.pipeline.frames import Op, Session, Turn, around
+from otelhooks.pipeline.frames import Op, Turn, around
 from otelhooks.pipeline.permits import Permit
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.sessions import Session
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.pipeline.tool_stages import in_stages
 from otelhooks.telemetry import semconv

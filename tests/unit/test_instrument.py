@@ -286,10 +286,10 @@ class TestSessions:
     def test_the_least_recently_used_conversation_ends_when_there_are_too_many(
         self, governed: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from otelhooks.pipeline import frames
+        from otelhooks.pipeline import sessions
 
         ended: list[str] = []
-        monkeypatch.setattr(frames, "MAX_SESSIONS", 2)
+        monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
 
         @hooks.on_session_end
         def end(context: hooks.SessionContext) -> None:

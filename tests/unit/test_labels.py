@@ -364,9 +364,9 @@ class TestAttacks:
     def test_eviction_keeps_the_mark(
         self, governed: Any, tools: Tools, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from otelhooks.pipeline import frames
+        from otelhooks.pipeline import sessions
 
-        monkeypatch.setattr(frames, "MAX_SESSIONS", 1)
+        monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
         governed(policies=RULES)
         with otelhooks.session("a"):
             tools.fetch()

@@ -33,10 +33,11 @@ from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.runner import HookRunner
 from otelhooks.hooks.verdict import ALLOW, DENY, Verdict
 from otelhooks.pipeline import drivers
-from otelhooks.pipeline.frames import Session, Turn, with_frame
+from otelhooks.pipeline.frames import Turn, with_frame
 from otelhooks.pipeline.permits import Handoff
 from otelhooks.pipeline.runtime import SUPPRESSED, Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
+from otelhooks.pipeline.sessions import Session
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy.candidate import Candidate

@@ -127,9 +127,9 @@ class TestToolCalls:
     def test_evicted_conversations_keep_their_count(
         self, governed: Any, tool: Tool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from otelhooks.pipeline import frames
+        from otelhooks.pipeline import sessions
 
-        monkeypatch.setattr(frames, "MAX_SESSIONS", 1)
+        monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
         governed(policies=[policy.RateLimit(tool_calls=1)])
         for name in ("a", "b"):
             with otelhooks.session(name):
