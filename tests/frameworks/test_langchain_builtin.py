@@ -29,7 +29,8 @@ from pydantic import BaseModel
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.frameworks.langchain.builtin import EDITOR, TABLE, at, read
+from otelhooks.frameworks.langchain.builtin import EDITOR, TABLE, place, read
+from otelhooks.frameworks.langchain.tools import ToolRun
 from otelhooks.patching.builtin import find
 from otelhooks.patching.versions import at_least
 from tests.frameworks.agents_langchain import ScriptedModel, begin, said
@@ -288,7 +289,9 @@ def test_a_made_up_argument_is_not_the_path_that_an_editor_is_judged_by(
     """The class: the model adds a parameter that the tool does not take."""
     middleware = FilesystemClaudeTextEditorMiddleware(root_path=str(home))
     args = {"command": "view", "path": "policies/p.yaml", extra: "a.txt"}
-    assert at(EDITOR, middleware, args).path == str(home / "policies" / "p.yaml")
+    call = ToolRun()
+    place(call, EDITOR, middleware, args)
+    assert call.path == str(home / "policies" / "p.yaml")
 
 
 @NEEDS_COMMUNITY
@@ -311,7 +314,10 @@ def test_a_made_up_argument_is_not_the_path_that_a_file_tool_is_judged_by(
     others = dict.fromkeys(("path", "file_path", "source_path", "dir_path"), "a.txt")
     what = find(TABLE, made)
     assert what is not None
-    assert read(what, made, {**others, own: "policies"}, {}).path == str(home / "policies")
+    call = ToolRun()
+    call.owner, call.args = made, {**others, own: "policies"}
+    read(call, what, {})
+    assert call.path == str(home / "policies")
 
 
 @NEEDS_COMMUNITY

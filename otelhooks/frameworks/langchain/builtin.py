@@ -11,28 +11,12 @@ from __future__ import annotations
 import os
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.langchain.fields import closure, functions
 
-__all__ = ["EDITOR", "SHELL", "TABLE", "Reading", "at", "read"]
-
-
-class Reading(NamedTuple):
-    """What one call of a built-in tool is.
-
-    Attributes:
-        canonical: Canonical names.
-        kind: Kind of tool, if it has one.
-        path: Where the path in its arguments really leads.
-        work_dir: Directory that its other paths, or its commands, start from.
-    """
-
-    canonical: tuple[str, ...] = ()
-    kind: str | None = None
-    path: str | None = None
-    work_dir: str | None = None
+__all__ = ["EDITOR", "SHELL", "TABLE", "place", "read"]
 
 
 # -- the tools --------------------------------------------------------------------------------
@@ -154,25 +138,21 @@ EDITOR = TABLE[f"{_ANTHROPIC}.anthropic_tools:_State{_CLAUDE}"]
 # -- one call ---------------------------------------------------------------------------------
 
 
-_WITH_ROOT = ("file_read", "file_write", "shell")
-
-
-def read(found: Any, tool: Any, args: Mapping[str, Any], hidden: Mapping[str, Any]) -> Reading:
-    """Return what a call of a built-in tool is.
+def read(call: Any, found: Any, hidden: Mapping[str, Any]) -> None:
+    """Read what the call of a built-in tool is, and where it works.
 
     Args:
+        call: With tool and arguments.
         found: What is known of the tool.
-        tool: The tool.
-        args: The call's arguments.
         hidden: What langgraph fills in; a factory makes its backend of the ``runtime`` in it.
     """
-    if found.kind not in _WITH_ROOT:
-        return Reading(found.canonical, found.kind)
-    return at(found, _backend(_owner(tool), hidden.get("runtime")), args)
+    call.canonical, call.kind = found.canonical, found.kind
+    if found.kind in ("file_read", "file_write", "shell"):
+        place(call, found, _backend(_owner(call.owner), hidden.get("runtime")), call.args)
 
 
-def at(found: Any, owner: Any, args: Mapping[str, Any]) -> Reading:
-    """Return what a call is, by the object that has the tool's settings: middleware or backend.
+def place(call: Any, found: Any, owner: Any, args: Mapping[str, Any]) -> None:
+    """Read what a call is, by the object that has the tool's settings: middleware or backend.
 
     Where that is not known (None), a path may lead anywhere: to ``/``, which is outside of every
     workspace and around every protected file. So may a pattern that climbs: to where depends on
@@ -181,25 +161,23 @@ def at(found: Any, owner: Any, args: Mapping[str, Any]) -> Reading:
     given = args.get(found.path) if found.path else None
     given = given if isinstance(given, str) else None
     command = args.get("command") if found == EDITOR else None
-    _, canonical, kind, *_ = _COMMANDS.get(command, found) if isinstance(command, str) else found
-    if (owner is None and kind != "shell") or (found == _FIND and _climbs(args.get("pattern"))):
-        return Reading(canonical, kind, os.path.abspath(os.sep))
+    what = _COMMANDS.get(command, found) if isinstance(command, str) else found
+    call.canonical, call.kind = what[1:3]
+    if (owner is None and call.kind != "shell") or (found == _FIND and _climbs(args)):
+        call.path = os.path.abspath(os.sep)
+        return
     if given is not None and (hasattr(owner, "routes") or hasattr(owner, "cwd")):
         given = _rooted(given)
     searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
     backends = _reached(owner, given or "", searches=searches)
     if found == _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
         backends = ((each, "" if path == "/" else path) for each, path in backends)
-    places = list(filter(None, (_place(*each) for each in backends)))
-    if not places:
-        return Reading(canonical, kind)
-    path, root = (os.path.commonpath(each) for each in zip(*places, strict=True))
-    if kind not in ("file_read", "file_write"):
-        return Reading(canonical, kind, work_dir=root)
-    return Reading(canonical, kind, path, root)
+    if places := list(filter(None, (_on_disk(*each) for each in backends))):
+        path, call.work_dir = (os.path.commonpath(each) for each in zip(*places, strict=True))
+        call.path = None if call.kind == "shell" else path
 
 
-def _place(backend: Any, path: str) -> tuple[str, str] | None:
+def _on_disk(backend: Any, path: str) -> tuple[str, str] | None:
     """Return where a path leads, and the root of the backend; None if it has none on a disk."""
     for name in _ROOTS:
         root = getattr(backend, name, None)
@@ -216,8 +194,9 @@ _ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
 """Settings of middleware, backends and tools that are the directory in which they work."""
 
 
-def _climbs(pattern: Any) -> bool:
+def _climbs(args: Mapping[str, Any]) -> bool:
     """Return whether a pattern has ``..``; an absolute one starts from where the search does."""
+    pattern = args.get("pattern")
     return isinstance(pattern, str) and ".." in pattern.replace("\\", "/").split("/")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.langchain.builtin import EDITOR, SHELL, Reading, at
+from otelhooks.frameworks.langchain.builtin import EDITOR, SHELL, place
 from otelhooks.frameworks.langchain.tools import ToolRun
 
 __all__ = ["EDITORS", "SHELLS"]
@@ -24,11 +24,10 @@ _STEPS = ("view", "create", "str_replace", "insert", "delete", "rename")
 class _Answered(ToolRun):
     """One call that middleware answers itself."""
 
-    def as_tool(self, middleware: Any, name: str, id: str | None, args: Any, what: Reading) -> None:
+    def as_tool(self, middleware: Any, name: str, id: str | None, args: Any) -> None:
         """Read it as a call of the tool that is never called."""
         self.owner, self.id, self.args, self.hidden = middleware, id, {**args}, {}
         self.name = self.title = name
-        self.is_built_in(what)
 
     def handoff(self) -> None:
         """Return that no deeper seat is on its way."""
@@ -42,8 +41,8 @@ class _ShellRun(_Answered):
         self.resources, self.further = resources, further
         shell = getattr(middleware, "_tool", None)
         name = "bash" if shell is None else shell.name
-        what = at(SHELL, middleware, payload)
-        self.as_tool(middleware, name, further["tool_call_id"], payload, what)
+        self.as_tool(middleware, name, further["tool_call_id"], payload)
+        place(self, SHELL, middleware, payload)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         """Run what was approved."""
@@ -55,11 +54,11 @@ class _EditorRun(_Answered):
 
     def read(self, middleware: Any, args: Any, *rest: Any, **further: Any) -> None:
         """Read a step such as ``_handle_create(args, [state,] tool_call_id)``."""
-        self.rest, self.further, what = rest, further, args
+        self.rest, self.further = rest, further
+        self.as_tool(middleware, middleware.tool_name, rest[-1], args)
         if args.get("command") == "rename":  # the only step whose own path has another name
-            what = {**args, "path": args.get("old_path")}
-        what = at(EDITOR, middleware, what)
-        self.as_tool(middleware, middleware.tool_name, rest[-1], args, what)
+            args = {**args, "path": args.get("old_path")}
+        place(self, EDITOR, middleware, args)
 
 
 SHELLS = (kit.seat(_SHELL, _ShellRun, required=False, until="1.0.6"),)

@@ -9,8 +9,9 @@ from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, split
-from otelhooks.frameworks.langchain.builtin import Reading, read
+from otelhooks.frameworks.langchain.builtin import read
 from otelhooks.frameworks.langchain.fields import closure, field
+from otelhooks.frameworks.langchain.state import thread_of
 
 __all__ = ["InvokeRun", "ToolRun"]
 
@@ -53,8 +54,7 @@ class ToolRun(kit.ToolCall):
             further: Likewise, by name.
         """
         self.owner, self.rest, self.further = tool, rest, further
-        thread = ((config or {}).get("configurable") or {}).get("thread_id")
-        self.conversation = "" if thread is None else str(thread)
+        self.conversation = thread_of(config)
         self.name = self.title = tool.name
         self.description = tool.description or None
         injected, built_in = facts_of(tool)
@@ -64,12 +64,8 @@ class ToolRun(kit.ToolCall):
             self.argument, self.hidden = only_argument(tool), {}
             self.args = {self.argument: given}
         if built_in is not None:
-            self.is_built_in(read(built_in, tool, self.args, self.hidden))
+            read(self, built_in, self.hidden)
         self._locate(tool)
-
-    def is_built_in(self, what: Reading) -> None:
-        """Say that it is a call of a tool that a framework brings along."""
-        self.canonical, self.kind, self.path, self.work_dir = what
 
     def _locate(self, tool: Any) -> None:
         """Read whether an MCP server runs it: its name there, and what the server is called.
