@@ -439,7 +439,7 @@ def test_images_are_those_of_the_process_tests():
     assert tags["jaeger"] == "2.13.0"
 
 
-def test_nobody_is_root_and_nothing_can_be_written_but_volumes():
+def test_no_service_is_root_and_only_volumes_can_be_written():
     for name, service in SERVICES.items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name

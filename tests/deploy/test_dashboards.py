@@ -200,7 +200,7 @@ def test_every_metric_and_label_is_one_that_is_sent(file: str):
         ('{__name__=~"x",tenant="a"}', "tenant"),
     ],
 )
-def test_a_name_that_nobody_sends_is_found(promql: str, name: str):
+def test_a_name_that_is_never_sent_is_found(promql: str, name: str):
     assert name in set(unknown_names(promql))
 
 

@@ -278,7 +278,7 @@ def test_one_that_does_not_end_is_made_to(process):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="setpriv is Linux's")
-def test_it_dies_with_whoever_started_it(process, tmp_path):
+def test_it_dies_with_the_process_that_started_it(process, tmp_path):
     server = process()
     script = f"""
 import os, signal

@@ -65,7 +65,7 @@ def test_the_page_links_to_the_traces_of_that_rule(
             assert sorted(found) == sorted(agent.traces)
 
 
-def test_the_addresses_are_no_labels_of_alerts(traffic: Traffic, webhook: Webhook) -> None:
+def test_the_addresses_are_not_labels_of_alerts(traffic: Traffic, webhook: Webhook) -> None:
     eventually(lambda: pages(webhook, "firing"), 90)
 
     for alert in pages(webhook, "firing").values():

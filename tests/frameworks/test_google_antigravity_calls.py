@@ -363,7 +363,7 @@ class TestApplication:
         assert REASON in shown
         assert world.ran == []
 
-    def test_its_own_denial_stands_and_is_no_coverage_gap(self, instrument, exporter, caplog):
+    def test_its_own_denial_stands_and_is_not_a_coverage_gap(self, instrument, exporter, caplog):
         @native_hooks.pre_tool_call_decide
         async def own(call: Any) -> Any:
             return native_hooks.HookResult(allow=False, message="not mine")
@@ -500,7 +500,7 @@ class TestAttacks:
         converse(asks, "done", tools=tools_of(world))
         assert sorted(args["x"] for _, args in world.ran) == [1, 3, 5]
 
-    def test_a_request_that_nobody_was_asked_about_is_judged_in_its_conversation(self, instrument):
+    def test_a_request_that_was_never_asked_about_is_judged_in_its_conversation(self, instrument):
         """What runs a call once more by itself, when the turn is over, finds no permit left."""
         world = World((SAFE,), "done")
         instrument(policy.RateLimit(tool_calls=1))

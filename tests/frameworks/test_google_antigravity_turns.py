@@ -93,7 +93,7 @@ class TestConversations:
         id = semconv.GEN_AI_CONVERSATION_ID
         assert first.attributes[id] == second.attributes[id]
 
-    def test_that_nobody_here_saw_carry_the_label_unknown(self, instrument, tmp_path):
+    def test_that_this_process_did_not_see_carry_the_label_unknown(self, instrument, tmp_path):
         places = {"save_dir": str(tmp_path / "saved"), "app_data_dir": str(tmp_path / "data")}
         world = World("one", (DANGER,), "two")
 
@@ -137,7 +137,7 @@ class TestAnswers:
         assert seen == [f"{ANSWER}, checked"]
         assert ANSWER not in history
 
-    def test_that_a_hook_takes_back_reach_nobody(self, instrument):
+    def test_that_a_hook_withholds_reach_no_consumer(self, instrument):
         @hooks.post_agent_transform
         def check(text: Any) -> Any:
             return types.HookResult(allow=False, message="Not for you.")
@@ -328,7 +328,7 @@ class TestTriggers:
         self._trigger(world, calls=1)
         assert len(world.shown) == 1
 
-    def test_a_wake_up_is_no_part_of_what_the_agent_was_started_in(self, instrument, exporter):
+    def test_a_wake_up_is_not_part_of_what_the_agent_was_started_in(self, instrument, exporter):
         instrument(policy.deny("something_else"))
 
         async def run() -> None:

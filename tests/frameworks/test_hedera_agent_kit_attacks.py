@@ -108,7 +108,7 @@ def test_an_object_with_an_execute_of_its_own_is_guarded_by_the_api(on: Any, see
     assert len(seen.spans) == 2
 
 
-def test_an_object_that_is_no_tool_of_the_kit_is_guarded_by_the_api(on: Any) -> None:
+def test_an_object_that_is_not_a_tool_of_the_kit_is_guarded_by_the_api(on: Any) -> None:
     class Alike:
         method = "danger"
 

@@ -126,7 +126,7 @@ def test_what_a_hook_writes_becomes_a_model_again(on: Any) -> None:
     assert nested["transfers"] == [Transfer(account="0.0.9", amount=2.5)]
 
 
-def test_what_is_no_such_model_does_not_run(on: Any) -> None:
+def test_what_is_not_such_a_model_does_not_run(on: Any) -> None:
     on(hooks=[rewriting(transfers=[{"amount": "much"}])])
     tool = Taking()
     with pytest.raises(pydantic.ValidationError):
@@ -265,13 +265,13 @@ def test_nothing_of_a_withheld_result_is_left(on: Any, seen: Seen) -> None:
     assert span.attributes[semconv.WITHHELD] is True
 
 
-def test_what_is_no_response_stays_what_it_is(on: Any) -> None:
+def test_what_is_not_a_response_stays_what_it_is(on: Any) -> None:
     on(hooks=[transforming(lambda value: "masked" if value == "a secret" else None)])
     assert run(Answering("a secret"), {}) == "masked"
     assert run(Answering({"a": 1}), {}) == {"a": 1}
 
 
-def test_values_that_are_no_text_become_one() -> None:
+def test_values_that_are_not_text_become_one() -> None:
     response = ToolResponse(human_message="old")
     assert ApiCall().with_value(response, {"a": 1}).human_message == '{"a": 1}'
     assert ApiCall().with_value(response, {1}).human_message == "{1}"

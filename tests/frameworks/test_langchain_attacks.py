@@ -406,7 +406,7 @@ def test_a_call_that_a_node_makes_past_the_seats_is_a_gap(
     assert "coverage gap" in caplog.text
 
 
-def test_calls_that_nothing_here_runs_are_no_gap(start: Any, seen: Seen) -> None:
+def test_calls_that_nothing_here_runs_are_not_a_gap(start: Any, seen: Seen) -> None:
     """The schema of an answer, a tool of the provider, and a name that a model makes up."""
     import pydantic
 

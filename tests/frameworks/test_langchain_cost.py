@@ -120,7 +120,7 @@ def test_a_tool_call_keeps_to_its_number_of_calls_in_the_adapter(governed: None)
     assert (more - few) / 10 <= 131  # of Python functions and built-in ones together
 
 
-def test_nothing_is_converted_where_nobody_looks(
+def test_nothing_is_converted_without_hooks(
     governed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
@@ -217,7 +217,7 @@ class Interrupts(TypedDict):
     interrupts: list[str]
 
 
-def test_a_state_with_interrupts_of_its_own_is_no_pause() -> None:
+def test_a_state_with_interrupts_of_its_own_is_not_a_pause() -> None:
     told: list[Any] = []
 
     class Watch(hooks.PostAgentTransformHook):

@@ -47,7 +47,7 @@ def start(with_rules: Callable[..., otelhooks.Handle]) -> Callable[..., otelhook
     return functools.partial(with_rules, frameworks=["langchain"])
 
 
-def test_a_chain_that_is_no_agent_is_one_workflow_with_all_that_is_in_it(
+def test_a_chain_that_is_not_an_agent_is_one_workflow_with_all_that_is_in_it(
     start: Any, exporter: Any
 ) -> None:
     start()

@@ -212,7 +212,7 @@ class TestBelowFramework:
         assert span.attributes[semconv.MCP_METHOD_NAME] == "tools/call"
         assert span.attributes[semconv.POLICY_DECISION] == "allow"
 
-    def test_other_arguments_are_judged_anew_as_those_of_a_server_without_a_name(self, on):
+    def test_other_arguments_are_judged_again_as_those_of_a_server_without_a_name(self, on):
         world = World()
         server = make_server(world)
         on(policy.allow("github/*"), policy.deny_all(), mcp_servers=[])

@@ -86,14 +86,14 @@ class TestServerIdentity:
         on(policy.allow("two/*"), policy.deny_all(), mcp_servers=configs)
         assert run_once(params) == "removed /etc"
 
-    def test_two_names_for_one_command_and_environment_are_no_name(self, on, ran):
+    def test_two_names_for_one_command_and_environment_are_not_a_name(self, on, ran):
         params = stdio("anything", ran)
         configs = [config(params, "one"), config(params, "two")]
         on(policy.allow("two/*"), policy.deny_all(), mcp_servers=configs)
         assert "Denied" in run_once(params)
         assert ran.read_text() == ""
 
-    def test_streams_that_were_mixed_are_no_connection(self, on, ran):
+    def test_streams_that_were_mixed_are_not_a_connection(self, on, ran):
         from otelhooks.frameworks.mcp.connections import peer_of
 
         params = stdio("anything", ran)

@@ -110,7 +110,7 @@ class Answering(agents.Model):
         raise NotImplementedError
 
 
-def test_a_model_call_at_which_nobody_looks_reads_no_item_and_no_setting(instrument, monkeypatch):
+def test_a_model_call_without_hooks_reads_no_item_and_no_setting(instrument, monkeypatch):
     looked: list[Any] = []
     monkeypatch.setattr(models, "_SETTINGS", property(looked.append))
     instrument(policy.deny("run_command"))

@@ -337,7 +337,7 @@ def test_a_field_reads_the_same_object_each_time_and_is_itself_again_afterwards(
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[1]", '"text"'])
-def test_arguments_that_are_no_object_are_judged_and_handed_on_unchanged(text, instrument):
+def test_arguments_that_are_not_an_object_are_judged_and_passed_on_unchanged(text, instrument):
     ran: list[Any] = []
     seen: list[Any] = []
 
@@ -383,7 +383,7 @@ def test_a_hooks_message_takes_the_place_of_an_errors_text(instrument):
     assert "known problem: disk" in model.shown[-1]
 
 
-def test_a_call_that_the_users_guardrail_rejects_is_no_coverage_gap(instrument, metrics_reader):
+def test_a_call_that_the_users_guardrail_rejects_is_not_a_coverage_gap(instrument, metrics_reader):
     @agents.tool_input_guardrail
     def reject(data: Any) -> Any:
         return agents.ToolGuardrailFunctionOutput.reject_content("not today")
@@ -586,7 +586,7 @@ def test_the_function_of_a_handoff_called_alone_is_refused_by_an_exception(instr
 # -- runs -------------------------------------------------------------------------------------
 
 
-def test_a_resumed_run_is_no_message_and_its_call_is_judged_once(instrument, exporter):
+def test_a_resumed_run_is_not_a_message_and_its_call_is_judged_once(instrument, exporter):
     messages: list[Any] = []
     judged: list[str] = []
 

@@ -179,7 +179,7 @@ def test_an_agent_that_cannot_pause_asks_in_place(instrument: Any) -> None:
     assert len(asked) == 1
 
 
-def test_nobody_is_asked_for_a_call_that_is_denied(instrument: Any, exporter: Any) -> None:
+def test_no_person_is_asked_about_a_denied_call(instrument: Any, exporter: Any) -> None:
     instrument(policy.deny("pay", when=lambda args: args["amount"] > 3, reason="Too much."))
     ran: list[Any] = []
     script = Script(("pay", {"amount": 5}), "done")
@@ -341,7 +341,7 @@ def test_objects_that_a_hook_rewrites_are_made_again(instrument: Any) -> None:
 
 
 @pytest.mark.parametrize("asked", [("book", {"order": 5}), ("unknown", {})])
-def test_a_call_that_the_framework_answers_itself_is_no_gap(
+def test_a_call_that_the_framework_answers_itself_is_not_a_gap(
     instrument: Any, metrics_reader: Any, asked: Any
 ) -> None:
     instrument(policy.deny("something_else"))

@@ -97,7 +97,7 @@ class TestRules:
 
         assert split() == 0
 
-    def test_the_child_waits_for_nobody_of_the_parent(self, governed: Any) -> None:
+    def test_the_child_waits_for_no_thread_of_the_parent(self, governed: Any) -> None:
         governed(policies=[policy.allow("t")])
         rt = runtime.active()
         assert rt is not None

@@ -41,7 +41,7 @@ def in_child(said: Any) -> str:
         os.close(reader)
 
 
-def test_a_child_starts_anew_step_by_step_whatever_was_registered_first():
+def test_a_child_starts_afresh_step_by_step_whatever_was_registered_first():
     seen: list[str] = []
     for step in (Step.RUNTIME, Step.SENDERS, Step.TRAILS, Step.THREADS):
         for name in "ab":
@@ -132,7 +132,7 @@ def test_a_thread_may_register_while_another_waits_with_its_fork_for_a_lock_of_t
     assert not thread.is_alive()
 
 
-def test_a_child_of_a_program_that_says_nothing_before_it_forks_starts_anew_too():
+def test_a_child_of_a_program_that_says_nothing_before_it_forks_starts_afresh_too():
     seen: list[str] = []
     forks._in_child.clear()
     forks.in_child(lambda: seen.append("called"), Step.THREADS)

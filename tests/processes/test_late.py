@@ -111,7 +111,7 @@ def test_the_lock_is_free_in_parent_and_child_after_a_fork():
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_a_record_can_be_unpickled_where_nobody_asked_for_its_class_before(record):
+def test_a_record_can_be_unpickled_before_its_class_was_used(record):
     script = "import pickle, sys; print(repr(pickle.load(sys.stdin.buffer)))"
     run = subprocess.run(
         [sys.executable, "-c", script], input=pickle.dumps(record), capture_output=True, check=True

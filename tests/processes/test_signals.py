@@ -347,6 +347,6 @@ def test_a_signal_while_the_interpreter_ends_leaves_the_rest_to_its_exit_functio
 
 
 @pytest.mark.parametrize("value", [-1, "soon", float("nan"), float("inf"), True, None])
-def test_a_time_that_is_no_time_is_an_error(value):
+def test_a_time_that_is_not_a_time_is_an_error(value):
     with pytest.raises(ConfigError, match="exit_timeout cannot be"):
         otelhooks.instrument(exit_timeout=value)

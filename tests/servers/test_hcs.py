@@ -455,7 +455,7 @@ def test_a_hook_with_nothing_to_send_has_one_thread(make):
 
 
 @pytest.mark.parametrize("topic", ["", "topic", "0.0", "../../etc", None])
-def test_what_is_no_topic_id_is_refused(make, topic):
+def test_what_is_not_a_topic_id_is_refused(make, topic):
     with pytest.raises(ConfigError, match="is no topic id"):
         make(topic=topic)
 
@@ -730,7 +730,7 @@ def test_a_try_that_never_arrived_is_made_under_its_id(network, topic):
     assert [one.id for one in network.ledger.topics[TOPIC].messages] == [start]
 
 
-def test_a_try_that_is_too_old_to_arrive_is_made_anew(network, topic):
+def test_an_attempt_that_is_too_old_to_arrive_is_repeated(network, topic):
     start = f"{OPERATOR}@{int(time.time()) - 500}.7"
     noted: list[Attempt] = []
     topic.submit(b"message", Attempt(1, start, start), noted.append)

@@ -39,7 +39,7 @@ class TestTerminal:
 
     @pytest.mark.anyio
     @pytest.mark.parametrize(("answer", "approves"), [("y\n", True), ("n\n", False), ("", False)])
-    async def test_it_asks_whoever_is_there(
+    async def test_it_asks_the_user_at_the_terminal(
         self, monkeypatch: pytest.MonkeyPatch, answer: str, approves: bool
     ) -> None:
         monkeypatch.setattr(sys, "stdin", Keyboard(answer))
@@ -83,7 +83,7 @@ class TestFirstOf:
         assert (await first_of([self.unavailable, self.approves])(CALL, "")).approved
 
     @pytest.mark.anyio
-    async def test_nobody_is_an_error(self) -> None:
+    async def test_a_missing_user_is_an_error(self) -> None:
         with pytest.raises(Unavailable):
             await first_of([self.unavailable, self.unavailable])(CALL, "")
 
@@ -118,7 +118,7 @@ class TestFirstOf:
             t()
 
     @pytest.mark.parametrize("capture", ["NO_CONTENT", "SPAN_AND_EVENT"])
-    def test_whoever_reads_the_log_learns_of_an_approver_that_failed(
+    def test_an_approver_that_failed_is_logged(
         self, governed: Any, caplog: pytest.LogCaptureFixture, capture: str
     ) -> None:
         def ask(call: types.ToolCall) -> bool:
@@ -133,7 +133,7 @@ class TestFirstOf:
         assert "approver of rule `t` could not be asked" in caplog.text
         assert ("the chat is down" in caplog.text) is (capture != "NO_CONTENT")
 
-    def test_no_human_is_told_of_where_none_was_asked(self, governed: Any) -> None:
+    def test_no_human_is_reported_where_none_was_asked(self, governed: Any) -> None:
         @otelhooks.tool
         def t() -> None: ...
 

@@ -186,7 +186,7 @@ class TestArguments:
         with pytest.raises(errors.Denied):
             drive(tool(rt, ToolSeat(), call), lambda _: "done")
 
-    def test_a_rewrite_that_is_no_dict_denies(self, on, tools):
+    def test_a_rewrite_that_is_not_a_dict_denies(self, on, tools):
         @hooks.pre_tool_call_decide
         def confused(call: types.ToolCall) -> types.HookResult:
             result = types.HookResult()
@@ -605,7 +605,7 @@ class TestWhileItRuns:
                 tools.act(1)
         assert tools.ran == ([1] if answer else [])
 
-    def test_a_rule_that_is_added_while_somebody_is_asked_is_for_the_next_call(self, on, tools):
+    def test_a_rule_that_is_added_during_a_question_is_for_the_next_call(self, on, tools):
         def ask(call: types.ToolCall) -> bool:
             handle.register(policy.deny("act", id="late"))
             return True

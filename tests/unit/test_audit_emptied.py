@@ -72,7 +72,7 @@ def test_a_segment_cut_at_any_byte_is_found(tmp_path: Path) -> None:
         assert verify(tmp_path), end
 
 
-def test_a_segment_that_is_just_being_made_is_no_finding(tmp_path: Path) -> None:
+def test_a_segment_that_is_just_being_made_is_not_a_finding(tmp_path: Path) -> None:
     begun = Segment(tmp_path / segment_name("audit", CHAIN, 1))
     if os.name != "nt":  # where a live writer is seen by its lock
         assert verify(tmp_path) == []
@@ -80,7 +80,7 @@ def test_a_segment_that_is_just_being_made_is_no_finding(tmp_path: Path) -> None
     assert {kind for _, kind, _ in kinds(tmp_path)} == {"emptied"}
 
 
-def test_a_crash_with_a_spool_is_no_cut_in_the_middle(tmp_path: Path) -> None:
+def test_a_crash_with_a_spool_is_not_a_cut_in_the_middle(tmp_path: Path) -> None:
     """The spool lies behind the last segment, which a killed process leaves without an end."""
     chain = Chain(1_780_000_000_000_000_000, 4711, 10_000)
     lines = [chain.open(1), *chain.add([], 2), *chain.add([], 3)]

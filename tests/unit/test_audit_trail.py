@@ -393,7 +393,7 @@ def test_a_failed_sync_is_a_failed_write(tmp_path, monkeypatch):
     assert verify(tmp_path) == []
 
 
-def test_nobody_waits_for_a_disk_that_is_known_not_to_work(tmp_path, disk, monkeypatch):
+def test_no_call_waits_for_a_disk_that_is_known_not_to_work(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(writer_module, "FIRST_RETRY_S", 60)
     audit = Audit(tmp_path)
     assert audit.append({})
@@ -618,7 +618,7 @@ def test_a_read_only_default_folder_is_a_warning_and_records_wait(tmp_path, monk
     assert [record["number"] for record in callers(tmp_path / "audit")] == [0]
 
 
-def test_a_full_disk_at_the_start_is_no_error_but_said(tmp_path, disk, caplog):
+def test_a_full_disk_at_the_start_is_logged_but_not_an_error(tmp_path, disk, caplog):
     disk.full = (".jsonl",)
     audit = Audit(tmp_path)
     assert not audit.append({"number": 0})

@@ -240,7 +240,7 @@ def test_a_cut_that_forges_the_closing_record_is_found_by_its_hash(segment):
     assert found(segment.parent, expect=[top]) == [(0, "expect")]
 
 
-def test_a_trail_that_was_written_anew_is_found_with_an_anchor(segment):
+def test_a_rewritten_trail_is_found_with_an_anchor(segment):
     anchor = check(segment.parent).heads[0].hash
     lines = lines_of(segment)
     lines[2] = rehash(lines[2], decision="ask")
@@ -370,7 +370,7 @@ def test_of_several_trails_in_a_folder_only_the_one_that_is_meant_is_checked(tmp
     assert found(tmp_path / "b.jsonl") == found(tmp_path) == [(1, "gap")]
 
 
-def test_an_edited_opening_record_is_no_gap_where_nothing_follows(segment):
+def test_an_edited_opening_record_is_not_a_gap_where_nothing_follows(segment):
     lines = lines_of(segment)[:1]
     lines[0] = lines[0].replace(b'"seq":0', b'"seq":9')
     segment.write_bytes(lines[0])

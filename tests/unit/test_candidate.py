@@ -101,7 +101,7 @@ class TestFlips:
         assert tool.runs("old")
         assert flips(governed.attributes("execute_tool t"))["decision"] == "deny"
 
-    def test_what_a_hook_denies_is_no_flip(self, governed: Any, tool: Tool) -> None:
+    def test_what_a_hook_denies_is_not_a_flip(self, governed: Any, tool: Tool) -> None:
         guard = hooks.pre_tool_call_decide(lambda call: types.HookResult(allow=False, message="no"))
         governed(hooks=[guard], candidate=[policy.allow("t")])
         assert not tool.runs()
@@ -122,9 +122,7 @@ class TestFlips:
         found = [flips(dict(span.attributes)) for span in governed.spans]
         assert [entry.get("decision") for entry in found] == [None, None, "deny"]
 
-    def test_it_alone_may_read_labels_of_a_history_that_nobody_saw(
-        self, governed: Any, tool: Tool
-    ) -> None:
+    def test_it_alone_may_read_labels_of_an_unseen_history(self, governed: Any, tool: Tool) -> None:
         @otelhooks.model_call(model="m")
         def ask(messages: Any) -> str:
             return "ok"
@@ -174,7 +172,7 @@ class TestFlips:
 
 
 class TestNoHarm:
-    def test_nobody_is_asked(self, governed: Any, tool: Tool) -> None:
+    def test_no_person_is_asked(self, governed: Any, tool: Tool) -> None:
         asked: list[Any] = []
         governed(
             candidate=[policy.ask_user("t", lambda call: bool(asked.append(call)))],

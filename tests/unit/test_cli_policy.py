@@ -263,7 +263,7 @@ def test_green_cases_are_named_on_request(work: Path) -> None:
     assert run("test", "rules.yaml", "--cases", "c.yaml", "-v").stdout == "green  c.yaml:1  c: 1\n"
 
 
-def test_no_cases_is_no_success(work: Path) -> None:
+def test_no_cases_is_not_success(work: Path) -> None:
     result = run("test", "rules.yaml")
 
     assert result.exit_code == 2
@@ -353,7 +353,7 @@ def test_explain_of_a_condition_that_fails(work: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["a", "b"], ["{"], ['{"args": {}}'], ["[1]", "x=1", "y"]])
-def test_what_is_no_call_is_an_error_that_shows_one(work: Path, words: list[str]) -> None:
+def test_what_is_not_a_call_is_an_error_that_shows_one(work: Path, words: list[str]) -> None:
     result = run("explain", *words, "--policy", "rules.yaml")
 
     assert result.exit_code == 2

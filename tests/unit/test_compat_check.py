@@ -154,7 +154,7 @@ def test_columns_count_characters(said: Any) -> None:
         "from hedera_agent_kit.shared import hook",
     ],
 )
-def test_what_is_no_hook_and_no_policy_stays(said: Any, statement: str) -> None:
+def test_what_is_neither_a_hook_nor_a_policy_stays(said: Any, statement: str) -> None:
     assert {each.verdict for each in said(statement)} == {"stays"}
 
 
@@ -262,7 +262,7 @@ def test_aliases_are_followed_to_where_a_name_differs(said: Any, source: str) ->
         "class A:\n  workspace_only = 1\n  def f(self): return self.workspace_only",
     ],
 )
-def test_a_name_that_is_bound_anew_is_not_the_imported_one(said: Any, source: str) -> None:
+def test_a_name_that_is_bound_again_is_not_the_imported_one(said: Any, source: str) -> None:
     found = said(f"from google.antigravity.hooks import policy\n{source}\n")
 
     assert [each.verdict for each in found] == ["works"]
@@ -569,7 +569,7 @@ def test_one_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -
         "huge",
     ],
 )
-def test_a_file_that_is_no_source_is_an_error_that_names_it(
+def test_a_file_that_is_not_source_is_an_error_that_names_it(
     tmp_path: Path, content: bytes, error: str
 ) -> None:
     file = tmp_path / "given.py"
@@ -593,7 +593,7 @@ def test_a_long_chain_of_attributes_is_read_or_refused(tmp_path: Path) -> None:
     assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
-def test_a_folder_and_a_pipe_are_no_files(tmp_path: Path) -> None:
+def test_a_folder_and_a_pipe_are_not_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     assert f"error: {tmp_path}: no file\nhint: " in run(tmp_path).stderr

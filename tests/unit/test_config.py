@@ -305,7 +305,7 @@ class TestDifferences:
         found = load(mode="monitor", hooks=[module.one]).differences(load(hooks=module.many))
         assert found == ("hooks", "mode")
 
-    def test_where_a_value_came_from_is_no_difference(self, monkeypatch):
+    def test_where_a_value_came_from_is_not_a_difference(self, monkeypatch):
         given = load(mode="monitor")
         monkeypatch.setenv("OTELHOOKS_MODE", "monitor")
         assert given.differences(load()) == ()

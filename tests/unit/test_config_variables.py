@@ -67,7 +67,7 @@ def test_any_other_unknown_variable_is_warned_about_once(monkeypatch, caplog, na
         "MY_OTELHOOKS_POLICY",
     ],
 )
-def test_variables_of_ours_of_kubernetes_and_of_others_are_no_mistakes(monkeypatch, caplog, name):
+def test_variables_of_ours_of_kubernetes_and_of_others_are_not_mistakes(monkeypatch, caplog, name):
     monkeypatch.setenv(name, "1")
     load()
     assert caplog.text == ""

@@ -173,7 +173,7 @@ class TestStorages:
         assert not Counter(1, 60, storage).take("a")
 
     @pytest.mark.parametrize("address", ["nonsense://host", "red is", ""])
-    def test_an_address_that_nobody_knows_is_an_error(self, address: str) -> None:
+    def test_an_unknown_address_is_an_error(self, address: str) -> None:
         with pytest.raises(ConfigError, match="cannot be used"):
             Counter(1, 60, address)
 

@@ -101,7 +101,7 @@ class TestTool:
             assert count(5) == 5  # type: ignore[call-arg]
         assert seen == [({"step": 1}, None), ({"step": 2}, None), ({"step": 5}, None)]
 
-    def test_an_annotation_that_cannot_be_resolved_is_no_context(self, governed: Any) -> None:
+    def test_an_annotation_that_cannot_be_resolved_is_not_a_context(self, governed: Any) -> None:
         def f(a: Nowhere) -> Any:  # type: ignore[name-defined]  # noqa: F821
             return a
 
@@ -228,7 +228,7 @@ class TestCallTool:
                 asyncio.run(otelhooks.call_tool("t", {"x": "no"}, fn))
         assert ran == ["yes"] * 3
 
-    def test_a_call_that_the_model_asked_for_is_no_gap(self, governed: Any) -> None:
+    def test_a_call_that_the_model_asked_for_is_not_a_gap(self, governed: Any) -> None:
         @otelhooks.model_call(model="m")
         def ask(messages: list[Any]) -> types.ModelResponse:
             calls = [types.ToolCall(name="pay", args={}, id="c1")]

@@ -451,7 +451,7 @@ class TestStopped:
 
 
 class TestEdges:
-    def test_what_is_no_effect_is_handed_back(self) -> None:
+    def test_what_is_not_an_effect_is_handed_back(self) -> None:
         def generator() -> Generator[Any, Any, Any]:
             first = yield Run(lambda: 1)
             second = yield "body"
@@ -485,7 +485,7 @@ class TestEdges:
         assert run(Run(suspending, 4)) == 4
         assert not escapes(Escaped())
 
-    def test_a_loop_that_was_forgotten_is_started_anew(self) -> None:
+    def test_a_loop_that_was_forgotten_is_started_again(self) -> None:
         loop = BackgroundLoop()
         assert loop.submit(suspending(1)).result(10) == 1
         first = loop._loop

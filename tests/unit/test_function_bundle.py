@@ -157,7 +157,7 @@ class TestWhatEachReturns:
             result = (await runner.dispatch_pre_agent(turn, types.AgentCall()))[0]
         assert not result.allow
 
-    async def test_what_is_no_result_denies_before_and_withholds_after(self) -> None:
+    async def test_what_is_not_a_result_denies_before_and_withholds_after(self) -> None:
         wrong: Any = lambda data: "deny"  # noqa: E731
         runner = HookRunner([hooks.Hooks(pre_tool_use=wrong)])
         assert not (await _tool(runner))[0].allow

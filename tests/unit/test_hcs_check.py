@@ -84,7 +84,7 @@ def test_a_topic_with_all_records_of_a_trail_is_found_sound(trail, tmp_path):
     assert check(tmp_path / "topic.json", expect=[head.hash]).findings == []
 
 
-def test_the_order_on_the_topic_and_records_that_are_there_twice_are_no_findings(trail, tmp_path):
+def test_the_order_on_the_topic_and_records_that_are_there_twice_are_not_findings(trail, tmp_path):
     mirror = Mirror()
     shuffled = [*trail, *trail[2:4]]
     random.Random(7).shuffle(shuffled)
@@ -115,7 +115,7 @@ def test_a_record_that_was_edited_is_found_at_its_message(trail, tmp_path):
     assert mirror.messages[found.line - 1]["chunk_info"]["number"] == 3  # its last chunk
 
 
-def test_a_record_that_somebody_else_pays_for_is_foreign(trail, tmp_path):
+def test_a_record_that_another_account_pays_for_is_foreign(trail, tmp_path):
     mirror = Mirror()
     mirror.take_all(trail)
     forged = trail[1]._replace(line=trail[1].line.replace(b"tool 0", b"tool 9"))
@@ -194,5 +194,5 @@ def test_what_is_wrapped_can_be_unwrapped(trail):
         b'{"schema":"otelhooks.hcs/1","chain":"20261122T080235839670678Z-1","segment":1,"record":{}',
     ],
 )
-def test_what_is_no_message_is_not_taken_for_one(data):
+def test_what_is_not_a_message_is_not_taken_for_one(data):
     assert unwrap(data) is None

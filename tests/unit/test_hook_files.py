@@ -184,7 +184,7 @@ class TestLoadErrors:
         with pytest.raises(PolicyFileError, match="hint: "):
             load_hooks(path)
 
-    def test_crlf_and_a_byte_order_mark_are_no_errors(self, folder: Folder) -> None:
+    def test_crlf_and_a_byte_order_mark_are_not_errors(self, folder: Folder) -> None:
         folder.write("guard.md", b"\xef\xbb\xbf" + GUARD.replace("\n", "\r\n").encode())
         chain = folder.load()
         assert (

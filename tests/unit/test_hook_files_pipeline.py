@@ -205,7 +205,7 @@ class TestToolPre:
             "return allow",
         ],
     )
-    def test_whatever_is_no_decision_blocks(self, files: Files, tool: Tool, body: str) -> None:
+    def test_whatever_is_not_a_decision_blocks(self, files: Files, tool: Tool, body: str) -> None:
         files.write("guard", "tool.pre", body)
         files()
         with pytest.raises(Denied):
@@ -397,7 +397,7 @@ class TestTurns:
         assert first.body == {"message": "called", "fields": {"tool": "run_command"}}
         assert first.attributes[semconv.HOOK_NAME] == "audit"
 
-    def test_a_sub_agents_answer_is_no_end_of_a_turn(self, files: Files) -> None:
+    def test_a_sub_agents_answer_does_not_end_a_turn(self, files: Files) -> None:
         files.write("end", "turn.end", 'return modify({"text": payload["text"] + "."})')
         files()
 
@@ -828,7 +828,7 @@ class TestCallTool:
 class TestWhatIsLeft:
     """Decisions at points whose common ways are tested above."""
 
-    def test_prompts_that_are_no_text_are_shown_plain(self, files: Files) -> None:
+    def test_prompts_that_are_not_text_are_shown_plain(self, files: Files) -> None:
         files.write("a", "turn.start", 'return block(json.encode(payload["prompt"]))')
         files()
 

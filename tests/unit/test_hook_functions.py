@@ -155,9 +155,7 @@ class TestDecorated:
         assert hooks.on_event(inspect.getdoc).priority == 100
 
 
-def test_a_forgotten_return_is_told_to_whoever_reads_the_log(
-    governed: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_forgotten_return_is_logged(governed: Any, caplog: pytest.LogCaptureFixture) -> None:
     @hooks.pre_tool_call_decide
     def forgets(call: Any) -> None:
         """Decide nothing."""

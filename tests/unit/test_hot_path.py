@@ -116,7 +116,7 @@ def test_spans_of_a_run_stay_within_their_number_of_attributes(governed, exporte
     assert not any(span.events for found in spans.values() for span in found)
 
 
-def test_a_span_is_no_larger_than_so_many_bytes_on_the_wire(governed, exporter):
+def test_a_span_has_at_most_so_many_bytes_on_the_wire(governed, exporter):
     with otelhooks.session("c1"):
         run("hello")
     spans = exporter.get_finished_spans()

@@ -229,7 +229,7 @@ class TestReload:
         assert framework.guards(tools.helper, tools.Tool().run)
         assert framework.state == "patched"
 
-    def test_a_seat_that_somebody_replaced_is_left_alone_when_others_are_reloaded(self, framework):
+    def test_a_replaced_seat_is_left_alone_when_others_are_reloaded(self, framework):
         framework.install(framework.seat("helper"), framework.seat("Tool", "twice.agent"))
         agent, tools = (importlib.import_module(f"twice.{name}") for name in ("agent", "tools"))
         tools.helper = replaced = lambda x: x  # type: ignore[attr-defined]

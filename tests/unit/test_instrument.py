@@ -41,7 +41,7 @@ class TestTwice:
         assert "`policies`" in str(caught.value)
         assert "handle.replace" in str(caught.value)
 
-    def test_after_uninstrument_it_starts_anew(self, governed: Any) -> None:
+    def test_after_uninstrument_it_starts_afresh(self, governed: Any) -> None:
         first = governed()
         otelhooks.uninstrument()
         assert governed() is not first
@@ -183,7 +183,7 @@ class TestHandle:
         assert point.attributes[semconv.POLICY_RULE_ID] == "r2"
         assert "2 rules can deny" in caplog.text
 
-    def test_a_trail_of_calls_that_ran_is_no_trail_of_verdicts(
+    def test_a_trail_of_calls_that_ran_is_not_a_trail_of_verdicts(
         self, governed: Any, tmp_path: Path
     ) -> None:
         with Audit(tmp_path / "audit", executed_only=True) as trail:

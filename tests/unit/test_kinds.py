@@ -108,7 +108,7 @@ def test_a_framework_that_is_turned_off_has_no_say(framework, caplog, providers)
     assert told(caplog) == []
 
 
-def test_the_guard_of_policy_files_is_not_told_of(framework, caplog, providers, tmp_path) -> None:
+def test_the_guard_of_policy_files_is_not_reported(framework, caplog, providers, tmp_path) -> None:
     framework({})
     importlib.import_module("fakefw.tools")
     file = tmp_path / "rules.yaml"

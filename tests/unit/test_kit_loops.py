@@ -123,7 +123,7 @@ def test_a_call_lies_in_the_turn_whatever_task_asks(governed: Any) -> None:
     assert call.attributes[semconv.GEN_AI_CONVERSATION_ID] == "talk"
 
 
-def test_a_denied_call_is_told_of_with_its_reason(governed: Any) -> None:
+def test_a_denied_call_is_reported_with_its_reason(governed: Any) -> None:
     governed(policies=[policy.deny("shell", reason=REASON)])
 
     async def work(loop: Loop) -> None:

@@ -52,7 +52,7 @@ def test_what_is_forgotten_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
     assert book.open("a") == (False, frozenset())
 
 
-def test_the_keeper_is_asked_once_and_told_of_each_new_label() -> None:
+def test_the_keeper_is_asked_once_and_gets_each_new_label() -> None:
     told: list[str] = []
 
     class Keeper:

@@ -192,7 +192,7 @@ class TestMarks:
         context.add_label("untrusted")
         assert not asyncio.run(hook.run(context, call)).allow
 
-    def test_without_a_context_nobody_knows_the_labels(self) -> None:
+    def test_without_a_context_the_labels_are_unknown(self) -> None:
         hook = policy.enforce([policy.deny("send", when_labels={"untrusted"})])
         assert not asyncio.run(hook.run(None, types.ToolCall(name="send"))).allow  # type: ignore[arg-type]
 
@@ -526,7 +526,7 @@ class TestUnknownHistory:
             self.ask(list(self.HISTORY))
         assert seen == [[], ["unknown"]]
 
-    def test_without_rules_on_labels_nobody_looks(self, governed: Any, tools: Tools) -> None:
+    def test_without_rules_on_labels_they_are_not_read(self, governed: Any, tools: Tools) -> None:
         governed(policies=[policy.allow("send")])
         with otelhooks.session("c"), otelhooks.turn("go on"):
             self.ask(list(self.HISTORY))

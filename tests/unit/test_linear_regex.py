@@ -131,7 +131,7 @@ def test_no_pattern_hangs(pattern: str, text: str) -> None:
         "(a{99}){99}",
     ],
 )
-def test_what_is_no_pattern_or_cannot_be_bounded_is_an_error(pattern: str) -> None:
+def test_what_is_not_a_pattern_or_cannot_be_bounded_is_an_error(pattern: str) -> None:
     with pytest.raises(ValueError, match="re: "):
         Pattern(pattern)
 

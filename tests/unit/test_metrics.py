@@ -146,7 +146,7 @@ class TestCounters:
         for point in points(reader, semconv.METRIC_POLICY_DECISIONS):
             assert not point.exemplars
 
-    def test_the_span_of_the_collecting_thread_is_no_exemplar(self, instruments, reader):
+    def test_the_span_of_the_collecting_thread_is_not_an_exemplar(self, instruments, reader):
         """The SDK would take the current span for an observation without a context."""
         instruments.decisions.cell(DENY).add(1)
         instruments.record(DURATION, 0.1, TOOL)
@@ -271,7 +271,7 @@ class TestHistograms:
             worker.join(0.05)
         assert not waiting(instruments)
 
-    def test_values_of_many_threads_are_all_counted_while_somebody_collects(
+    def test_values_of_many_threads_are_all_counted_during_a_collection(
         self, instruments, reader, request
     ):
         cell = instruments.histogram(DURATION).cell(TOOL)

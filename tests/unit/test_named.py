@@ -186,5 +186,5 @@ class TestFunctions:
         (read,) = named_functions.commands(payload, programs=["rm"])
         assert read["read"] == "ls ; rm $*x $* ; A=b rm y ; * z"
 
-    def test_a_tool_that_is_no_shell_runs_none(self) -> None:
+    def test_a_tool_that_is_not_a_shell_runs_none(self) -> None:
         assert named_functions.commands({"name": "view_file", "args": {"path": "x"}}) == []

@@ -39,7 +39,7 @@ def test_the_adapter_that_it_lays_out_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Shop", "shop-agents", "1shop", "shop.agents"])
-def test_a_name_that_is_no_module_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_is_not_a_module_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="is not the name of a module"):
         new_adapter.lay_out(name, "shop", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -93,7 +93,7 @@ def test_questions_of_the_parent_take_no_place_in_a_child(monkeypatch: pytest.Mo
     assert waiting.result(10) is True
 
 
-def test_whoever_is_interrupted_takes_the_question_back() -> None:
+def test_an_interrupted_caller_takes_the_question_back() -> None:
     """Ctrl-C while a coroutine asks: it is cancelled, so it holds nothing any more."""
     asked, cancelled = threading.Event(), threading.Event()
 

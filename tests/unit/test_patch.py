@@ -199,7 +199,7 @@ class TestPatch:
         assert tools.helper is original
         assert agent.helper is original
 
-    def test_a_copy_in_a_module_that_is_no_seat_is_put_back_too(self, seen):
+    def test_a_copy_in_a_module_that_is_not_a_seat_is_put_back_too(self, seen):
         patches.install(_adapter(_seat(seen, "helper")), strict=True)
         agent = _import("fakefw.agent")
         original = agent.helper.__wrapped__
@@ -320,7 +320,7 @@ class TestForeignWrappers:
         patches.uninstall()
         assert vars(tools.Tool)["run"] is foreign
 
-    def test_a_name_that_somebody_replaced_is_reported_and_left_alone(self, seen):
+    def test_a_replaced_name_is_reported_and_left_alone(self, seen):
         patches.install(_adapter(_seat(seen, "Tool.run"), _seat(seen, "helper")), strict=True)
         tools = _import("fakefw.tools")
         tools.Tool.run = replaced = lambda self, x: x

@@ -98,7 +98,7 @@ def test_a_function_that_is_put_into_the_instances_state_is_guarded(guarded):
     assert tool.on_invoke() == "tool: other ran"
 
 
-def test_what_somebody_puts_in_the_place_of_the_kept_stand_in_is_not_handed_out(guarded):
+def test_what_replaces_the_kept_stand_in_is_not_handed_out(guarded):
     tool = Tool("tool", ran)
     assert tool.on_invoke() == "tool: ran"
     (kept,) = [name for name in vars(tool) if name.startswith("_otelhooks")]

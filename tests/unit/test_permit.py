@@ -413,7 +413,7 @@ def test_a_server_whose_name_no_seat_knows_stays_one(tracer_provider):
     assert nested(fetch(), inner, None, "ok") == ["refused: no"]
 
 
-def test_a_server_that_calls_itself_by_its_known_name_is_no_news(tracer_provider):
+def test_a_server_that_calls_itself_by_its_known_name_is_not_news(tracer_provider):
     judged: list[Any] = []
     rule = policy.deny("github/fetch", when=lambda args: bool(judged.append(args)))
     instrument([rule], tracer_provider, mcp_servers=[])
@@ -430,9 +430,7 @@ def test_the_span_of_a_call_denied_at_a_deeper_seat_can_be_left_unset(tracer_pro
     assert span.status.status_code is StatusCode.UNSET
 
 
-def test_a_call_about_which_nobody_decides_gets_no_verdict_at_a_deeper_seat(
-    tracer_provider, exporter
-):
+def test_a_call_without_a_decider_gets_no_verdict_at_a_deeper_seat(tracer_provider, exporter):
     instrument([], tracer_provider, mcp_servers=[])
     assert nested(fetch(claimed_server=True), fetch(server="github"), None, "ok") == ["ok"]
     assert spans(exporter) == [("execute_tool fetch", None)]

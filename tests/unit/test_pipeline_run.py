@@ -553,7 +553,7 @@ class TestSubagents:
         seat.run("boss", body=lambda r: delegate())
         assert seen == [None, "operation"]
 
-    def test_an_agent_inside_a_run_is_no_turn(self, governed: Any, seat: Seat) -> None:
+    def test_an_agent_inside_a_run_is_not_a_turn(self, governed: Any, seat: Seat) -> None:
         log: list[str] = []
         governed(hooks=every_hook(log))
         seat.run("boss", body=lambda r: seat.run("peer"))

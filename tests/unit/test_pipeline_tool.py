@@ -114,7 +114,7 @@ class TestEvents:
             ("post_tool_use", "allow", None, None, False),
         ]
 
-    def test_of_a_call_that_nobody_decides_about(self, governed: Any) -> None:
+    def test_of_a_call_without_a_decider(self, governed: Any) -> None:
         heard = self.heard(governed, lambda s: s.finish("x"))
         assert [said[:3] for said in heard] == [
             ("pre_tool_use", "allow", None),
@@ -297,7 +297,7 @@ class TestAllow:
         body.t()
         assert caplog.text.count("tools run with no policy") == 1
 
-    def test_listeners_hear_allow_where_nobody_decided(self, governed: Any, body: Tool) -> None:
+    def test_listeners_hear_allow_without_a_decider(self, governed: Any, body: Tool) -> None:
         heard: list[types.HookEvent] = []
         governed(hooks=[hooks.on_event(lambda event: heard.append(event))])
         body.t(3)
@@ -493,7 +493,7 @@ class TestFailures:
         ("is_refused", "kind"),
         [(True, semconv.ERROR_POLICY_DENIED), (False, semconv.ERROR_TOOL_ERROR)],
     )
-    def test_what_did_not_run_after_all_is_no_success_and_shown_to_no_hook(
+    def test_what_did_not_run_after_all_is_not_a_success_and_shown_to_no_hook(
         self, governed: Any, is_refused: bool, kind: str
     ) -> None:
         log: list[Any] = []
@@ -645,7 +645,7 @@ class TestAttacks:
         again(1)
         assert len(judged) == len(entered) == 2
 
-    def test_a_thread_pool_is_no_way_round(self, governed: Any, body: Tool) -> None:
+    def test_a_thread_pool_is_not_a_way_around(self, governed: Any, body: Tool) -> None:
         governed(policies=[deny()])
         with ThreadPoolExecutor(4) as pool:
             futures = [pool.submit(body.t, n) for n in range(20)]
@@ -751,7 +751,7 @@ class TestAudit:
         assert event[semconv.POLICY_RULE_ID] == "record_required"
 
     @pytest.mark.parametrize("rule", [policy.allow("t"), policy.ask_user("t", lambda call: True)])
-    def test_a_trail_that_was_full_for_a_while_tells_of_no_call_that_did_not_run(
+    def test_a_trail_that_was_full_for_a_while_reports_no_call_that_did_not_run(
         self,
         governed: Any,
         body: Tool,

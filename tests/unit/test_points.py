@@ -218,7 +218,7 @@ class TestRule3Rewrites:
         assert verdict.result is not None
         assert (verdict.result.modified_prompt, verdict.result.message) == ("two", "kept")
 
-    def test_a_prompt_of_the_same_value_is_no_rewrite(self) -> None:
+    def test_a_prompt_of_the_same_value_is_not_a_rewrite(self) -> None:
         same = hooks.pre_turn(lambda data: Result(modified_prompt="".join(["o", "ne"])))
         verdict, _ = drive(points.pre_turn(at("pre_turn", same), context(), "one", Watch()))
         assert verdict.decision == "allow"
@@ -464,7 +464,7 @@ class TestRule4Policies:
         assert verdict.allowed
         assert seen == [1, 2, 3]
 
-    def test_an_edit_of_the_same_value_asks_nobody_again(self) -> None:
+    def test_an_edit_of_the_same_value_does_not_ask_again(self) -> None:
         seen: list[int] = []
         gate = decide(lambda data: seen.append(1) or Result())
         rule = policy.ask_user("t", handler=lambda call: Approval("approved", edit={"x": 1}))
@@ -649,7 +649,7 @@ class TestRule5Transforms:
         assert data.result == value
         assert verdict.decision == "modify"
 
-    def test_the_same_value_is_no_rewrite_but_another_type_is(self) -> None:
+    def test_the_same_value_is_not_a_rewrite_but_another_type_is(self) -> None:
         _, verdict = self.post(hooks.post_tool_call_transform(lambda data: 1))
         assert verdict is None
         _, verdict = self.post(hooks.post_tool_call_transform(lambda data: True))
@@ -738,7 +738,7 @@ class TestRule6Interactions:
         assert result.allow
         assert value is answer
 
-    def test_nobody_declines(self) -> None:
+    def test_a_missing_answer_declines(self) -> None:
         result, value = self.ask()
         assert (result.allow, value) == (False, None)
         assert result.message == "No interaction hook handled the request"
@@ -957,7 +957,7 @@ class TestMonitor:
         assert verdict.allowed
         assert len(verdict.observed) == 1
 
-    def test_nobody_is_asked(self) -> None:
+    def test_no_person_is_asked(self) -> None:
         asked: list[int] = []
         rule = policy.ask_user("t", handler=lambda call: asked.append(1) or True)
         verdict, _ = tool_call(policy.enforce([rule]), rules=[[rule]], monitor=True)
@@ -1120,7 +1120,7 @@ def test_something_else_than_a_tool_call_goes_through_the_deciders() -> None:
     assert seen == [thing]
 
 
-def test_a_recheck_without_a_context_is_told_to_nobody() -> None:
+def test_a_recheck_without_a_context_is_not_reported() -> None:
     calls: list[int] = []
     gate = decide(lambda data: calls.append(1) or Result())
     chain = points.pre_tool_call(
@@ -1179,7 +1179,7 @@ class TestOddities:
         assert verdict.allowed
         assert list(verdict.observed) == []
 
-    def test_an_equal_text_of_another_class_of_data_is_no_rewrite(self) -> None:
+    def test_an_equal_text_of_another_class_of_data_is_not_a_rewrite(self) -> None:
         data, verdict = TestRule5Transforms().post(
             hooks.post_tool_call_transform(lambda data: "".join(["o", "dd"])), data="odd"
         )

@@ -191,7 +191,7 @@ def test_junit_says_what_differs(tmp_path: Path) -> None:
     assert r'args: expected {"x": "a\u0007b"}' in failure.text
 
 
-def test_no_cases_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cases_is_not_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from otelhooks.policy.tools import trials
 
     monkeypatch.setattr(Subject, "open", lambda names: subject())

@@ -216,7 +216,7 @@ class TestStartUp:
         assert not decide([], call, mcp_servers=[server]).allow
 
 
-def test_auto_denies_because_nobody_assesses() -> None:
+def test_auto_denies_because_there_is_no_assessor() -> None:
     assert decide([policy.auto()]).message == "Denied by policy 'auto'."
     assert decide([policy.auto(handler=lambda call: True)]).allow
     assert decide([policy.auto(), policy.allow("run_command")]).allow

@@ -317,7 +317,7 @@ class TestPredicates:
             "TestPredicates.test_an_exception_that_cannot_be_shown_denies_too.<locals>.Shy"
         )
 
-    def test_a_record_that_is_no_tool_call_denies_where_a_predicate_would_look(self) -> None:
+    def test_a_record_that_is_not_a_tool_call_denies_where_a_predicate_would_look(self) -> None:
         call = Call.of({"not": "a call"})
         ruling = judge([policy.allow("dict", when=lambda args: True)], call)
         assert "no tool call but dict" in ruling.message
@@ -334,7 +334,7 @@ class TestPredicates:
         rules = [policy.deny("a", agent="x", when=lambda: 1 / 0)]
         assert judge(rules, Call("a", {}, branch="y")).evaluations == 0
 
-    def test_closing_an_evaluation_that_waits_is_no_answer(self) -> None:
+    def test_closing_an_evaluation_that_waits_is_not_an_answer(self) -> None:
         async def when() -> bool:
             return True
 
@@ -427,14 +427,14 @@ class TestArguments:
         judge([policy.deny("a", when=when)], Call.of(record))
         assert seen[0] is record
 
-    def test_values_that_are_no_json_are_shown_as_they_are(self) -> None:
+    def test_values_that_are_not_json_are_shown_as_they_are(self) -> None:
         frame = collections.Counter()
         seen: list[Any] = []
         rule = policy.deny("a", when=lambda args: seen.append(args["frame"]))
         judge([rule], Call("a", {"frame": frame}))
         assert seen[0] is frame
 
-    def test_values_that_cannot_be_compared_are_no_reason_to_deny(self) -> None:
+    def test_values_that_cannot_be_compared_are_not_a_reason_to_deny(self) -> None:
         class Frame:
             def __eq__(self, other: object) -> bool:
                 raise ValueError("ambiguous")
@@ -492,7 +492,7 @@ class TestSet:
         ruling = drive(rules.evaluate(Call("off", {}, server="s")))
         assert [rule.id for _, rule in ruling.observed] == ["s/disabled_tools", "default"]
 
-    def test_nobody_is_asked_about_a_tool_that_its_server_disables(self) -> None:
+    def test_no_person_is_asked_about_a_tool_that_its_server_disables(self) -> None:
         for rule in (policy.ask_user("s/off"), policy.allow("s/off")):
             ruling = judge([rule], Call("off", {}, server="s"), mcp_servers=[SERVER])
             assert (ruling.decision, ruling.rule.id) == ("deny", "s/disabled_tools")

@@ -142,9 +142,7 @@ class TestLoading:
             governed(policies=folder)
         assert act(1) == 1
 
-    def test_a_rule_that_asks_needs_somebody_who_answers(
-        self, governed: Any, folder: pathlib.Path
-    ) -> None:
+    def test_a_rule_that_asks_needs_an_approver(self, governed: Any, folder: pathlib.Path) -> None:
         (folder / "base.yaml").write_text("policies:\n  - ask: act\n")
         with pytest.raises(PolicyFileError, match=r"base\.yaml:2:5: rule `act` asks.*\nhint: give"):
             governed(policies=folder)

@@ -100,7 +100,7 @@ def test_monitor_mode_is_told_apart_from_a_deny() -> None:
     assert [c.words for c in then.changes] == ["deny, observed -> deny"]
 
 
-def test_nobody_is_asked() -> None:
+def test_no_person_is_asked() -> None:
     asked: list[Any] = []
     rule = policy.ask_user("send", asked.append)
 
@@ -110,7 +110,7 @@ def test_nobody_is_asked() -> None:
     assert asked == []
 
 
-def test_a_rewrite_that_took_place_is_no_change() -> None:
+def test_a_rewrite_that_took_place_is_not_a_change() -> None:
     """The span has the arguments that ran, so there is nothing left to rewrite."""
     recorded = call("search", '{"limit": 10}', policy_decision="modify")
 
@@ -163,7 +163,7 @@ def test_a_rule_for_an_agent_is_asked_as_that_agent() -> None:
     assert [c.recorded.branch for c in result.changes] == ["lead/helper"]
 
 
-def test_an_agent_that_nobody_called_is_recorded_by_its_name_alone() -> None:
+def test_an_agent_without_a_caller_is_recorded_by_its_name_alone() -> None:
     result = replay([call("a", gen_ai_agent_name="lead")], under(policy.deny("a", agent="lead")))
 
     assert [c.recorded.branch for c in result.changes] == ["lead"]

@@ -133,7 +133,7 @@ class TestBuilders:
         with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
             policy.allow(MATH, "calc")
 
-    def test_tools_that_are_no_strings_are_an_error(self) -> None:
+    def test_tools_that_are_not_strings_are_an_error(self) -> None:
         with pytest.raises(ConfigError, match="sequence of strings, not of <class 'int'>"):
             policy.allow(MATH, [1])  # type: ignore[list-item]
 
@@ -178,7 +178,7 @@ class TestPresets:
         assert (policy.allow_all().tool, policy.allow_all().label) == ("*", "allow_all")
         assert (policy.deny_all().tool, policy.deny_all().label) == ("*", "deny_all")
 
-    def test_auto_denies_what_nobody_assessed(self) -> None:
+    def test_auto_denies_what_was_not_assessed(self) -> None:
         rule = policy.auto(model="m")
         assert (rule.auto, rule.tool, rule.decision) == (True, "*", Decision.DENY)
         assert (rule.name, rule.model) == ("auto", "m")
@@ -313,7 +313,7 @@ class TestFlatten:
             ([b"x"], "Expected Policy or Sequence of Policies, got <class 'bytes'>"),
         ],
     )
-    def test_what_is_no_rule_is_an_error(self, given: Any, text: str) -> None:
+    def test_what_is_not_a_rule_is_an_error(self, given: Any, text: str) -> None:
         with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
             policy.flatten_policies(given)
 
@@ -413,7 +413,7 @@ class TestDescribe:
         loop.append(loop)
         assert describe(loop, code=False) == "[...]"
 
-    def test_a_name_that_is_not_assigned_yet_is_no_error(self) -> None:
+    def test_a_name_that_is_not_assigned_yet_is_not_an_error(self) -> None:
         def early() -> Any:
             return later
 

@@ -159,7 +159,7 @@ def test_byte_order_mark_and_windows_line_ends_are_taken_away(tmp_path: pathlib.
         (b"\x80", "1:1: byte 0 (0x80) is no UTF-8"),
     ],
 )
-def test_what_is_no_utf_8_is_an_error_at_its_byte(
+def test_what_is_not_utf_8_is_an_error_at_its_byte(
     tmp_path: pathlib.Path, content: bytes, place: str
 ) -> None:
     path = _write(tmp_path / "a.yaml", content)
@@ -257,7 +257,7 @@ def test_unsafe_files_are_read_where_the_operator_says_so(
         source.read_all([path])
 
 
-def test_files_that_came_with_the_code_are_read_whoever_owns_them(tmp_path: pathlib.Path) -> None:
+def test_files_that_came_with_the_code_are_read_for_any_owner(tmp_path: pathlib.Path) -> None:
     path = _write(tmp_path / "a.yaml")
     path.chmod(0o666)
     tmp_path.chmod(0o777)

@@ -219,7 +219,7 @@ def test_only_calls_from_a_time_on(exported: Path) -> None:
         ('{"resourceSpans": 7}', "no OTLP JSON"),
     ],
 )
-def test_what_is_no_otlp_json_is_an_error_with_its_place(
+def test_what_is_not_otlp_json_is_an_error_with_its_place(
     tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "x.json"
@@ -248,7 +248,7 @@ def test_a_source_that_cannot_be_is_an_error_that_says_what_to_write(text: str, 
 # -- what a span tells ----------------------------------------------------------------------------
 
 
-def test_a_span_that_is_no_tool_call_is_none() -> None:
+def test_a_span_that_is_not_a_tool_call_is_none() -> None:
     assert span_of({semconv.GEN_AI_OPERATION_NAME: "chat"}) is None
 
 

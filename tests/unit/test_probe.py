@@ -168,7 +168,7 @@ def test_a_collector_that_refuses_is_told_with_its_answer(doctor, server, status
     assert hint in last[1]
 
 
-def test_an_address_where_nobody_listens(doctor, monkeypatch):
+def test_an_address_without_a_listener(doctor, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", REFUSED)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")
 

@@ -137,7 +137,7 @@ class TestToolCalls:
         with otelhooks.session("a"):
             assert "1 of 1" in tool.told("a")
 
-    def test_a_turn_counts_anew_and_its_agents_share(self, governed: Any, tool: Tool) -> None:
+    def test_a_turn_counts_from_zero_and_its_agents_share(self, governed: Any, tool: Tool) -> None:
         governed(policies=[policy.RateLimit(tool_calls=2, per="turn")])
 
         @otelhooks.agent("helper")
@@ -215,7 +215,9 @@ class TestWhatCounts:
         assert "User denied" in tool.told("x")
         assert tool.told("x") == "x"
 
-    def test_nobody_is_asked_about_a_call_that_is_too_many(self, governed: Any, tool: Tool) -> None:
+    def test_no_person_is_asked_about_a_call_over_the_limit(
+        self, governed: Any, tool: Tool
+    ) -> None:
         asked: list[Any] = []
 
         def approve(call: Any) -> bool:
@@ -717,7 +719,7 @@ class TestGates:
             pytest.fail("the turn ran")
         assert "check failed" in Model().told()
 
-    def test_one_that_only_lets_pass_hears_of_usage_and_needs_nobody(self, governed: Any) -> None:
+    def test_one_that_only_lets_pass_gets_usage_and_needs_no_approver(self, governed: Any) -> None:
         class Open(Gate):
             points = ("pre_model_call",)
             id = "open"

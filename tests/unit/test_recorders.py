@@ -275,7 +275,7 @@ def test_a_cancelled_call_is_recorded_as_failed(instrument):
     assert memory.records[1]["error_type"].endswith("CancelledError")
 
 
-def test_a_question_that_nobody_waits_for_any_more_is_recorded(instrument):
+def test_a_question_that_no_call_waits_for_any_more_is_recorded(instrument):
     memory = Memory()
     asked = asyncio.Event()
 

@@ -28,7 +28,7 @@ def test_a_hook_is_registered_at_each_of_its_points() -> None:
 
 
 @pytest.mark.parametrize("thing", [1, "x", object(), Guard, lambda data: None])
-def test_what_is_no_hook_is_a_value_error(thing: Any) -> None:
+def test_what_is_not_a_hook_is_a_value_error(thing: Any) -> None:
     with pytest.raises(ValueError, match="Unknown hook type: "):
         registrations(thing)
 

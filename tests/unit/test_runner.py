@@ -46,7 +46,7 @@ class TestRegistration:
         assert not made.has_hooks
         assert made.pre_turn_hooks == ()
 
-    def test_what_is_no_hook_is_a_value_error(self) -> None:
+    def test_what_is_not_a_hook_is_a_value_error(self) -> None:
         with pytest.raises(ValueError, match="Unknown hook type: "):
             HookRunner([object()])
 
@@ -310,7 +310,7 @@ class Silent:
         self.told.append(point)
 
 
-async def test_an_observer_is_told_of_every_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_observer_is_notified_of_every_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Silent()
     monkeypatch.setattr(runner, "observer", observer)
     made = HookRunner()

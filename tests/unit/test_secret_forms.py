@@ -182,7 +182,7 @@ class TestNamesOfSecrets:
         assert redactor.mask({key: "hunter2"}) == {key: MASK}
 
     @pytest.mark.parametrize("key", ["pass", "first_pass", "passes", "bypass", "by-pass"])
-    def test_what_passes_is_no_password(self, redactor: Redactor, key: str) -> None:
+    def test_what_passes_is_not_a_password(self, redactor: Redactor, key: str) -> None:
         assert redactor.mask({key: True, f"{key} count": 3}) == {key: True, f"{key} count": 3}
 
     def test_in_running_text(self, redactor: Redactor) -> None:
@@ -199,7 +199,7 @@ class TestNamesOfSecrets:
         assert redactor.mask(given) == masked
         assert json.loads(redactor.mask_text(json.dumps(given))) == masked
 
-    def test_a_description_of_a_parameter_is_no_pair(self, redactor: Redactor) -> None:
+    def test_a_description_of_a_parameter_is_not_a_pair(self, redactor: Redactor) -> None:
         given = {"name": "password", "type": "string", "description": "of the user"}
         assert redactor.mask(given) == given
 

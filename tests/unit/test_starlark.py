@@ -104,7 +104,7 @@ class TestExpressions:
             "print(1)",
         ],
     )
-    def test_what_is_no_expression_is_an_error_at_its_place(self, text: str) -> None:
+    def test_what_is_not_an_expression_is_an_error_at_its_place(self, text: str) -> None:
         with pytest.raises(PolicyFileError, match=r"^policies/x.yaml:1[123]:\d+: ") as caught:
             expression(text)
         assert "\nhint: " in str(caught.value)
@@ -330,7 +330,7 @@ class TestLimits:
             "def handle(e, p):\n  return range()",
         ],
     )
-    def test_what_is_no_constant_is_not(self, text: str) -> None:
+    def test_what_is_not_a_constant_is_not(self, text: str) -> None:
         compile_script(text, At())
 
     @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ class TestLimits:
         with pytest.raises(PolicyFileError, match="nested"):
             compile_script(f"def handle(event, payload):\n  if event:\n    pass\n{branches}", At())
 
-    def test_what_is_no_exception_but_no_order_to_stop_either_is_a_failure(self) -> None:
+    def test_what_is_neither_an_exception_nor_an_order_to_stop_is_a_failure(self) -> None:
         class Panic(BaseException):
             """As the interpreter raises when it cannot go on."""
 

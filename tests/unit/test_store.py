@@ -394,7 +394,7 @@ class TestTrouble:
         with pytest.raises(ConfigError, match="not an otelhooks store"):
             Store(path).traces()
 
-    def test_a_file_that_is_no_database_is_left_untouched(self, path: Path) -> None:
+    def test_a_file_that_is_not_a_database_is_left_untouched(self, path: Path) -> None:
         path.parent.mkdir()
         path.write_text("my notes\n" * 200)
         with pytest.raises(ConfigError, match="not an otelhooks store"):
@@ -444,7 +444,7 @@ class TestTrouble:
         assert logs.export([]) is LogRecordExportResult.SUCCESS
         assert count(path, "logs") == 1
 
-    def test_a_store_deleted_while_in_use_is_made_anew(self, path: Path) -> None:
+    def test_a_store_deleted_while_in_use_is_created_again(self, path: Path) -> None:
         exporter = SqliteSpanExporter(path)
         exporter.export(make_spans(5))
         for file in path.parent.glob("store.db*"):

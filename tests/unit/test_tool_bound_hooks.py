@@ -110,7 +110,7 @@ class TestPlaces:
             assert len(staged.at(point).transformers) == 1
         assert staged.in_stages() is staged
 
-    async def test_nothing_is_told_of_a_tool_that_failed(self) -> None:
+    async def test_nothing_is_reported_of_a_tool_that_failed(self) -> None:
         seen: list[Any] = []
         hook = _hook(post_secondary_action_hook=lambda c, p, m: seen.append(p))
         runner = HookRunner([hook])
@@ -158,7 +158,7 @@ class TestBinding:
         assert result.allow
 
     @pytest.mark.parametrize("tools", ["t", None, 3, [1], {"t": 1}])
-    def test_what_is_no_list_of_names_is_an_error_at_registration(self, tools: Any) -> None:
+    def test_what_is_not_a_list_of_names_is_an_error_at_registration(self, tools: Any) -> None:
         made = type("Made", (hooks.AbstractHook,), {"relevant_tools": tools})()
         with pytest.raises(TypeError, match=r"`relevant_tools` of `Made`.* list of names"):
             HookRunner([made])
@@ -266,7 +266,7 @@ class TestRewriting:
         assert seen == [2]
 
     @pytest.mark.parametrize("wrong", [None, "text", ["a"]])
-    async def test_arguments_that_are_no_dict_deny(self, wrong: Any) -> None:
+    async def test_arguments_that_are_not_a_dict_deny(self, wrong: Any) -> None:
         def assign(context: Any, params: StageParams, name: str) -> None:
             params.raw_params = wrong
 
@@ -303,7 +303,7 @@ class TestRewriting:
         assert "a policy cannot do that" in result.message
         assert call.args == {"x": 1}
 
-    async def test_the_same_value_is_no_change(self, governed: Any) -> None:
+    async def test_the_same_value_is_not_a_change(self, governed: Any) -> None:
         def assign(context: Any, params: StageParams, name: str) -> None:
             params.raw_params = dict(params.raw_params)
 

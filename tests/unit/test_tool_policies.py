@@ -111,7 +111,9 @@ class TestMaxRecipients:
             {"kwargs": {"transfers": [{"account_id": "0.0.1"}]}, "transfers": []},
         ],
     )
-    async def test_recipients_in_a_form_that_nobody_counts_deny(self, args: dict[str, Any]) -> None:
+    async def test_recipients_in_a_form_that_cannot_be_counted_deny(
+        self, args: dict[str, Any]
+    ) -> None:
         made = policy.MaxRecipientsPolicy(100)
         assert not (await _result(made, "transfer_hbar_tool", args)).allow
 

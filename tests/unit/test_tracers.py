@@ -157,7 +157,7 @@ class TestTracesOfOpenAIAgents:
             (SimpleNamespace(wrapped=provider(BackendSpanExporter("k"))), {}, True),
         ],
     )
-    def test_they_are_told_of_where_they_are_sent(self, monkeypatch, caplog, made, env, sends):
+    def test_they_are_reported_where_they_are_sent(self, monkeypatch, caplog, made, env, sends):
         caplog.set_level(logging.INFO, logger="otelhooks")
         for name in ("OPENAI_API_KEY", "OPENAI_AGENTS_DISABLE_TRACING"):
             monkeypatch.delenv(name, raising=False)

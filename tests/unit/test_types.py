@@ -51,7 +51,7 @@ class TestRecords:
             lambda **place: types.StopArgs(response_text="x", **place),
         ],
     )
-    def test_where_a_record_was_made_is_no_part_of_its_value_or_dump(self, make: Any) -> None:
+    def test_where_a_record_was_made_is_not_part_of_its_value_or_dump(self, make: Any) -> None:
         plain, placed = make(), make(**PLACE)
         assert plain == placed
         assert plain.model_dump() == placed.model_dump()
@@ -64,11 +64,11 @@ class TestRecords:
         assert types.ToolCall(name="a") != types.ToolResult(name="a")
         assert types.ToolCall(name="a") != "a"
 
-    def test_the_raw_text_of_arguments_is_no_part_of_a_calls_value(self) -> None:
+    def test_the_raw_text_of_arguments_is_not_part_of_a_calls_value(self) -> None:
         assert types.ToolCall(name="a", raw='{"x":1}') == types.ToolCall(name="a")
         assert "raw" not in types.ToolCall(name="a", raw="{}").model_dump()
 
-    def test_duration_and_partial_are_no_part_of_a_results_value(self) -> None:
+    def test_duration_and_partial_are_not_part_of_a_results_value(self) -> None:
         one = types.ToolResult(name="a", result=1, duration=0.5, partial=True)
         assert one == types.ToolResult(name="a", result=1)
         assert one.duration == 0.5
@@ -108,7 +108,7 @@ class TestToolNames:
             assert types.BuiltinTools("start_subagent") is types.BuiltinTools.INVOKE_SUBAGENT
         assert types.BuiltinTools["START_SUBAGENT"] is types.BuiltinTools.INVOKE_SUBAGENT
 
-    def test_an_unknown_name_is_no_member(self) -> None:
+    def test_an_unknown_name_is_not_a_member(self) -> None:
         with pytest.raises(ValueError, match="nonsense"):
             types.BuiltinTools("nonsense")
 
@@ -223,7 +223,7 @@ class TestHookEvent:
         loop.append(loop)
         assert json.loads(types.HookEvent(type="x", input=loop).model_dump_json())["type"] == "x"
 
-    def test_texts_that_are_no_unicode_can_be_dumped(self) -> None:
+    def test_texts_that_are_not_unicode_can_be_dumped(self) -> None:
         event = types.HookEvent(type="x", tool_name="\ud800", error="\ud800", reason="\ud800")
         assert json.loads(event.model_dump_json())["type"] == "x"
 

@@ -396,7 +396,7 @@ class TestInstalled:
         assert not {*names, *modules} & {"mcp", "agents", "langchain", "openai_agents"}
 
 
-def test_the_gauge_of_adapters_tells_of_it(library, meter_provider, metrics_reader):
+def test_the_gauge_of_adapters_reports_it(library, meter_provider, metrics_reader):
     library.add("crewai", "crewai")
     otelhooks.instrument(policies=DENY, meter_provider=meter_provider)
     import crewai  # noqa: F401

@@ -56,7 +56,7 @@ def test_what_a_verdict_does_to_the_operation(
     assert enforcement_of(verdict) == enforcement
 
 
-def test_a_withheld_result_was_blocked_and_is_no_failure_of_the_operation() -> None:
+def test_a_withheld_result_was_blocked_and_is_not_a_failure_of_the_operation() -> None:
     verdict = Verdict("post_tool_call", "deny")
     verdict.withheld = True
     assert (error_type_of(verdict), enforcement_of(verdict)) == (None, "blocked")

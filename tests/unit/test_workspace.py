@@ -91,7 +91,7 @@ class TestRules:
             policy.workspace_only(dirs)
 
     @pytest.mark.parametrize("directory", ["", "  ", "a\0b", b"/ws"])
-    def test_what_is_no_directory_is_an_error(self, directory: Any) -> None:
+    def test_what_is_not_a_directory_is_an_error(self, directory: Any) -> None:
         with pytest.raises(ConfigError, match="is no directory"):
             policy.workspace_only([directory])
 
@@ -254,7 +254,7 @@ class TestOutside:
         assert denied(ws, {"path": "a.txt"})
 
     @pytest.mark.parametrize("value", [3, 3.5, True, object(), {"fd": 3}, [None, 3]])
-    def test_what_is_no_path_is_outside(self, ws: pathlib.Path, value: Any) -> None:
+    def test_what_is_not_a_path_is_outside(self, ws: pathlib.Path, value: Any) -> None:
         assert denied(ws, {"path": value})
 
 
@@ -417,7 +417,7 @@ class TestCanonicalPath:
     def test_an_argument_inside_does_not_help_it(self, ws: pathlib.Path) -> None:
         assert denied(ws, {"path": str(ws / "a.txt")}, canonical="/etc/passwd")
 
-    def test_a_value_that_is_no_text_is_looked_at(self, ws: pathlib.Path) -> None:
+    def test_a_value_that_is_not_text_is_looked_at(self, ws: pathlib.Path) -> None:
         assert denied(ws, {"path": 3}, canonical=str(ws / "a.txt"))
 
 
