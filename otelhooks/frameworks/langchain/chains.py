@@ -12,7 +12,7 @@ from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
-from otelhooks.frameworks.langchain.listeners import HeardRun, Listeners
+from otelhooks.frameworks.langchain.listeners import HeardRun
 from otelhooks.frameworks.langchain.state import thread_of
 
 __all__ = ["ChainRun"]
@@ -86,7 +86,7 @@ class ChainRun(HeardRun):
     def deliver(self, item: Any) -> Any:
         """Tell listeners that were left out, from the first item on."""
         if not self.has_begun:
-            self.left_out = Listeners(self.config)
+            self.leaves_out()
         yield from self.hear([item])
         return [item]
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import sys
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
 
-__all__ = ["HeardRun", "Listeners", "is_streaming", "without_tokens"]
+__all__ = ["HeardRun", "is_streaming", "without_tokens"]
 
 _CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
 _MANAGER = "langchain_core.callbacks.manager:{}CallbackManager"
@@ -31,7 +32,8 @@ class HeardRun(kit.Run):
         given: What it was called with.
         config: Likewise.
         further: All else, by name.
-        left_out: Those who are told of it once it is decided.
+        surroundings: Configuration in the surroundings, where listeners are left out.
+        left_out: Manager of those who are told of it once it is decided.
         heard: What its end is to be told to.
     """
 
@@ -40,7 +42,8 @@ class HeardRun(kit.Run):
     given: Any
     config: Any
     further: Mapping[str, Any]
-    left_out: Listeners | None = None
+    surroundings: Any = None
+    left_out: Any = None
     heard: Any = None
 
     def __init__(self) -> None:
@@ -49,17 +52,32 @@ class HeardRun(kit.Run):
 
     def runs(self, wrapped: Any, given: Any) -> Any:
         """Run it with what hooks wrote; listeners are left out while a hook may change it."""
-        listeners = Listeners(self.config) if self.holds_back else None
-        if listeners is None or not listeners.any:
+        if not self.holds_back or not self.leaves_out():
             return wrapped(given, self.config, **self.further)
-        self.left_out = listeners
-        return listeners.without(wrapped(given, quiet(listeners.config), **self.further))
+        items = wrapped(given, quiet(self.config or {}), **self.further)
+        is_stream = hasattr(items, "__next__") or hasattr(items, "__anext__")
+        return _Steps(items, quiet(self.surroundings) or None) if is_stream else items
+
+    def leaves_out(self) -> bool:
+        """Find who streams it: handlers, or an outer graph; return whether anything does."""
+        config, around = self.config or {}, kit.native(_CONFIG).get() or {}
+        given = config.get("callbacks") or around.get("callbacks") or []
+        handlers = given if isinstance(given, list) else given.handlers
+        handlers = [handler for handler in handlers if is_streaming(handler)]
+        forwards = any(_STREAM in (c.get("configurable") or {}) for c in (config, around))
+        if not handlers and not forwards:
+            return False
+        self.surroundings = around
+        make = kit.native(_MANAGER.format("Async" if self.is_async else ""))
+        self.left_out = make(handlers, parent_run_id=getattr(given, "parent_run_id", None))
+        return True
 
     def hear(self, items: list[Any]) -> Any:
         """Tell those who were left out that it starts; keep items for them."""
         self.passed += items
         if self.heard is None and self.left_out is not None:
-            self.heard = yield self.left_out.start(self.title, self.given, is_async=self.is_async)
+            about = {"name": self.title, "run_id": (self.config or {}).get("run_id")}
+            self.heard = yield self.left_out.on_chain_start(None, self.given, **about)
 
     def delivered(self) -> Any:
         """Tell those who were left out what it came to."""
@@ -69,40 +87,6 @@ class HeardRun(kit.Run):
     def output(self, items: list[Any]) -> Any:
         """Return what a run came to, for who listens to it as a whole."""
         raise NotImplementedError
-
-
-class Listeners:
-    """The callback handlers of one run that stream it.
-
-    Args:
-        config: What the run was given.
-    """
-
-    def __init__(self, config: Any) -> None:
-        self.config: Mapping[str, Any] = config or {}
-        self._ambient: Mapping[str, Any] = kit.native(_CONFIG).get() or {}
-        given = self.config.get("callbacks") or self._ambient.get("callbacks") or []
-        handlers = given if isinstance(given, list) else given.handlers
-        self._handlers = [handler for handler in handlers if is_streaming(handler)]
-        self._parent = getattr(given, "parent_run_id", None)
-
-    @property
-    def any(self) -> bool:
-        """Whether there are any, or an outer graph streams what this one does."""
-        configs = (self.config, self._ambient)
-        forwards = any(_STREAM in (one.get("configurable") or {}) for one in configs)
-        return forwards or bool(self._handlers)
-
-    def without(self, items: Any) -> Any:
-        """Return a run's items, which come where they are not in the surroundings either."""
-        is_stream = hasattr(items, "__next__") or hasattr(items, "__anext__")
-        return _Steps(items, quiet(self._ambient) or None) if is_stream else items
-
-    def start(self, name: str, given: Any, *, is_async: bool) -> Any:
-        """Tell them that the run starts; return, or have awaited, what its end is told to."""
-        make = kit.native(_MANAGER.format("Async" if is_async else ""))
-        manager = make(self._handlers, parent_run_id=self._parent)
-        return manager.on_chain_start(None, given, name=name, run_id=self.config.get("run_id"))
 
 
 class _Steps:
@@ -186,12 +170,7 @@ def _silent(handlers: list[Any]) -> list[Any]:
     return [handler for handler in handlers if not is_streaming(handler)]
 
 
-class _Done:
-    """What may be awaited, or not, and does nothing."""
-
-    def __await__(self) -> Any:
-        return iter(())
-
-
+@types.coroutine
 def _nothing(*_args: Any, **_kwargs: Any) -> Any:
-    return _Done()
+    """Do nothing, awaited or not."""
+    yield from ()

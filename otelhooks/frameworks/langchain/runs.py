@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import failed, semconv
 from otelhooks.frameworks.langchain import state
-from otelhooks.frameworks.langchain.listeners import HeardRun, Listeners
+from otelhooks.frameworks.langchain.listeners import HeardRun
 from otelhooks.frameworks.langchain.models import know_tools
 
 __all__ = ["GraphRun"]
@@ -113,19 +113,19 @@ class GraphRun(HeardRun):
             return _Answer(str(answer), raw.is_kept)
         items = getattr(raw, "items", raw)
         old, values = self.final(items)
-        if old is None:
-            return _Changed([state.replace_values(item, values, answer) for item in items], None)
         content = answer if isinstance(answer, (str, list)) else str(answer)
-        new = old.model_copy(update={"content": content})
+        new = None if old is None else old.model_copy(update={"content": content})
         told: list[Any] = []
         was_streamed = False
         for item in items:
-            _, mode, payload = self.parts(item)
-            if mode != "messages" or not state.is_same(payload[0], old):
+            namespace, mode, payload = self.parts(item)
+            if old is None:
+                told.append(self.item(mode, answer) if payload is values else item)
+            elif mode != "messages" or not state.is_same(payload[0], old):
                 told.append(state.replace(item, old, new))
             elif not was_streamed:  # one message in place of the many pieces of the old one
                 was_streamed = True
-                told.append(state.replace_values(item, payload, (new, *payload[1:])))
+                told.append(self.item(mode, (new, *payload[1:]), namespace))
         return _Changed(told, new)
 
     def is_paused(self, raw: Any) -> bool:
@@ -168,7 +168,7 @@ class GraphRun(HeardRun):
             new, found = self.shape(item, before.values if before is not None else {})
             if item.is_kept and self.remembers:
                 yield self.does("update_state", new, as_node=self.node)
-            self.left_out = Listeners(self.config)
+            self.leaves_out()
         yield from self.hear(found)
         return found
 
@@ -229,12 +229,12 @@ class GraphRun(HeardRun):
 
     # -- the shape of items -------------------------------------------------------------------
 
-    def item(self, mode: str, payload: Any) -> Any:
-        """Return an item of the graph itself, in the shape that was asked for."""
+    def item(self, mode: str, payload: Any, namespace: tuple[str, ...] = ()) -> Any:
+        """Return an item in the shape that was asked for."""
         if self.is_v2:
-            item = {"type": mode, "ns": (), "data": payload}
+            item = {"type": mode, "ns": namespace, "data": payload}
             return {**item, "interrupts": ()} if mode == "values" else item
-        parts = (((),) if self.has_namespace else ()) + ((mode,) if self.has_mode else ())
+        parts = ((namespace,) if self.has_namespace else ()) + ((mode,) if self.has_mode else ())
         return (*parts, payload) if parts else payload
 
     def parts(self, item: Any) -> tuple[tuple[str, ...], str, Any]:

@@ -17,7 +17,6 @@ __all__ = [
     "prompt_of",
     "refused_by_graph",
     "replace",
-    "replace_values",
     "thread_of",
     "tool_names",
     "update_of",
@@ -150,17 +149,6 @@ def replace(value: Any, old: Any, new: Any) -> Any:
     if is_same(value, old):
         return value.model_copy(update={"content": new.content})
     return value
-
-
-def replace_values(item: Any, old: Any, new: Any) -> Any:
-    """Return an item with other values, where the values as a whole are the answer."""
-    if item is old:
-        return new
-    if isinstance(item, dict) and "data" in item:
-        return {**item, "data": new} if item["data"] is old else item
-    if type(item) is tuple:
-        return tuple(new if part is old else part for part in item)
-    return item
 
 
 def refused_by_graph(items: list[Any]) -> Iterator[str]:
