@@ -43,6 +43,14 @@ from tests.frameworks.mcp_world import make_server
 pytestmark = pytest.mark.filterwarnings("ignore:CapabilitiesConfig.compaction_threshold")
 
 REASON = "Nobody may do that here."
+STEP = {
+    "id": "t:1",
+    "step_index": 1,
+    "type": native.StepType.COMPACTION,
+    "source": native.StepSource.SYSTEM,
+    "target": native.StepTarget.USER,
+    "status": native.StepStatus.DONE,
+}
 UNREACHABLE = ("read_url_content", {"Url": "http://127.0.0.1:9/"})
 
 
@@ -317,6 +325,23 @@ class TestPythonTools:
         denied, outside = span_of(exporter, "danger"), span_of(exporter, "outer")
         assert denied.parent.span_id == outside.context.span_id
         assert semconv.GEN_AI_TOOL_CALL_ID not in denied.attributes
+
+    def test_an_object_is_judged_as_plain_data_and_runs_as_it_was_given(self, instrument):
+        seen: list[Any] = []
+
+        def take(step: Any) -> str:
+            """Take."""
+            seen.append(step)
+            return "taken"
+
+        instrument(policy.deny("take", when=lambda args: args["step"]["content"] == "no"))
+        runner = ToolRunner([take])
+        steps = [native.Step(**STEP, content=content) for content in ("yes", "no")]
+        assert anyio.run(lambda: runner.execute("take", step=steps[0])) == "taken"
+        with pytest.raises(Denied):
+            anyio.run(lambda: runner.execute("take", step=steps[1]))
+        assert seen == [steps[0]]
+        assert type(seen[0]) is native.Step
 
     def test_a_hooks_message_takes_the_place_of_an_errors_text(self, instrument):
         @hooks.on_tool_error

@@ -1,9 +1,9 @@
 """What the harness is told before an agent starts, and which agents it may start.
 
 The harness asks before each tool call of an agent and of its copies (types ``self`` and
-``research``). It does not ask for calls of agents that the application configured or the model
-defined, and not for a few tools of its own; native policies do not reach those either. What could
-be denied, and would not be asked for, is refused or taken away, unless the application says
+``research``). It does not ask about calls of agents that the application configured or the model
+defined, nor about a few tools of its own; native policies do not reach those either. What could be
+denied, and would not be asked about, is refused or taken away, unless the application says
 ``frameworks={"google_antigravity": {"unjudged": "allow"}}``. Decision code: fails closed.
 """
 # pyright: basic
@@ -75,10 +75,10 @@ _FIELDS: dict[str, str] = {
 """Field of the harness's configuration -> built-in tool, where the names differ."""
 
 _NOT_ASKED_FOR = ("manage_task", "schedule")
-"""Built-in tools whose calls the harness asks nobody about."""
+"""Built-in tools that the harness calls without asking."""
 
 _COVERED = frozenset(("", "self", "research"))
-"""Types of agents whose calls the harness asks for; the empty one stands for ``self``."""
+"""Types of agents whose calls the harness asks about; the empty one means ``self``."""
 
 _HOOKS = ("PRE_TOOL", "POST_TOOL", "ON_TOOL_ERROR", "STOP", "POST_TURN", "ON_COMPACTION")
 
@@ -153,13 +153,13 @@ def _tools_of(facts: Facts, name: str) -> list[Any] | None:
 def build_config(wrapped: Any, strategy: Any) -> Any:
     """Listen to ``LocalConnectionStrategy._build_harness_config``, called at each start.
 
-    Has the harness ask, and takes away what a rule hides or what nobody would be asked for.
+    Has the harness ask, and takes away what a rule hides and what would not be asked about.
     """
     runner = strategy._hook_runner
     if runner is None:
         runner = kit.native("google.antigravity.hooks.hook_runner:HookRunner")()
     elif runner in known:
-        runner = copy.copy(runner)  # of another agent as well: each must be told from the other
+        runner = copy.copy(runner)  # another agent has it, too: the two must stay apart
     strategy._hook_runner = runner
     config = wrapped()
     known[runner] = facts = _facts(strategy, runner, config)

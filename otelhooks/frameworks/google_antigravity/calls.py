@@ -28,7 +28,7 @@ class _Asked(asked.AskedCall):
     Attributes:
         envelope: The arguments of a call of ``call_mcp_tool``, which has those of this call inside;
             None where they are the call's own.
-        is_text: Whether they lie there as a text, which nobody may read in another way than we do.
+        is_text: Whether they are a text there: the harness then gets what we have read in it.
     """
 
     envelope: dict[str, Any] | None = None

@@ -1,7 +1,7 @@
 """What the harness tells beside its questions: states of agents, tokens, and steps.
 
-Telemetry, and turns that nobody has sent a message for. What fails here is logged: it runs in the
-reader of the connection, which it must not end.
+Telemetry, and turns that begin without a message. What fails here is logged: it runs in the reader
+of the connection, which it must not end.
 """
 # pyright: basic
 
@@ -36,13 +36,13 @@ async def see_event(wrapped: Any, processor: Any, event: Any) -> Any:
 
 
 async def _see_agent(harness: Any, update: Any) -> None:
-    """Follow an agent's state: turns that nobody sent a message for, and sub-agents."""
+    """Follow an agent's state: turns that begin without a message, and sub-agents."""
     word = type(update).State.Name(update.state).removeprefix("STATE_")
     is_main = not update.parent_trajectory_id or update.trajectory_id == harness.conversation
     if word == "RUNNING" and is_main:
         if harness.turn is None or not harness.turn.is_open:
             turn = Turn.on("", "trigger")
-            with loops.inside(harness.outside):  # not in that of whoever connected
+            with loops.inside(harness.outside):  # not in the one that was current when it connected
                 goes_on = await harness.begin(turn)
             if not goes_on:
                 await harness.stop(str(turn.result))
@@ -64,7 +64,7 @@ async def see_first_step(wrapped: Any, runner: Any, turn_context: Any, step: Any
 
 
 def _note_asked(harness: Any, step: Any) -> None:
-    """Note the calls that a step shows and nobody has judged."""
+    """Note the calls that a step shows and no seat has judged."""
     for call in step.tool_calls:
         harness.is_answering = False
         if call.name in harness.facts.python_tools and not call.server_name:

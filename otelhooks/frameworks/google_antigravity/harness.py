@@ -50,12 +50,12 @@ class Harness(loops.Loop):
     Attributes:
         facts: Of its agent.
         connection: The SDK's; None once it is gone.
-        refused: What a turn that did not start is answered with, until somebody reads it.
+        refused: What a turn that did not start is answered with, until it is read.
         halted: Why the running turn was stopped by us; empty where it was not.
         unshown: How many calls that run in the harness were allowed and show no step yet, by
             trajectory.
         undone: How many calls were denied and show no step yet, by trajectory.
-        is_read: Whether somebody reads the steps.
+        is_read: Whether the steps are being read.
     """
 
     framework = "google_antigravity"
@@ -92,7 +92,7 @@ class Harness(loops.Loop):
         return await super().begin(turn)
 
     async def stop(self, reason: str) -> None:
-        """Stop the turn in the harness; whoever reads its steps is told why."""
+        """Stop the turn in the harness; the reader of its steps gets the reason."""
         self.halted = reason
         if self.connection is not None:
             await self.connection.cancel()
@@ -140,7 +140,7 @@ def connect(wrapped: Any, connection: Any, *args: Any, **kwargs: Any) -> None:
     _handshake.set("")
     runner = connection._hook_runner
     facts = known.get(runner) if runner is not None else None
-    if facts is not None:  # else it was configured before us, and asks nobody
+    if facts is not None:  # else it was configured before us, and does not ask
         harness = Harness(connection, conversation, facts)
         harness.found_by(connection, runner, connection._tool_runner, connection._processor)
 

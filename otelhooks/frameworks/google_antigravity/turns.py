@@ -1,7 +1,7 @@
 """Turns: from a message, or a trigger, until the harness asks whether the agent may stop.
 
-A refused turn, and a ready answer, are a step like the harness's own, which whoever reads the steps
-gets instead of a run. What hooks may still change is held back from readers until the turn is over.
+The reader of the steps gets a refusal, or a ready answer, as a step like the harness's own. What
+hooks may still change is held back from it until the turn is over.
 """
 # pyright: basic
 
@@ -122,11 +122,11 @@ async def before_stop(wrapped: Any, runner: Any, turn_context: Any, args: Any) -
 
 
 async def after_turn(wrapped: Any, runner: Any, turn_context: Any, response: Any) -> None:
-    """Listen to ``HookRunner.dispatch_post_turn``: the end where nobody asked about a stop."""
+    """Listen to ``HookRunner.dispatch_post_turn``: the end if no stop was asked about."""
     await wrapped(turn_context, response)
     harness = Harness.of(runner)
     if harness is not None and not harness.is_cancelled:
-        await harness.end()  # else whoever reads the steps is told of it
+        await harness.end()  # else the reader of the steps gets the error
 
 
 def read_steps(wrapped: Any, connection: Any) -> Any:
@@ -153,7 +153,7 @@ async def _steps(harness: Any, inner: Any) -> AsyncIterator[Any]:
                 else:
                     yield step
     except GeneratorExit:
-        raise  # whoever reads has had enough; the turn goes on
+        raise  # the reader has had enough; the turn goes on
     except BaseException as error:
         if not harness.halted:
             if turn is not None:

@@ -163,10 +163,10 @@ class OwnCall(ToolCall):
             id: Id of the call; empty for that of the request that the task serves.
         """
         request = Request(loop, id, "") if id else Request.taken()
-        loop = request.loop if request is not None else loop
+        if request is not None:
+            loop, self.id = request.loop, request.id
         if loop is not None:
             self.conversation = loop.conversation
-            self.id = request.id if request is not None else None
             asked = loop.calls.get(self.id or "")
             if asked is not None and not asked.is_remote and asked.name == self.name:
                 self.asked, self.context = loop.ended(self.id), asked.split.context
