@@ -1,4 +1,4 @@
-"""What the children of a program should have told by their end: see `governed_work.py`."""
+"""What the children of a program must have recorded at their end: see `governed_work.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assert_all_told(folder: Path, worked: Mapping[int, int]) -> None:
     """Find each call in the notes, in the audit trail and in the local store.
 
     Args:
-        folder: Where the children told it.
+        folder: Where the children recorded it.
         worked: How often each has, by process id.
     """
     assert not (folder / "dropped").exists()

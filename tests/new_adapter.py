@@ -210,7 +210,7 @@ def lay_out(name: str, distribution: str, root: Path = ROOT) -> list[Path]:
         root: Folder of the repository.
 
     Raises:
-        ValueError: The name is no name of a Python module.
+        ValueError: The name cannot be a Python module's.
         FileExistsError: One of the files is there already; nothing is written then.
     """
     if not name.isidentifier() or not name.islower():

@@ -12,7 +12,7 @@ when its server is started, or started again."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return TCP ports on loopback that nobody listens on now, all different."""
+    """Return free TCP ports on loopback, all different."""
     found: list[int] = []
     for port in random.sample(RANGE, len(RANGE)):
         if len(found) == count:

@@ -99,7 +99,7 @@ def test_a_package_exports_what_it_reexports(name: str) -> None:
     tree = syntax_tree(name)
     reexported = {
         alias.asname or alias.name
-        for node in tree.body  # not what stands under TYPE_CHECKING or in a function
+        for node in tree.body  # not what is under TYPE_CHECKING or in a function
         if isinstance(node, ast.ImportFrom)
         and (node.level or (node.module or "")[:9] == "otelhooks")
         for alias in node.names

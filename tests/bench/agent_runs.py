@@ -38,7 +38,7 @@ class Scripted:
 
     Attributes:
         run: Runs it.
-        model: Owner and name of the function that stands for the model.
+        model: Owner and name of the function that replaces the model.
         tool: The same of the tool.
         is_async: Whether both are awaited.
     """
@@ -174,7 +174,7 @@ def _spans_of_a_run(ours: Contender) -> int:
 
 
 class ByHand:
-    """Spans round the functions of model and tool, as somebody would write them by hand."""
+    """Spans around the functions of model and tool, as written by hand."""
 
     def __init__(self, agent: Scripted) -> None:
         self.sink = Sink(metrics=False)

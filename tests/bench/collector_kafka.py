@@ -21,7 +21,7 @@ def broker(folder: Path) -> Generator[str | None]:
         return
     home = folder / "kafka"
     home.mkdir()
-    # It wants a certificate for its other listener, which nobody uses here.
+    # It needs a certificate for its other listener, which is not used here.
     pair = ("-keyout", "server.key", "-out", "server.crt")
     command = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=bench")
     subprocess.run((*command, *pair), cwd=home, check=True, capture_output=True)

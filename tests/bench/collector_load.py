@@ -25,7 +25,7 @@ from tests.e2e.sending import attributes_of
 CALLS = 9  # of tools in a turn
 SPANS = 2 * CALLS + 2  # a model call before each and one at the end, and the root
 TURNS = 25  # in a request: 500 spans, what SDKs send at once
-MARK = b"bench-turn-%05d"  # stands for a trace id: 16 bytes
+MARK = b"bench-turn-%05d"  # in place of a trace id: 16 bytes
 DENIED = 0  # one turn of each request
 SENDERS = 4
 

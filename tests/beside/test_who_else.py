@@ -1,4 +1,4 @@
-"""Each of the others is found by name, whichever is set up first, and told once."""
+"""Each other tracer is found by name, whichever is set up first, and logged once."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_what_is_sent_waits_on_disk_and_is_never_given_up(names: tuple[str, ...]
 
 
 def test_the_balancer_waits_between_tries() -> None:
-    """It has no defaults of its own: without these it tries again at once, for ever."""
+    """It has no defaults of its own: without these it tries again at once, forever."""
     balancer = FILES["agent"]["exporters"]["load_balancing/gateways"]
     retry = balancer["retry_on_failure"]
 
@@ -129,7 +129,7 @@ def test_both_sample_in_the_same_order() -> None:
 
 @pytest.mark.parametrize("tier", ["agent", "kafka"])
 def test_the_first_tier_changes_the_sampled_branch_and_no_other(tier: str) -> None:
-    """Masks and verdicts stand once, in single.yaml."""
+    """Masks and verdicts are defined once, in single.yaml."""
     changed = FILES[tier]["service"]["pipelines"]
     single = FILES["single"]["service"]["pipelines"]
 

@@ -183,7 +183,7 @@ def test_servers_are_started_as_the_process_tests_start_them(stack: Stack):
         tested = flags([*process.command[1:]])
         shipped = flags([*reversed(SERVICES[service]["command"])])  # the first of a name holds
 
-        tested.pop("web.listen-address", None)  # the default is right where nobody else listens
+        tested.pop("web.listen-address", None)  # the default is right if nothing else listens
         assert tested.keys() <= shipped.keys(), service
         for name, value in tested.items():
             if "/" in value:
@@ -489,7 +489,7 @@ def test_what_runs_on_is_limited_and_can_be_asked_whether_it_is_well():
         if service.get("restart") is None:
             continue  # ends by itself
         assert "mem_limit" in service, name
-        if name not in {*COLLECTORS, "demo"}:  # those are asked below; nobody waits for the demo
+        if name not in {*COLLECTORS, "demo"}:  # those are checked below; the demo is not waited for
             assert service["healthcheck"]["test"][0] == "CMD", name
 
 
@@ -573,7 +573,7 @@ def test_a_profile_by_the_variable_is_not_refused(profile: str):
 
 
 def test_without_a_profile_gateways_have_nothing_to_run_with():
-    """Started past the check, they end: no configuration that reads what nobody writes."""
+    """Started past the check, they end: no configuration that reads what is never written."""
     for name in GATEWAYS:
         *_, second = SERVICES[name]["command"]
         assert second.partition("=")[2] not in mounts(SERVICES[name])
@@ -695,7 +695,7 @@ def test_the_setup_makes_secrets_once_for_their_readers_only(tmp_path: Path):
     )
     assert owners["secrets/otlp_token"] == SERVICES["otelcol"]["user"]
     assert SERVICES["demo"]["user"].partition(":")[2] == owners["secrets/otlp_token"].split(":")[1]
-    # The demo's group reads the one token, nobody but collectors the other.
+    # The demo's group reads the one token, only collectors the other.
     assert owners["secrets/gateway_token"] == SERVICES["gateway-1"]["user"]
     assert stat.S_IMODE((folder / "secrets" / "gateway_token").stat().st_mode) == 0o400
     assert owners["secrets/webhook_token"] == SERVICES["alertmanager"]["user"]

@@ -141,7 +141,7 @@ SERIES = series()
 
 
 def unknown_names(promql: str) -> Iterator[str]:
-    """Give what a query asks for and nobody sends."""
+    """Yield what a query asks for and nothing sends."""
     plain = re.sub(r'"[^"]*"', '""', promql)
     selected = re.findall(r"(?<![\w$])([a-zA-Z_:]\w*)?(?:\{([^}]*)\})", plain)
     bare = re.findall(r"(?<![\w${.])([a-zA-Z_:]\w*)(?=\s*(?:\[|\)|/|$| offset))", plain)

@@ -16,7 +16,7 @@ from tests.e2e.stack.stack import Stack
 
 
 def test_the_collector_keeps_the_event_of_every_verdict(traffic: Traffic, stack: Stack) -> None:
-    """An ask has two: that somebody is asked, and what came of it."""
+    """An ask has two: the question, and its outcome."""
     made: Counter[tuple[str, ...]] = Counter()
     for record in traffic.records:
         facts = (record["trace_id"], record["decision"], record.get("rule_id", ""))

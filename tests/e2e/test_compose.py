@@ -174,7 +174,7 @@ def test_a_server_knows_its_options(server: str, binaries: dict[str, Path]) -> N
 def test_prometheus_finds_gateways_in_profiles_that_have_them(
     profile: str, gateways: Sequence[str], binaries: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Files lie as compose mounts them; that nobody answers does not matter here."""
+    """Files are as compose mounts them; a missing answer does not matter here."""
     etc = Path("/etc/prometheus")
     for inside, (outside, _) in mounts(STARTED[profile]["prometheus"]).items():
         if Path(inside).is_relative_to(etc):
@@ -245,7 +245,7 @@ def print_config(otelcol: Path, *files: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("file", ["single.yaml", "gateway.yaml"])
 def test_a_file_merged_with_itself_is_the_same(file: str, binaries: dict[str, Path]) -> None:
-    """What a collector of compose is given where there is no overlay."""
+    """What a collector of compose gets without an overlay."""
     once, twice = (print_config(binaries["otelcol"], *files) for files in ([file], [file, file]))
 
     assert once == twice

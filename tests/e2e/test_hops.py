@@ -1,6 +1,6 @@
 """What each hop has of the agents' traffic, beside what the agents say themselves, as a table.
 
-An ask is one decision, and two spans and events: that somebody is asked, and what came of it.
+An ask is one decision, and two spans and events: the question, and its outcome.
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ def test_all_hops_agree_to_the_last_one(
 
 
 def verdicts(attributes: list[dict[str, Any]]) -> Counter[str]:
-    """Return how many there are of each decision that is no plain allow."""
+    """Return how many there are of each decision other than a plain allow."""
     found = Counter(each.get(semconv.POLICY_DECISION) for each in attributes)
     return Counter({decision: found[decision] for decision in VERDICTS})

@@ -75,14 +75,14 @@ def merged(theirs: Any, ours: Any) -> Any:
 
 
 def into(config: str, snippet: str) -> dict[str, Any]:
-    """Return somebody's configuration with a snippet in it."""
+    """Return a user's configuration with a snippet in it."""
     ours = yaml.safe_load((SNIPPETS / snippet).read_text("utf-8"))
     return merged(yaml.safe_load(config), ours)
 
 
 @pytest.fixture
 def collector(binaries: dict[str, Path], tmp_path: Path) -> Iterator[Process]:
-    """A collector of somebody else with the branch of verdicts on top."""
+    """A user's own collector with the branch of verdicts on top."""
     http_port, health_port = map(str, free_ports(2))
     (tmp_path / "theirs.yaml").write_text(COLLECTOR, "utf-8")
     (tmp_path / "quick.yaml").write_text(QUICK, "utf-8")

@@ -189,7 +189,7 @@ class RedactedResult(_Files):
 
 
 class WithheldResult(_Files):
-    """A file keeps a result back: the tool has run, the model does not see what came of it."""
+    """A file withholds a result: the tool has run, the model does not see its result."""
 
     says = ((VIEW,), "Done.")
     ran = (VIEW,)

@@ -63,7 +63,7 @@ class ThreeKinds(Example):
 
 
 class WhatWasDecidedIsWhatRuns(Example):
-    """Inspectors see what ran; what a decider keeps and changes later reaches nobody."""
+    """Inspectors see what ran; what a decider keeps and changes later has no effect."""
 
     says = ((LIST,), "Done.")
     ran = (LIST,)
@@ -191,7 +191,7 @@ class _WithResearcher(Example):
 
 
 class SubagentUnderTheSameRules(_WithResearcher):
-    """A rule denies a tool whoever calls it; hooks see the start of an agent, and its answer."""
+    """A rule denies a tool for every caller; hooks see the start of an agent, and its answer."""
 
     says = ((RESEARCH,), "Done.")
     ran = (VIEW,)

@@ -407,7 +407,7 @@ class ConfirmRunCommand(Example):
 
 
 class NobodyConfirms(Example):
-    """Without anybody to ask, the same preset denies."""
+    """Without an approver, the same preset denies."""
 
     says = ((VIEW,), (LIST,), "Done.")
     ran = (VIEW,)

@@ -77,7 +77,7 @@ def agent_of(actor: Actor) -> Run:
 
 
 async def called(tool: Any, args: dict[str, Any]) -> Any:
-    """Return what a tool does, or what a model is told instead."""
+    """Return what a tool does, or the message to the model instead."""
     try:
         result = tool(**args)
         return await result if hasattr(result, "__await__") else result

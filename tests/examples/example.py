@@ -38,7 +38,7 @@ class Example:
         told: Texts that the model is shown.
         never_told: Texts that it is not shown.
         noted: What hooks noted, in order.
-        trace: All spans, indented by nesting: name, then the verdict where it is no plain allow.
+        trace: All spans, indented by nesting: name, then the verdict unless it is a plain allow.
     """
 
     prompts: ClassVar[Sequence[str]] = ("Please begin.",)

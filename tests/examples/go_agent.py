@@ -40,7 +40,7 @@ class ToolUseIsLogged(Example):
 
 
 class ToolIsDenied(Example):
-    """The model is told the reason as the tool's error."""
+    """The model gets the reason as the tool's error."""
 
     says = ((VIEW,), (LIST,), "Done.")
     ran = (VIEW,)
@@ -123,7 +123,7 @@ class MessageIsInjected(Example):
 
 
 class ModelAnswerIsModified(Example):
-    """What a model said is rewritten before anybody sees it."""
+    """A model's text is rewritten before anything sees it."""
 
     says = ("The key is sk-4711.",)
     answers = ("The key is [key].",)
@@ -325,7 +325,7 @@ class EventsOnce(Example):
 
 
 class DenyWinsAtOnce(Example):
-    """After a deny nobody else is asked; a change before it is gone with it."""
+    """After a deny no further hook is asked; a change before it is gone with it."""
 
     says = ((LIST,), "Done.")
     told = ("second says no",)

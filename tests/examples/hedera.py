@@ -106,7 +106,7 @@ class RejectTool(Example):
 
 
 class FourPlaces(Example):
-    """A hook stands before, after validation, after the work, and after the whole."""
+    """A hook runs before, after validation, after the work, and after the whole."""
 
     says = ((VIEW,), (LIST,), "Done.")
     ran = (VIEW, LIST)

@@ -25,7 +25,7 @@ STYLES = "one hook in five styles"
 
 
 class Cell(NamedTuple):
-    """What came of one example in one framework.
+    """The result of one example in one framework.
 
     Attributes:
         word: One of the four above.
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
 
 
 Columns = dict[str, dict[str, Cell]]
-"""Framework to example to what came of it."""
+"""Framework to example to its result."""
 
 
 def read(folder: Path) -> Columns:

@@ -119,7 +119,7 @@ class Examples:
         meter_provider: MeterProvider,
         request: pytest.FixtureRequest,
     ) -> None:
-        """Bodies, what the model is told, answers, notes and trace are as the example says."""
+        """Bodies, messages to the model, answers, notes and trace are as in the example."""
         played = example(self.host, tmp_path)
         handle = otelhooks.instrument(
             frameworks=self.host.adapters,

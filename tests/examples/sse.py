@@ -79,7 +79,7 @@ class Browser:
                         self._came.notify_all()
 
     def has_seen(self, type: str) -> bool:
-        """Wait for an event of a type, and say whether it came."""
+        """Wait for an event of a type; return whether it came."""
         with self._came:
             return self._came.wait_for(
                 lambda: any(event["type"] == type for event in self._events), _WAIT_S

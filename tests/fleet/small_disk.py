@@ -16,7 +16,7 @@ INTO = ("--mount",) if os.geteuid() == 0 else ("--user", "--preserve-credentials
 
 
 class NoSmallDiskError(Exception):
-    """This machine lets nobody mount a file system."""
+    """No user of this machine may mount a file system."""
 
 
 class SmallDisk:

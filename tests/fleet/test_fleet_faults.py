@@ -21,7 +21,7 @@ KEEP_ALL = {"OTELCOL_SAMPLING_PERCENTAGE": "100"}
 
 
 def whole(fleet: Fleet, sent: Sent) -> set[str]:
-    """Return the trace ids of turns of which the trace store has every span."""
+    """Return the trace ids of turns with every span in the trace store."""
     return {key for key, spans in fleet.stored(sent).items() if spans == sent.turns[key].spans}
 
 

@@ -19,7 +19,7 @@ SHARE = range(115, 278)
 
 @pytest.fixture(scope="module", params=["load-balanced", "kafka"])
 def broker(request: pytest.FixtureRequest) -> Kafka | None:
-    """What stands between the tiers; None: agents' collectors choose a gateway."""
+    """What is between the tiers; None: agents' collectors choose a gateway."""
     return request.getfixturevalue("kafka") if request.param == "kafka" else None
 
 

@@ -29,7 +29,7 @@ __all__ = ["PATHS", "Relay"]
 
 
 class Relay(BaseChatModel):
-    """A model that asks for one tool, then says what it was told last."""
+    """A model that asks for one tool, then repeats the last message."""
 
     ask: Any
     """Name and arguments of the tool."""

@@ -19,7 +19,7 @@ from otelhooks.frameworks.trial import Step
 from tests.frameworks.contract import World
 
 TASK = "Do as the script says."
-"""What a sub-agent is told; its model calls are known by it."""
+"""A sub-agent's task; its model calls are known by it."""
 
 Next = Callable[[str], Any]
 
@@ -50,7 +50,7 @@ def model_of(world: World, *main: Step) -> Callable[[list[str]], Step]:
     """Return what the model says: the world's script, or where `main` is given, a sub-agent's.
 
     Args:
-        world: Its script is played by the agent, or by the agent that was told `TASK`.
+        world: Its script is played by the agent, or by the agent with the task `TASK`.
         main: What the outer agent says; the last of it again and again.
     """
     left = list(main)

@@ -162,7 +162,7 @@ class World:
         raise self.error
 
     async def slow(self, x: int) -> str:
-        """Wait for ever."""
+        """Wait forever."""
         self.ran.append(("slow", {"x": x}))
         self.started = True
         await anyio.sleep(3600)
@@ -193,7 +193,7 @@ class Path:
         has_model: Whether a model seat is on the path.
         pauses: Whether the run stops for the user's own approval and goes on: a tree each time,
             linked to the one before.
-        errors: ``told`` if the framework tells the model of a tool's exception, else ``raised``.
+        errors: ``told`` if the framework reports a tool's exception to the model, else ``raised``.
         refusals: ``answer`` if a refused run returns the reason, else ``raised``.
         chunks: As `build`, giving an iterator of the texts that a consumer sees, for streams.
         cancels: Why a run whose consumer leaves ends as one that somebody cancelled; empty where it
@@ -392,7 +392,7 @@ class Contract:
     # -- the tool point -----------------------------------------------------------------------
 
     def test_deny(self, path: Path, seen: Seen) -> None:
-        """A denied body does not run, the model is told why, the run goes on; judged once."""
+        """A denied body does not run, the model gets the reason, the run goes on; judged once."""
         world = World((DANGER,), (SAFE,), ANSWER)
         run = path.build(world)
         self.instrument(policy.deny(path.selector("danger"), reason=REASON))
@@ -615,7 +615,7 @@ class Contract:
         assert REASON in world.told
 
     def test_arguments_changed_after_the_decision(self, path: Path, seen: Seen) -> None:
-        """Whoever keeps the arguments that were judged cannot change what runs."""
+        """Code that keeps the judged arguments cannot change what runs."""
         kept: list[dict[str, Any]] = []
 
         @hooks.pre_tool_call_decide

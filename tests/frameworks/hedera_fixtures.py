@@ -14,7 +14,7 @@ from tests.frameworks.hedera_world import Ledger, offline_client
 
 @pytest.fixture
 def seen(exporter: Any, metrics_reader: Any) -> Seen:
-    """What was told of a run."""
+    """What was recorded of a run."""
     return Seen(exporter, metrics_reader)
 
 

@@ -278,7 +278,7 @@ class Ledger:
     async def handle(
         self, strategy: Any, tx: Any, client: Any, context: Any, post_process: Any = None
     ) -> Any:
-        """Stand for `ExecuteStrategy.handle`."""
+        """Replace `ExecuteStrategy.handle`."""
         from hedera_agent_kit.shared import models
         from hiero_sdk_python import AccountId, TransactionId
 

@@ -58,7 +58,7 @@ class _Tools(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _function(self, name: str) -> str:
-        """Return the key of the function that a name stands for here; empty if it is none."""
+        """Return the key of the function with a name here; empty if there is none."""
         for depth in range(len(self._functions) - 1, -1, -1):
             if name in self._functions[depth]:
                 steps = [i for i, part in enumerate(self._inside) if part == "<locals>"]

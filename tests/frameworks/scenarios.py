@@ -271,7 +271,7 @@ class Scenarios:
 
     @pytest.mark.parametrize("args", [{"x": "many"}, {}, {"x": 1, "y": []}])
     def test_invalid_arguments(self, seen: Seen, args: dict[str, Any]) -> None:
-        """A call that no body can be run for is no gap in what is guarded."""
+        """A call without a body that could run is not a gap in what is guarded."""
         ran: list[Any] = []
 
         def count(x: int, y: int) -> str:

@@ -56,7 +56,7 @@ class TestOpenAIAgents:
         return FunctionTool(name, "Read.", {}, body, strict_json_schema=False)
 
     def call(self, tool: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool's function as the SDK, or somebody else, does."""
+        """Call a tool's function as the SDK or other code does."""
 
         async def run() -> Any:
             return await tool.on_invoke_tool(*args, **kwargs)

@@ -77,7 +77,7 @@ def build_self(world: World) -> Any:
 
 
 def build_static(world: World) -> Any:
-    """A sub-agent of the application's own, without built-in tools; nobody is asked."""
+    """A sub-agent of the application's own, without built-in tools; nothing is asked."""
     tools = tools_of(world)
     worker = types.SubagentConfig(
         name="worker",

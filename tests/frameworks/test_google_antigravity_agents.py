@@ -1,4 +1,4 @@
-"""Google Antigravity SDK: agents and tools that the harness asks nobody about."""
+"""Google Antigravity SDK: agents and tools that the harness does not ask about."""
 
 from __future__ import annotations
 

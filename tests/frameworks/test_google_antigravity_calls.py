@@ -204,7 +204,7 @@ class TestServersTools:
         assert world.ran == [("danger", {"path": "/tmp/other"})]
 
     def test_a_text_of_arguments_is_read_in_one_way_only(self, instrument):
-        """Of a name that stands twice, what was judged is what is handed on."""
+        """If a name occurs twice, what was judged is what is passed on."""
         instrument(policy.deny("files/danger", when=lambda args: args["path"] == "/etc"))
         world = World()
         self._call(world, "text", '{"path": "/etc", "path": "/tmp"}')
@@ -275,7 +275,7 @@ class TestPythonTools:
     def test_arguments_that_changed_on_the_way_are_judged_again(
         self, instrument, exporter, monkeypatch
     ):
-        """Somebody between the two seats puts other arguments in the place of those approved."""
+        """Code between the two seats replaces the approved arguments by others."""
         world = World()
         instrument(policy.deny("safe", when=lambda args: args["x"] == 13, reason=REASON))
         original = ToolRunner.process_tool_calls

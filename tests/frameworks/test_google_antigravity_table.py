@@ -21,7 +21,7 @@ def test_the_table_is_what_the_installed_package_offers() -> None:
     if Version(version(JUDGEMENT.distribution)) < Version(recorded["version"]):
         pytest.skip(f"the table is of {recorded['version']}")
 
-    # In a process of its own: a record of this one has its signature once somebody has made one.
+    # In a process of its own: a record of this one has its signature once it was used.
     command = [sys.executable, surface.__file__, JUDGEMENT.distribution]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(found.stdout) == recorded

@@ -453,7 +453,7 @@ class TestEnds:
         async def run() -> None:
             steps: list[Any] = ["one", "two"]
             async with started(lambda shown: steps.pop(0)) as agent:
-                await agent.chat("first")  # nobody reads the answer
+                await agent.chat("first")  # the answer is never read
                 await ask(agent)
 
         anyio.run(run)

@@ -340,7 +340,7 @@ def test_behind_mcp_a_bare_name_denies_and_parameters_are_read(on: Any, seen: Se
 
 @with_mcp
 def test_behind_mcp_an_allowed_server_is_enough(on: Any) -> None:
-    """Whoever allows the tool of the server need not allow its bare name too."""
+    """An allow for the server's tool does not have to allow its bare name too."""
     rules = (policy.allow("Hedera Agent Kit/danger"), policy.deny_all())
     on(*rules, also=("mcp",))
     tool = OneStep(danger)

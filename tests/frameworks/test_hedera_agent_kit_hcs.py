@@ -236,7 +236,7 @@ def test_the_mode_is_known_on_each_way_to_a_tool(network, tmp_path, monkeypatch,
 
 
 class InContext:
-    """The hook where the kit's own one would stand, with nothing instrumented."""
+    """The hook in place of the kit's own one, with nothing instrumented."""
 
     def __init__(self, agent: Any, mode: Any) -> None:
         self.agent = agent(mode=mode)

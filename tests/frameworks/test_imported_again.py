@@ -64,7 +64,7 @@ class Copies:
 
 @pytest.fixture(params=NEEDS)
 def copies(request: Any, tracer_provider: Any) -> Iterator[Copies]:
-    """A framework of which no module is imported, instrumented; what was there comes back."""
+    """An instrumented framework without imported modules; earlier ones come back."""
     for name in NEEDS[request.param]:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")

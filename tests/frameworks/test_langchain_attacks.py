@@ -57,7 +57,7 @@ THREAD: Any = {"configurable": {"thread_id": "t-1"}}
 
 @pytest.fixture
 def seen(exporter: Any, metrics_reader: Any) -> Seen:
-    """What was told of a run; `providers` are to be given to `instrument`."""
+    """What was recorded of a run; pass `providers` to `instrument`."""
     return Seen(exporter, metrics_reader)
 
 
@@ -669,7 +669,7 @@ def test_a_paused_call_goes_on_under_the_same_verdict(start: Any, seen: Seen) ->
 def test_a_paused_call_that_goes_on_with_other_arguments_is_a_new_call(
     start: Any, seen: Seen
 ) -> None:
-    """Whoever changes the arguments in the thread while a run is paused is judged again."""
+    """Arguments that are changed in the thread while a run is paused are judged again."""
     ran: list[Any] = []
     world = World((Ask("remove", {"path": "a"}),), ANSWER)
     graph = create_agent(ScriptedModel(world=world), [asking(ran)], checkpointer=InMemorySaver())
@@ -696,7 +696,7 @@ def test_a_paused_call_that_goes_on_with_other_arguments_is_a_new_call(
 def test_a_person_in_the_loop_decides_beside_the_policy(
     start: Any, seen: Seen, decision: str
 ) -> None:
-    """What a person let pass is judged once, as it is to run; what they rejected is no gap."""
+    """What a person approved is judged once, as it will run; what they rejected is not a gap."""
     world = World((DANGER,), ANSWER)
     middleware = HumanInTheLoopMiddleware(interrupt_on={"danger": True})
     graph = agent(world, middleware=[middleware], checkpointer=InMemorySaver())

@@ -146,7 +146,7 @@ def test_no_attribute_is_looked_for_that_a_pydantic_model_does_not_have(governed
 
 
 class Refusing(AgentMiddleware):
-    """Ends a run at its last tool call, which the model is told was refused."""
+    """Ends a run at its last tool call, which the model sees as refused."""
 
     def __init__(self, last: int) -> None:
         super().__init__()

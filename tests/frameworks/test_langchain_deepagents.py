@@ -150,7 +150,7 @@ def test_a_path_is_routed_as_deepagents_spells_it(start: Any, home: Path, path: 
 def test_a_search_of_everything_leads_to_every_backend(
     start: Any, home: Path, name: str, path: str | None, is_async: bool
 ) -> None:
-    """The class: one call reaches several folders, of which one lies outside the workspace."""
+    """The class: one call reaches several folders, one of them outside the workspace."""
     (home / "a.txt").write_text("word")
     (home.parent / "elsewhere" / "b.txt").write_text("word")
     inside = FilesystemBackend(root_dir=str(home), virtual_mode=True)
@@ -193,7 +193,7 @@ SEARCHES = {"search_directory": "path", "list_directory": "path", "find_file": "
 
 
 class Looked(FilesystemBackend):
-    """A backend that is told to do anything, and only says so."""
+    """A backend that accepts any command, and only records it."""
 
     reached: list[str]
 
@@ -266,7 +266,7 @@ def test_a_search_of_everything_asks_a_routed_backend_for_the_root(
 def test_a_pattern_that_climbs_leads_anywhere(
     start: Any, home: Path, pattern: str, is_virtual: bool, is_async: bool
 ) -> None:
-    """The class: what a search reaches is told by another argument than its path."""
+    """The class: another argument than its path decides what a search reaches."""
     (home.parent / "elsewhere" / "key.txt").write_text("secret")
     (home / "a..txt").write_text("text")
     backend = FilesystemBackend(root_dir=str(home), virtual_mode=is_virtual)

@@ -34,7 +34,7 @@ class NamedModel(ScriptedModel):
 
 
 class Langchain(Host):
-    """An agent of langchain, on langgraph, whose model is told of exceptions of its tools."""
+    """An agent of langchain, on langgraph, whose model gets exceptions of its tools."""
 
     framework = "langchain"
     lacks: ClassVar = {

@@ -25,7 +25,7 @@ class TestExecutor(Contract):
 
 
 class Echo(Chain):
-    """A chain that says what it is told, by way of another one where it has one."""
+    """A chain that repeats its input, through another one if it has one."""
 
     inner: Any = None
 

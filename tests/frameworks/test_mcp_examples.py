@@ -131,4 +131,4 @@ class TestClientScenarios(Scenarios):
 
 class TestServerScenarios(Scenarios):
     host = Server()
-    test_the_page_says_what_is_not_there = None  # it tells of clients
+    test_the_page_says_what_is_not_there = None  # it is about clients

@@ -75,7 +75,7 @@ def tools_of(world: World) -> list[Any]:
 
 
 def raw_tools_of(world: World, kind: Any = FunctionTool) -> list[Any]:
-    """Return the world's tools with functions of their own, whose exceptions nobody catches."""
+    """Return the world's tools with functions of their own, whose exceptions are not caught."""
 
     def make(name: str) -> Any:
         async def invoke(context: Any, text: str) -> Any:

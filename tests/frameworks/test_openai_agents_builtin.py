@@ -1,4 +1,4 @@
-"""What the SDK's own tools are to rules: told by their class, whatever they are called."""
+"""How rules see the SDK's own tools: recognised by their class, under any name."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_a_tool_call_costs_so_many_calls_in_the_adapter(instrument):
 
 
 class Sealed(dict):  # type: ignore[type-arg]
-    """An item of a history that nobody may read."""
+    """An item of a history that must not be read."""
 
     def _refuse(self, *args: Any) -> Any:
         raise AssertionError("an item was read though nobody looks")

@@ -60,7 +60,7 @@ policies:
 
 
 class Run(NamedTuple):
-    """What came of one run: its store, the files it was under, and what went otherwise."""
+    """The result of one run: its store, the files it was under, and the differences."""
 
     store: Path
     rules: Path
@@ -99,7 +99,7 @@ def governed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_files_govern_the_demonstrations_agents(governed: Run) -> None:
-    """What is refused does not run, and the model is told why; the rest runs."""
+    """What is refused does not run, and the model gets the reason; the rest runs."""
     assert governed.findings == []
 
     calls = list(StoreSource(governed.store).calls())

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(120)  # importing the framework takes long on a
 
 
 class Telling(AbstractCapability[None]):
-    """Has the model told of a tool's exception, which would end the run."""
+    """Reports a tool's exception, which would end the run, to the model."""
 
     async def on_tool_execute_error(self, ctx: Any, *, error: Exception, **call: Any) -> str:
         return str(error)

@@ -251,7 +251,7 @@ def noticed(mutant: Mutant, folder: Path, tests: list[str]) -> str | None:
 
 
 def equivalent() -> dict[tuple[str, str, str], str]:
-    """Return why mutants cannot be told from the original, by module, line and changed line."""
+    """Return why mutants are equivalent to the original, by module, line and changed line."""
     entries = json.loads(EQUIVALENT.read_text(encoding="utf-8"))
     return {(each["path"], each["before"], each["after"]): each["why"] for each in entries}
 

@@ -1,4 +1,4 @@
-"""Small changes to Python source, each of which a test should notice."""
+"""Small changes to Python source; a test should notice each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work for the children of a program: two governed tools, and all that tells of them."""
+"""Work for the children of a program: two governed tools, and all that records them."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Celery's prefork pool: its children leave by `os._exit`, and nothing they told is lost."""
+"""Celery's prefork pool: its children exit by `os._exit`, and nothing they recorded is lost."""
 
 import collections
 import contextlib

@@ -1,4 +1,4 @@
-"""Names that are imported when somebody first asks for them, whoever asks and wherever."""
+"""Names that are imported on first use, from anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Children of multiprocessing, by each method: all that they told is there when they have ended."""
+"""Children of multiprocessing, by each method: nothing they recorded is missing at their end."""
 
 import json
 import os

@@ -337,7 +337,7 @@ def test_ordinary_calls_are_allowed(world: World, name: str) -> None:
 def test_what_is_unknown_and_written_nowhere_protected_is_allowed(
     world: World, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unknown word is no harm where a program only reads it, or it cannot lead there."""
+    """An unknown word is harmless if a program only reads it, or it cannot lead there."""
     monkeypatch.setenv(
         "PATH", "/usr/bin:/bin"
     )  # no folder of the machine's own is called otelhooks

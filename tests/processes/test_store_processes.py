@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Writes `batches` batches of ten spans, trace ids from `first` on. Says when the first is written,
-# and goes on once it is told a line.
+# and goes on once it gets a line.
 WRITER = """
     import pathlib, sys
     from opentelemetry.sdk.resources import Resource

@@ -1,4 +1,4 @@
-"""A web application, by WSGI and by ASGI, whose tool is denied: its servers are told to stop."""
+"""A web application, by WSGI and by ASGI, whose tool is denied; its servers get a signal."""
 
 import json
 import os

@@ -101,7 +101,7 @@ class Tool:
             return str(denied)
 
 
-# Calls a tool until it is told to stop, and prints how often the tool ran.
+# Calls a tool until it is stopped, and prints how often the tool ran.
 WORKER = """
 import sys
 import otelhooks

@@ -1,4 +1,4 @@
-"""A rollout: real servers are told to stop, and nothing that their workers recorded is lost."""
+"""A rollout: real servers are stopped, and nothing that their workers recorded is lost."""
 
 from __future__ import annotations
 

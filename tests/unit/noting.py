@@ -37,7 +37,7 @@ class Tool:
         self.t, self.later = t, later
 
     def told(self, *args: Any) -> str:
-        """Call it; return what a model is told."""
+        """Call it; return the message to the model."""
         try:
             return str(self.t(*args))
         except Denied as denied:

@@ -8,7 +8,7 @@ from otelhooks.telemetry import semconv
 
 @pytest.fixture
 def told(meter_provider, metrics_reader, monkeypatch):
-    """Return what the gauge tells of packages: name, version and state of each."""
+    """Return what the gauge reports of packages: name, version and state of each."""
     from otelhooks.patching.adapters import Coverage
     from otelhooks.setup import instrument
 

@@ -21,7 +21,7 @@ CALL = types.ToolCall(name="t", args={"x": 1})
 
 
 class Keyboard(io.StringIO):
-    """Standard input with somebody at it."""
+    """Standard input with a user at it."""
 
     def isatty(self) -> bool:
         return True

@@ -213,7 +213,7 @@ class Deeper(ToolSeat):
 
 
 def handed_on(outer: Call, inner: Call, again: int = 1) -> list[Any]:
-    """Make a call whose body makes another, so many times; return what came of them."""
+    """Make a call whose body makes another, so many times; return their results."""
     rt = runtime.active()
     assert rt is not None
     found: list[Any] = []
@@ -641,7 +641,7 @@ def broken(*_: Any, **__: Any) -> Any:
 
 
 class BrokenSpan(trace.NonRecordingSpan):
-    """A span of which every method raises."""
+    """A span whose methods all raise."""
 
     def __init__(self) -> None:
         super().__init__(trace.SpanContext(1, 2, False, trace.TraceFlags(1)))
@@ -668,7 +668,7 @@ class BrokenTracers(trace.TracerProvider):
 
 
 class Broken:
-    """An object of which every method raises."""
+    """An object whose methods all raise."""
 
     def __getattr__(self, name: str) -> Any:
         return broken

@@ -61,7 +61,7 @@ def rehash(line: bytes, **changes: object) -> bytes:
 
 
 def rechain(lines: list[bytes], start: int) -> list[bytes]:
-    """Seal every line from `start` anew, as a forger does who has the time."""
+    """Seal every line from `start` again, as a forger with enough time would."""
     done = lines[:start]
     for line in lines[start:]:
         done.append(rehash(line, prev=json.loads(done[-1])["hash"]) if done else line)

@@ -1,4 +1,4 @@
-"""Inspectors that nobody waits for."""
+"""Inspectors that no operation waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Built-in tools are told by what defines them, whatever they are called."""
+"""Built-in tools are recognised by what defines them, under any name."""
 
 from __future__ import annotations
 

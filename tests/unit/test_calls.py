@@ -1,4 +1,4 @@
-"""The tool call on the hot path: copies, comparison, records made when somebody looks."""
+"""The tool call on the hot path: copies, comparison, records created on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 
 
 class Frame:
-    """Stands for a value that is no JSON and whose comparison gives no truth."""
+    """A value that is not JSON and whose comparison returns no truth value."""
 
     def __eq__(self, other: object) -> Any:
         return [True]

@@ -148,7 +148,7 @@ def test_json_holds_the_same(doctor):
 
 
 def test_hook_files_that_never_run_are_listed(doctor, tmp_path):
-    """Whoever wrote them for another harness must not take them for guards here."""
+    """Files for another harness must not look like guards here."""
     script = "script: |\n  def handle(e, p): return allow()"
     (tmp_path / "audits_new_tools.md").write_text(f"---\nevent: meta.tool_added\n{script}\n---\n")
     (tmp_path / "guard.md").write_text(f"---\nevent: tool.pre\n{script}\n---\n")
@@ -303,7 +303,7 @@ def test_the_time_that_people_have_to_answer_is_shown(doctor, monkeypatch):
 
 
 class TestMisspelt:
-    """Rules that programs were told of: named almost as a tool that was there."""
+    """Rules that programs were warned about: named almost like an existing tool."""
 
     @pytest.fixture
     def told(self):

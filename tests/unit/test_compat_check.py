@@ -597,7 +597,7 @@ def test_a_folder_and_a_pipe_are_not_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     assert f"error: {tmp_path}: no file\nhint: " in run(tmp_path).stderr
-    assert run(tmp_path / "pipe").exit_code == 2  # and nobody waits for a writer
+    assert run(tmp_path / "pipe").exit_code == 2  # without waiting for a writer
 
 
 def test_declared_encodings_are_read(said: Any, tmp_path: Path) -> None:
@@ -721,7 +721,7 @@ def test_imports_are_changed_and_nothing_else(changed: Any, before: str, after: 
         "from google import antigravity\nantigravity.types.ToolCall\n",
         "import google.antigravity\ngoogle.antigravity.Agent, google.antigravity.types.ToolCall\n",
         "import google.antigravity.hooks\nx = 'google.antigravity.hooks'\n",
-        # There it would record nothing any more, and nobody would notice.
+        # There it would record nothing any more, unnoticed.
         "from hedera_agent_kit import Context, HcsAuditTrailHook as T\nContext(hooks=[T([])])\n",
     ],
 )

@@ -49,7 +49,7 @@ Scenario = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Person:
-    """Somebody at a terminal, who reads the screen and types."""
+    """A user at a terminal, who reads the screen and types."""
 
     def __init__(self, keyboard: int, scenario: Scenario) -> None:
         self.keyboard = keyboard

@@ -15,7 +15,7 @@ from otelhooks.policy.counters import Counter, MemoryStorage
 
 
 class Time:
-    """A clock that stands still until it is told."""
+    """A clock that only moves when set."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

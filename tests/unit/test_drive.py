@@ -26,7 +26,7 @@ VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", defau
 
 
 class Escaped(BaseException):
-    """Stands for classes that `except Exception` does not catch."""
+    """Represents classes that `except Exception` does not catch."""
 
 
 async def suspending(value: Any = 1) -> Any:

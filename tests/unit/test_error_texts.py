@@ -303,7 +303,7 @@ def test_with_capture_on_a_crash_says_in_event_audit_and_log_what_happened(
 def test_no_module_logs_the_text_of_an_exception() -> None:
     """Class of the fault: `exc_info` and `log.exception` write whatever an exception says.
 
-    What fails while a framework is patched has no content yet, and is told in full.
+    What fails while a framework is patched has no content yet, and is logged in full.
     """
     at_start = {"packages.py", "seats.py", "arrivals.py", "ungoverned.py"}
     telling = re.compile(r"\bexc_info=|log(?:ger)?\.exception\(")

@@ -154,7 +154,7 @@ def test_what_a_link_leads_to_is_seen_by_workspace_only_beside_the_pack(
 
 
 def test_long_arguments_are_judged_within_the_time_limit(governed: Subject) -> None:
-    """A long file is no reason to refuse it, nor to let a command through."""
+    """A long file is not a reason to refuse it, nor to let a command through."""
     policy = governed.dry_run()
     text = "a line of a file\n" * 5_000
 

@@ -1,4 +1,4 @@
-"""What rules say about tools whose calls nobody sees."""
+"""What rules say about tools whose calls pass no seat."""
 
 from __future__ import annotations
 

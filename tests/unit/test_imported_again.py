@@ -403,7 +403,7 @@ class TestOthers:
 
 
 def test_a_file_that_is_run_under_another_name_is_not_seen(framework):
-    """A known limit: it does not pass the import system, and is no part of the framework."""
+    """A known limit: it does not pass the import system, and is not part of the framework."""
     framework.install()
     importlib.import_module("twice.tools")
     path = framework.folder / "twice" / "tools.py"

@@ -1,4 +1,4 @@
-"""Rules for a kind that no tool of the loaded frameworks has are no silent gap."""
+"""Rules for a kind that no tool of the loaded frameworks has are reported."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class StreamedTool(Tool):
 
 
 class Framework:
-    """What stands in a module of the fake framework."""
+    """The content of a module of the fake framework."""
 
     def __init__(self, name: str = "safe") -> None:
         self.name = name

@@ -26,7 +26,7 @@ ran: list[Any] = []
 
 
 class Refusal:
-    """How the fake package tells of an error."""
+    """How the fake package reports an error."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -62,7 +62,7 @@ class Tools:
         self.fetch, self.fetch_later, self.pages, self.send = fetch, fetch_later, pages, send
 
     def sends(self) -> bool:
-        """Say whether the sink is open."""
+        """Return whether the sink is open."""
         try:
             self.send("x")
         except Denied:

@@ -1,6 +1,6 @@
 """A log line says one thing: names and texts of models, tools and servers begin no other.
 
-Each case lets a text that somebody else chose reach a log line of otelhooks.
+Each case lets a text from outside reach a log line of otelhooks.
 """
 
 from __future__ import annotations

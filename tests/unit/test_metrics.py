@@ -482,7 +482,7 @@ class WeakMeter:
 
 
 class Held:
-    """Stands for an instrument."""
+    """Replaces an instrument."""
 
 
 class TestProvidersOfOthers:

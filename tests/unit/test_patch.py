@@ -466,7 +466,7 @@ class TestDeferredImport:
         found, go = threading.Event(), threading.Event()
 
         class Slow:
-            """Finds the module, and takes its time before anybody can see that it will run."""
+            """Finds the module, and takes its time before other code can see that it will run."""
 
             def find_spec(self, name, path=None, target=None):
                 if name == "fakefw.tools":

@@ -13,7 +13,7 @@ from otelhooks.setup import catalogue, guarded
 
 @pytest.fixture
 def adapters(monkeypatch):
-    """Two adapters, of which the second knows a distribution that it does not cover."""
+    """Two adapters; the second knows a distribution that it does not cover."""
     one = ModuleType("otelhooks.frameworks.one")
     options = {"taste": ("sweet", "sour")}
     one.ADAPTER = Adapter("one", (Package(("one-fw",), ">=1", "one_fw", ()),), options=options)

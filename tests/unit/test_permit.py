@@ -1,4 +1,4 @@
-"""One call through two seats of which only one knows the server, or both know different things."""
+"""One call through two seats: only one knows the server, or both know different things."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Outer(ToolSeat):
 
 
 class Inner(ToolSeat):
-    """A deeper seat; says what it was told."""
+    """A deeper seat; records what it got."""
 
     group = "inner"
 
@@ -468,7 +468,7 @@ def test_what_a_person_approved_is_not_asked_again_once_the_server_is_known(
 
 
 def test_a_rule_that_only_a_deeper_seat_can_match_asks_there(tracer_provider, exporter):
-    """An approval is for the rules that were put to somebody, not for those that match later."""
+    """An approval is for the rules that people were asked for, not for those that match later."""
     asked: list[str] = []
 
     def approve(name: str, answer: bool) -> Any:

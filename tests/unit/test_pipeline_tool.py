@@ -34,7 +34,7 @@ Result = types.HookResult
 
 
 class Escaped(BaseException):
-    """Stands for classes that `except Exception` does not catch."""
+    """Represents classes that `except Exception` does not catch."""
 
 
 @pytest.fixture
@@ -901,7 +901,7 @@ class TestApprovals:
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(main())
         [point] = governed.points(semconv.METRIC_APPROVAL_PENDING)
-        assert point.value == 0  # told, or whoever reads the metric goes on with the last one
+        assert point.value == 0  # reported, or readers of the metric continue with the last value
         wait = governed.attributes("otelhooks.approval.wait t")
         assert wait[semconv.APPROVAL_STATUS] == "withdrawn"
         assert [

@@ -50,7 +50,7 @@ class TestOneLine:
         shown = one_line("a" + "\u0301" * 1_000)
         assert shown.count("\u0301") == 4
         assert shown.count(r"\u0301") == 996
-        assert one_line("\u0301a") == r"\u0301a"  # it would lie on what stands before it
+        assert one_line("\u0301a") == r"\u0301a"  # it would be put onto the character before
 
     @pytest.mark.parametrize(
         "text",

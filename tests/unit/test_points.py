@@ -25,11 +25,11 @@ decide = hooks.pre_tool_call_decide
 
 
 class Escaped(BaseException):
-    """Stands for classes that `except Exception` does not catch."""
+    """Represents classes that `except Exception` does not catch."""
 
 
 class Heard(Watch):
-    """Notes what a point tells of itself."""
+    """Records what a point reports."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -477,7 +477,7 @@ class TestRule4Policies:
     def test_an_edit_that_another_rule_asks_about_is_put_to_a_person(
         self, says: bool, is_hook: bool, is_async: bool
     ) -> None:
-        """The class: what a person did not see, on whose behalf nobody was asked, does not run."""
+        """The class: what a person did not see, or was not asked for, does not run."""
         shown: list[Any] = []
 
         def team(call: types.ToolCall) -> Approval:
@@ -533,7 +533,7 @@ class TestRule4Policies:
         assert shown == [{"x": 1}, call.args] == [{"x": 1}, {"x": 2}]
 
     def test_what_a_rule_asks_only_now_is_put_to_a_person(self) -> None:
-        """Time has passed: a yes is no answer to a rule that did not match then."""
+        """Time has passed: a yes does not answer a rule that did not match then."""
         moved: list[int] = []
         asked: list[int] = []
         rules = [
@@ -1077,7 +1077,7 @@ class TestVerdict:
         assert shared is not None
         assert shared is points.constant(Call("t", {}), [rules])
         assert (shared.decision, shared.rule_id) == ("allow", "r")
-        assert decided is not shared  # what is told of one call is not told of others
+        assert decided is not shared  # what is reported of one call is not reported of others
 
     @pytest.mark.parametrize(
         "rule", [policy.deny("t"), policy.deny("t", mode="monitor"), policy.deny("other")]

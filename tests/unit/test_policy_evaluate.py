@@ -341,7 +341,7 @@ class TestPredicates:
         steps = policy.PolicySet([policy.deny("a", when=when)]).evaluate(Call("a", {}))
         effect = next(steps)
         steps.close()
-        effect.fn().close()  # the coroutine that nobody awaited
+        effect.fn().close()  # the coroutine that was not awaited
         assert steps.gi_frame is None  # ended, without a ruling
 
 

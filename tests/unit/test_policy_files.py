@@ -1,4 +1,4 @@
-"""Policy files in `instrument()`: loaded, told on spans, read again, and kept from agents."""
+"""Policy files in `instrument()`: loaded, put on spans, read again, and kept from agents."""
 
 from __future__ import annotations
 

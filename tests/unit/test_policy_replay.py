@@ -1,4 +1,4 @@
-"""Recorded calls judged anew: what flips, what cannot be judged, and that nothing happens."""
+"""Recorded calls judged again: what flips, what cannot be judged, and that nothing happens."""
 
 from __future__ import annotations
 

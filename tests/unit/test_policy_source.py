@@ -209,7 +209,7 @@ def test_a_folder_that_everybody_may_write_is_refused(tmp_path: pathlib.Path) ->
     for named in (path.parent, path):
         with pytest.raises(PolicyFileError, match=r"every user may write `.*rules`"):
             source.read_all([named])
-    path.parent.chmod(0o1777)  # as /tmp: nobody can put another file in the place of mine
+    path.parent.chmod(0o1777)  # as /tmp: other users cannot replace my file
     assert source.read_all([path])
 
 

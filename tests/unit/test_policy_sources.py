@@ -318,7 +318,7 @@ def test_whether_a_body_ran(decision: str, enforcement: str, has_run: bool) -> N
 
 
 def test_what_rules_match_beside_the_name_is_on_the_span(tmp_path: Path) -> None:
-    """So that a server's tool can be told from a local one of the same name afterwards."""
+    """So that a server's tool can be distinguished from a local one of the same name later."""
     store = tmp_path / "store.db"
 
     @otelhooks.tool(server="docs")

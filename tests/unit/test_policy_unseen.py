@@ -1,4 +1,4 @@
-"""No character that cannot be seen stands in a policy, whatever it is and wherever it stands."""
+"""No policy contains an invisible character, of any kind, anywhere."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_no_text_of_starlark_has_one_whoever_wrote_it(tmp_path: Path, kind: str)
         compile_script(f"def handle(event, payload):\n    {char}return 1\n", At())
     with pytest.raises(ConfigError):
         policy.deny(f"a{char}ct")
-    # An escape of YAML is seen, but what it stands for would be hidden in a condition or a name.
+    # An escape of YAML is visible, but its character would be hidden in a condition or a name.
     path = tmp_path / "a.yaml"
     for text in (f"args['x'] == 'a{char}b'", f"args['x'] == 'a' # {char}."):
         path.write_text(f"policies:\n- deny: act\n  when: {json.dumps(text)}\n", encoding="utf-8")

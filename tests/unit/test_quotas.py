@@ -36,7 +36,7 @@ CALLS_USED = "Rate limit exceeded: 2 of 2 tool calls used"
 
 
 class Unreachable(Storage):
-    """A storage whose server is gone until it is told to come back."""
+    """A storage whose server is gone until it is set to come back."""
 
     STORAGE_SCHEME = None
     base_exceptions = ConnectionError
@@ -456,7 +456,7 @@ class Model:
         self.ask = ask
 
     def told(self) -> str:
-        """Return the answer, or what the caller is told instead."""
+        """Return the answer, or the refusal instead."""
         try:
             return self.ask("hello").text
         except Denied as denied:

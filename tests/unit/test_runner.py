@@ -286,7 +286,7 @@ async def test_listeners_hear_of_every_point_once_after_its_chain_denies_include
 
 
 class Silent:
-    """An observer that only notes what it is told."""
+    """An observer that only records its notifications."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

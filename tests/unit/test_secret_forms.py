@@ -124,7 +124,7 @@ def test_a_secret_of_a_published_form_is_masked_wherever_it_stands(
         "{}": "{}",
         "before {} after": "before {} after",
         "('{}',)": "('{}',)",
-        "one\\n{}\\nanother": None,  # as it stands in JSON text
+        "one\\n{}\\nanother": None,  # as in JSON text
         "https://example.org/?next=%3D{}": None,
     }
     for text, expected in around.items():
@@ -157,7 +157,7 @@ def test_what_lies_within_a_word_stays(redactor: Redactor) -> None:
 
 
 class TestKeysOfMappings:
-    """Class of the fault: what stands where a name stands was not looked at."""
+    """Class of the fault: what was in the place of a name was not checked."""
 
     KEY = "sk-" + "abcdefgh" * 4
 

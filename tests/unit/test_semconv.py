@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def load_conformance():
-    """Tests are no package (import-mode importlib), so the module is loaded from its file."""
+    """Tests are not a package (import-mode importlib), so the module is loaded from its file."""
     spec = importlib.util.spec_from_file_location("conformance", ROOT / "tests" / "conformance.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault("conformance", module)

@@ -1,4 +1,4 @@
-"""Rules that name a tool almost as it is called: told once, as soon as the tool is there."""
+"""Rules that name a tool almost as it is called: logged once, as soon as the tool appears."""
 
 from __future__ import annotations
 

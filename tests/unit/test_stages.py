@@ -24,7 +24,7 @@ BLOCKED = "Action blocked by policy: Guard (keeps the ledger clean)"
 
 
 class Staged(ToolSeat):
-    """A seat on a tool in steps; notes what it was told of the body's end."""
+    """A seat on a tool in steps; records the body's end."""
 
     def __init__(self) -> None:
         self.ended: list[str | None] = []
@@ -62,7 +62,7 @@ def steps() -> Any:
 
 
 def acts(log: list[str], commits: Any = None) -> Any:
-    """Return a body that takes all steps, and stops where it is told."""
+    """Return a body that takes all steps, or stops at a given one."""
 
     def body(args: Any) -> str:
         ask(steps().normalized(dict(args)))

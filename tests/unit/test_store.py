@@ -573,7 +573,7 @@ def test_the_default_store_lies_in_the_users_data_folder(tmp_path: Path) -> None
 
 @pytest.fixture
 def unprivileged(caplog: pytest.LogCaptureFixture) -> Iterator[Path]:
-    """A folder, and a user whom permissions stop; root is nobody for a while."""
+    """A folder, and a user whom permissions stop; root is another user for a while."""
     folder = Path(tempfile.mkdtemp(prefix="otelhooks-"))
     nobody, root = 65534, os.geteuid()
     if root == 0:

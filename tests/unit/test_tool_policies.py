@@ -106,7 +106,7 @@ class TestMaxRecipients:
             {"transfers": [3]},
             {"transfers": {"0.0.1": "much"}},
             {"kwargs": {"kwargs": {}}},
-            # The tool reads `transfers`, and whoever counts the other is deceived.
+            # The tool reads `transfers`, so counting the other would be wrong.
             {"hbar_transfers": {}, "transfers": [{"account_id": "0.0.1"}]},
             {"kwargs": {"transfers": [{"account_id": "0.0.1"}]}, "transfers": []},
         ],

@@ -232,7 +232,7 @@ def test_another_package_of_the_same_name_is_not_meant(library, said):
 
 
 class TestClients:
-    """A model client is told by what it asks, not by who imported it."""
+    """A model client is recognised by its requests, not by its importer."""
 
     @pytest.fixture
     def client(self, library):

@@ -1,4 +1,4 @@
-"""A veto: nothing turns it into a question or an approval, in any mode, wherever it stands."""
+"""A veto: nothing turns it into a question or an approval, in any mode, at any place."""
 
 from __future__ import annotations
 

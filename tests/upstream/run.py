@@ -54,7 +54,7 @@ def folder() -> pathlib.Path:
 
 
 def load(test: str) -> types.ModuleType:
-    """Import one test module with otelhooks in the place of google-antigravity."""
+    """Import one test module with otelhooks in place of google-antigravity."""
     file = folder() / f"{test}_test.py"
     text = file.read_text(encoding="utf-8").replace(PACKAGE, "otelhooks")
     name = "upstream_" + test.replace("/", "_")
@@ -67,7 +67,7 @@ def load(test: str) -> types.ModuleType:
 
 
 class Result(unittest.TestResult):
-    """Keeps what came of each test."""
+    """Keeps the result of each test."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -202,7 +202,7 @@ def parameters(written: str) -> dict[str, tuple[str, bool]]:
 
 
 class Mark:
-    """Stands for a default value."""
+    """Replaces a default value."""
 
     def __repr__(self) -> str:
         return ""

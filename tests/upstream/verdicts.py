@@ -1,4 +1,4 @@
-"""What came of other packages' tests, held against the table of README.md beside this file."""
+"""Results of other packages' tests, compared with the table of README.md beside this file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ README = Path(__file__).parent / "README.md"
 
 
 class Verdicts:
-    """Results of tests, each told in a line; some of them cannot apply, with a reason."""
+    """Results of tests, one per line; some of them cannot apply, with a reason."""
 
     def __init__(self, *subjects: str) -> None:
         """Read the rows of the table whose tests are of these subjects."""

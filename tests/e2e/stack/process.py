@@ -58,7 +58,7 @@ class Process:
         """Start and wait until it is ready.
 
         A session of its own keeps Ctrl-C of the terminal from it, so that servers end in order.
-        Where Linux offers it, it dies with whoever started it, even when that one is killed.
+        On Linux, it dies with the process that started it, even when that is killed.
 
         Raises:
             StartError: It ended, or was not ready in time.
