@@ -16,7 +16,7 @@ pytest.importorskip("mcp")
 from mcp import types as wire
 
 from otelhooks import policy
-from otelhooks.frameworks.mcp import wire as records
+from otelhooks.frameworks.kit import contents
 from otelhooks.telemetry import semconv
 from tests import conformance
 from tests.frameworks.contract import World
@@ -208,6 +208,11 @@ def result(structured: Any = None, text: str = "a secret") -> Any:
     )
 
 
+def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> Any:
+    fields = contents.replaced(raw, value, keeps_schema=keeps_schema)
+    return wire.CallToolResult.model_validate(fields)
+
+
 class TestReplacedResults:
     """Both parts of a result are replaced, or the result is an error."""
 
@@ -224,24 +229,24 @@ class TestReplacedResults:
         ],
     )
     def test_on_a_server(self, structured, value, expected, is_error):
-        found = records.replaced(result(structured), value, keeps_schema=True)
-        assert records.field(found, "structured_content") == expected
-        assert records.field(found, "is_error") is is_error
+        found = replaced(result(structured), value, keeps_schema=True)
+        assert contents.field(found, "structured_content") == expected
+        assert contents.field(found, "is_error") is is_error
         assert "secret" not in text_of(found)
 
     def test_on_a_client_nothing_checks_the_form_any_more(self):
-        found = records.replaced(result({"name": "a"}), "hidden", keeps_schema=False)
-        assert records.field(found, "structured_content") is None
-        assert records.field(found, "is_error") is False
+        found = replaced(result({"name": "a"}), "hidden", keeps_schema=False)
+        assert contents.field(found, "structured_content") is None
+        assert contents.field(found, "is_error") is False
 
     def test_content_that_is_not_all_text_is_shown_and_replaced_as_blocks(self):
         image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
         raw = wire.CallToolResult.model_validate({"content": [image]})
-        shown = records.value_of(raw)
+        shown = contents.value_of(raw)
         assert shown == [image]
-        again = records.replaced(raw, shown, keeps_schema=True)
-        assert records.value_of(again) == [image]
+        again = replaced(raw, shown, keeps_schema=True)
+        assert contents.value_of(again) == [image]
 
     def test_a_result_without_content_is_its_structured_content(self):
         raw = wire.CallToolResult.model_validate({"content": [], "structuredContent": {"a": 1}})
-        assert records.value_of(raw) == {"a": 1}
+        assert contents.value_of(raw) == {"a": 1}

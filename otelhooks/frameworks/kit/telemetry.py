@@ -6,13 +6,16 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from opentelemetry import propagate
+from opentelemetry.context import Context, get_current
+
 from otelhooks.pipeline import runtime
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar
 
-__all__ = ["failed", "record", "replaces_spans", "semconv"]
+__all__ = ["carried_by", "carrier", "failed", "record", "replaces_spans", "semconv"]
 
 _log = logging.getLogger("otelhooks.instrumentation")
 
@@ -30,6 +33,20 @@ def record(metric: str, seconds: float, attributes: Mapping[str, Any], span: Any
     rt = runtime.active()
     if rt is not None:
         rt.instruments.record(metric, seconds, attributes, exemplar(span))
+
+
+def carrier() -> dict[str, str]:
+    """Return the current trace context as it is sent elsewhere: baggage may be private."""
+    found: dict[str, str] = {}
+    propagate.inject(found)
+    found.pop("baggage", None)
+    return found
+
+
+def carried_by(sent: Mapping[str, Any]) -> Context:
+    """Return the current context with the trace that came in some texts, if one did."""
+    texts = {key: value for key, value in sent.items() if isinstance(value, str)}
+    return propagate.extract(texts, get_current())
 
 
 def failed(what: str, error: Exception) -> None:

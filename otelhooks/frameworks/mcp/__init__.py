@@ -11,22 +11,18 @@ Seats, outermost first; a call passes those that lie in its process, and is judg
 
 A deny is a result that says ``isError``, the form in which MCP tells a model of a tool's error;
 ``Tool.run`` raises the package's ``ToolError``. A request for another kind of result gets a
-JSON-RPC error. Hooks see a result's text, or its content as JSON where that is not all text; what
-they return takes the place of content and structured content.
+JSON-RPC error.
 
 **Server identity.** On the client the server's name is that of the entry of ``mcp_servers=`` with
 the same command and arguments, or the same address, or that of the framework above (its permit
 names it). What a server says of itself is only that. In the server's own process its name is the
 one its code gave it, unless ``mcp_servers=`` gives that name to something else.
-
-Not caught: what ``@server.tool()`` gives back is the plain function; messages that are written to
-a transport's streams by hand; a server in another process that is not instrumented, for which the
-client's seats decide.
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.mcp import client, connections, questions, server, sessions
@@ -36,11 +32,10 @@ __all__ = ["ADAPTER"]
 _CLIENT, _SHARED, _SERVER = "mcp.client", "mcp.shared", "mcp.server"
 _SESSION, _HANDLERS = f"{_CLIENT}.session:ClientSession", f"{_SERVER}.lowlevel.server:Server"
 _EARLIER = f"{_SHARED}.session:BaseSession"
-_URLS = (
-    ("sse:sse_client", None),
-    ("streamable_http:streamablehttp_client", "2"),
-    ("streamable_http:streamable_http_client", None),
-)
+
+_look: Any = functools.partial(kit.listen, required=False)
+_in_1: Any = functools.partial(_look, until="2")
+_in_2: Any = functools.partial(_look, since="2")
 
 _CALLS = (
     kit.seat(f"{_CLIENT}.client:Client.call_tool", client.HostCall, since="2", entry=True),
@@ -62,39 +57,27 @@ _CALLS = (
     kit.listen(f"{_SESSION}.__init__", questions.made_client, until="2"),
 )
 
-_listen = functools.partial(kit.listen, required=False)
+_STREAMS, _HTTP = connections.connected_memory, f"{_CLIENT}.streamable_http"
 _TRANSPORTS = (
-    _listen(f"{_CLIENT}.stdio:stdio_client", connections.connected_stdio, copies=True),
-    *(
-        _listen(f"{_CLIENT}.{name}", connections.connected_url, until=until, copies=True)
-        for name, until in _URLS
-    ),
-    _listen(
-        f"{_SHARED}.memory:create_client_server_memory_streams",
-        connections.connected_memory,
-        until="2",
-        copies=True,
-    ),
-    _listen(f"{_EARLIER}.__init__", connections.made_session, until="2"),
-    _listen(f"{_SESSION}.__init__", connections.made_session, since="2"),
-    _listen(
-        f"{_SHARED}.jsonrpc_dispatcher:JSONRPCDispatcher.__init__",
-        connections.made_dispatcher,
-        since="2",
-    ),
-    _listen(f"{_SESSION}.initialize", connections.initialized, until="2"),
+    _look(f"{_CLIENT}.stdio:stdio_client", connections.connected_stdio, copies=True),
+    _look(f"{_CLIENT}.sse:sse_client", connections.connected_url, copies=True),
+    _in_1(f"{_HTTP}:streamablehttp_client", connections.connected_url, copies=True),
+    _look(f"{_HTTP}:streamable_http_client", connections.connected_url, copies=True),
+    _in_1(f"{_SHARED}.memory:create_client_server_memory_streams", _STREAMS, copies=True),
+    _in_1(f"{_EARLIER}.__init__", connections.made_session),
+    _in_2(f"{_SESSION}.__init__", connections.made_session),
+    _in_2(f"{_SHARED}.jsonrpc_dispatcher:JSONRPCDispatcher.__init__", connections.made_dispatcher),
+    _in_1(f"{_SESSION}.initialize", connections.initialized),
 )
 """Seats that learn what an application connects to; no call passes them."""
 
 _SESSIONS = (
-    _listen(f"{_EARLIER}.__aenter__", sessions.entered, until="2"),
-    _listen(f"{_EARLIER}.__aexit__", sessions.left, until="2"),
-    _listen(f"{_SESSION}.__aenter__", sessions.entered, since="2"),
-    _listen(f"{_SESSION}.__aexit__", sessions.left, since="2"),
-    *(
-        _listen(f"{_SERVER}.runner:{loop}", sessions.served, since="2", copies=True)
-        for loop in ("serve_loop", "serve_dual_era_loop")
-    ),
+    _in_1(f"{_EARLIER}.__aenter__", sessions.entered),
+    _in_1(f"{_EARLIER}.__aexit__", sessions.left),
+    _in_2(f"{_SESSION}.__aenter__", sessions.entered),
+    _in_2(f"{_SESSION}.__aexit__", sessions.left),
+    _in_2(f"{_SERVER}.runner:serve_loop", sessions.served, copies=True),
+    _in_2(f"{_SERVER}.runner:serve_dual_era_loop", sessions.served, copies=True),
 )
 """Seats that see how long sessions last."""
 

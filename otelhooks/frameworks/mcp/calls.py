@@ -7,11 +7,11 @@ the place of content and structured content.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import contents
 from otelhooks.frameworks.kit.telemetry import record, semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.connections import Peer
@@ -80,23 +80,23 @@ class McpCall(kit.ToolCall):
         raise error  # a package that is not known may have other forms
 
     def value(self, raw: Any) -> Any:
-        return wire.value_of(self.inner(raw))
+        return contents.value_of(self.inner(raw))
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        return self.made(wire.replaced(self.inner(raw), value, keeps_schema=self.keeps_schema))
+        fields = contents.replaced(self.inner(raw), value, keeps_schema=self.keeps_schema)
+        return self.made(wire.make("CallToolResult", **fields))
 
     def error(self, raw: Any) -> str | None:
-        return wire.tool_error(self.inner(raw))
+        return contents.error_of(self.inner(raw))
 
     def failed(self, error: BaseException, message: str) -> Any:
         """Return a result that says so, or a JSON-RPC error for one."""
-        found = wire.error_of(error)
-        if found is not None:
+        if (found := wire.error_of(error)) is not None:
             return self.raised(wire.make_error(message, found.code))
         return self.made(wire.error_result(message))
 
     def recovered(self, value: Any) -> Any:
-        fields: dict[str, Any] = {"content": wire.blocks_of(value)}
+        fields: dict[str, Any] = {"content": contents.blocks_of(value)}
         if self.keeps_schema:
             fields["structuredContent"] = value if isinstance(value, dict) else {"result": value}
         return self.made(wire.make("CallToolResult", **fields))
@@ -126,27 +126,13 @@ class McpCall(kit.ToolCall):
         code = failure if failure and failure.lstrip("-").isdigit() else None
         if code is not None and span is not None:
             span.set_attribute(semconv.RPC_RESPONSE_STATUS_CODE, code)
-        name = self.name if self.is_known else semconv.TOOL_NAME_OTHER
-        network = tuple(self.network_of(self.peer.connection).items())
-        attributes = _metric_attributes(name, self.peer.protocol, failure, code, network)
-        record(self.metric, seconds, attributes, span)
-
-
-@functools.lru_cache(maxsize=4096)
-def _metric_attributes(
-    name: str,
-    protocol: str | None,
-    failure: str | None,
-    code: str | None,
-    network: tuple[tuple[str, Any], ...],
-) -> dict[str, Any]:
-    found = {
-        semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL,
-        semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-        semconv.GEN_AI_TOOL_NAME: name,
-        semconv.MCP_PROTOCOL_VERSION: protocol,
-        semconv.ERROR_TYPE: failure,
-        semconv.RPC_RESPONSE_STATUS_CODE: code,
-        **dict(network),
-    }
-    return {key: value for key, value in found.items() if value}
+        found = {
+            semconv.MCP_METHOD_NAME: semconv.MCP_METHOD_TOOLS_CALL,
+            semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
+            semconv.GEN_AI_TOOL_NAME: self.name if self.is_known else semconv.TOOL_NAME_OTHER,
+            semconv.MCP_PROTOCOL_VERSION: self.peer.protocol,
+            semconv.ERROR_TYPE: failure,
+            semconv.RPC_RESPONSE_STATUS_CODE: code,
+            **self.network_of(self.peer.connection),
+        }
+        record(self.metric, seconds, {key: each for key, each in found.items() if each}, span)

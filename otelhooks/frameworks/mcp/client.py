@@ -8,6 +8,7 @@ from typing import Any
 from opentelemetry.context import get_current
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import contents
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.calls import CLIENT, REQUEST, ROUND, SERVER, McpCall
@@ -59,7 +60,7 @@ class SessionCall(ClientCall):
 
     def follow_up(self, raw: Any) -> Any:
         """Expect a further round where the server asks back."""
-        asks = wire.field(raw, "input_requests"), wire.field(raw, "request_state")
+        asks = contents.field(raw, "input_requests"), contents.field(raw, "request_state")
         return None if asks == (None, None) else self.at(ROUND)
 
 
@@ -86,7 +87,7 @@ class RequestCall(ClientCall):
         params = wire.params_of(request)
         if params is None:
             return kit.SKIP
-        name, arguments = wire.field(params, "name"), wire.field(params, "arguments")
+        name, arguments = contents.field(params, "name"), contents.field(params, "arguments")
         self.on(session, name, arguments, rest, further)
         self.session, self.request = session, request
         return None
@@ -94,21 +95,19 @@ class RequestCall(ClientCall):
     async def call(self, wrapped: Any, args: Any) -> Any:
         """Send it; while it is open, what the server asks belongs to it."""
         request = wire.copy_request(self.request, **self.changes(args))
-        context, link, number = get_current(), None, None
+        context, link, number = get_current(), self.peer.link, None
         if not hasattr(self.session, "dispatch_input_request"):  # 1.x
-            request, link = wire.with_trace(request), self.peer.link
+            request = wire.with_trace(request)
             number = getattr(self.session, "_request_id", None)  # before anything else runs
         if number is not None:
             self.note({semconv.JSONRPC_REQUEST_ID: str(number)})
-            if link is not None:
-                link[number] = context
+            link[number] = context
         self.peer.calls.append(context)
         try:
             return await wrapped(request, *self.rest, **self.further)
         finally:
             self.peer.calls.remove(context)
-            if link is not None:
-                link.pop(number, None)
+            link.pop(number, None)
 
     def denied(self, reason: str) -> Any:
         """Return a tool's error, or raise where another kind of result is wanted."""

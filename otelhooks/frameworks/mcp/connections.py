@@ -18,8 +18,6 @@ import wrapt
 from opentelemetry.context import Context
 
 __all__ = [
-    "Connection",
-    "Link",
     "Peer",
     "connected_memory",
     "connected_stdio",
@@ -53,14 +51,14 @@ class Peer:
 
     Attributes:
         connection: None if unknown.
-        link: The session of the other side, if it lies in this process (1.x only).
+        link: Shared with the session of the other side, if that lies in this process (1.x only).
         protocol: Version that was agreed on.
         says: What a server calls itself.
         calls: Contexts of the calls that are open.
     """
 
     connection: Connection | None = None
-    link: Link | None = None
+    link: Link = dataclasses.field(default_factory=Link)
     protocol: str | None = None
     says: str | None = None
     calls: list[Context] = dataclasses.field(default_factory=list)

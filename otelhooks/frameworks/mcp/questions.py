@@ -15,16 +15,15 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.contents import field, plain
 from otelhooks.frameworks.kit.questions import Question
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.connections import peer_of
-from otelhooks.frameworks.mcp.wire import field
 
 __all__ = ["Elicitation", "Sampling", "asked", "made_client"]
 
-ELICITATION = "elicitation/create"
-SAMPLING = "sampling/createMessage"
+ELICITATION, SAMPLING = "elicitation/create", "sampling/createMessage"
 
 _REJECTED = -1
 """JSON-RPC code of a sampling request that the user rejects (MCP, "Sampling")."""
@@ -166,8 +165,7 @@ class Sampling(kit.ModelCall):
     def read(self, session: Any, context: Any, request: Any) -> None:
         self.given, params = (context, request), request.params
         self.runs_in(_context_of(session, context.meta))
-        preferences = field(params, "model_preferences")
-        hints = preferences.hints if preferences is not None else None
+        hints = field(field(params, "model_preferences"), "hints")
         self.model = (hints[0].name if hints else None) or ""
         self.messages, self.tools = list(params.messages), list(field(params, "tools") or ())
         settings = {name: field(params, name) for name in ("max_tokens", "temperature")}
@@ -189,10 +187,8 @@ class Sampling(kit.ModelCall):
 
     def about(self, raw: Any) -> Mapping[str, Any]:
         stopped = field(raw, "stop_reason")
-        return {
-            "finish_reasons": (stopped,) if stopped else (),
-            "model": field(raw, "model") or "",
-        }
+        reasons = (stopped,) if stopped else ()
+        return {"finish_reasons": reasons, "model": field(raw, "model") or ""}
 
     def parts(self, message: Any) -> Any:
         """Read texts; all else, such as pictures and calls of the server's tools, stays."""
@@ -201,7 +197,7 @@ class Sampling(kit.ModelCall):
             if field(block, "type") == "text":
                 yield kit.Part("text", block, field(block, "text"))
             else:
-                yield kit.Part("other", block, args=wire.plain(block))
+                yield kit.Part("other", block, args=plain(block))
 
     def role(self, part: kit.Part, message: Any) -> str:
         return message.role

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-from collections.abc import AsyncIterator
 from typing import Any
 
 import mcp
 from mcp import types
 
-from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit import contents, trials
 from otelhooks.frameworks.mcp import wire
 
 try:
@@ -22,6 +20,7 @@ except ImportError:  # 1.x
 __all__ = ["prove"]
 
 IS_2 = hasattr(mcp, "Client")
+_MEMORY = "mcp.shared.memory"
 
 
 def _server_of(trial: trials.Trial) -> Any:
@@ -31,39 +30,34 @@ def _server_of(trial: trials.Trial) -> Any:
     return server
 
 
-@contextlib.asynccontextmanager
-async def _connected(trial: trials.Trial) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect to a server in this process; give a client and its session, which are one in 1.x."""
+def _connected(trial: trials.Trial) -> Any:
+    """Return a connection to a server in this process; entered, a client, in 1.x a session."""
     server = _server_of(trial)
     if IS_2:
-        async with mcp.Client(server) as client:
-            yield client, client.session
-    else:
-        memory = importlib.import_module("mcp.shared.memory")
-        async with memory.create_connected_server_and_client_session(server) as session:
-            yield session, session
+        return mcp.Client(server)
+    return importlib.import_module(_MEMORY).create_connected_server_and_client_session(server)
 
 
 async def _play(trial: trials.Trial, call: Any) -> str:
     """Ask for both tools, as a host does for its model; return its answer."""
-    trial.shown = str(wire.value_of(await call("danger", {"path": "/"})))
-    return "done" if wire.value_of(await call("safe", {"x": 1})) == "1" else "not run"
+    trial.shown = str(contents.value_of(await call("danger", {"path": "/"})))
+    return "done" if contents.value_of(await call("safe", {"x": 1})) == "1" else "not run"
 
 
 async def _client(trial: trials.Trial) -> str:
-    async with _connected(trial) as (client, _):
+    async with _connected(trial) as client:
         return await _play(trial, client.call_tool)
 
 
 async def _request(trial: trials.Trial) -> str:
-    async with _connected(trial) as (_, session):
+    async with _connected(trial) as client:
+        send = (client.session if IS_2 else client).send_request
 
         async def call(name: str, args: dict[str, Any]) -> Any:
             params = {"name": name, "arguments": args}
             request = wire.make("CallToolRequest", method="tools/call", params=params)
-            if not IS_2:
-                request = types.ClientRequest(request)
-            return await session.send_request(request, types.CallToolResult)
+            given = request if IS_2 else types.ClientRequest(request)
+            return await send(given, types.CallToolResult)
 
         return await _play(trial, call)
 
@@ -76,7 +70,7 @@ async def _server(trial: trials.Trial) -> str:
             found = await server.call_tool(name, args)
         except Exception as error:  # the package's class for a tool's error lies elsewhere in 1.x
             return str(error)
-        return wire.content_value(*found) if isinstance(found, tuple) else found
+        return contents.content_value(*found) if isinstance(found, tuple) else found
 
     return await _play(trial, call)
 

@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import contents
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.calls import SERVER, TOOL, McpCall, serves
@@ -104,9 +105,9 @@ def _origin() -> tuple[Context | None, Peer]:
     request = kit.native("mcp.server.lowlevel.server:request_ctx").get(None)
     if request is None:  # a handler that user code calls
         return None, Peer()
-    link, client = peer_of(request.session).link, getattr(request.session, "client_params", None)
+    client = getattr(request.session, "client_params", None)
     seen = Peer(protocol=str(client.protocolVersion) if client is not None else None)
-    sent = link.pop(request.request_id, None) if link is not None else None
+    sent = peer_of(request.session).link.pop(request.request_id, None)
     if sent is None and request.meta is not None:
         sent = wire.trace_of(request.meta)
     return sent, seen
@@ -135,13 +136,13 @@ class ToolRun(ServerCall):
     def value(self, raw: Any) -> Any:
         """Return the text, or the content, of any form of results."""
         if isinstance(raw, tuple) and len(raw) == 2:
-            return wire.content_value(*raw)
+            return contents.content_value(*raw)
         is_content = self.converts and isinstance(raw, list)
-        return wire.content_value(raw) if is_content else super().value(raw)
+        return contents.content_value(raw) if is_content else super().value(raw)
 
     def with_value(self, raw: Any, value: Any) -> Any:
         """Return a value in the form that the caller wants."""
-        if not self.converts or not (isinstance(raw, (tuple, list)) or wire.is_result(raw)):
+        if not self.converts or not (isinstance(raw, (tuple, list)) or contents.is_result(raw)):
             return value
         try:
             return self.tool.fn_metadata.convert_result(value)
@@ -157,7 +158,7 @@ class ToolRun(ServerCall):
         return self.with_value([], value)
 
     def error(self, raw: Any) -> str | None:
-        return super().error(raw) if wire.is_result(raw) else None
+        return super().error(raw) if contents.is_result(raw) else None
 
     def handoff(self) -> Any:
         """Go on to the package's method from that of a subclass, which may call it."""

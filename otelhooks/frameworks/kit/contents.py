@@ -1,0 +1,126 @@
+# pyright: basic
+"""Results that consist of content blocks, as tools of MCP give them.
+
+Records, which may be objects or dicts, are read by their names in Python (``is_error``) or on the
+wire (``isError``), and written as JSON.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = [
+    "blocks_of",
+    "content_value",
+    "error_of",
+    "field",
+    "is_result",
+    "plain",
+    "replaced",
+    "value_of",
+]
+
+
+@functools.cache
+def _names(name: str) -> tuple[str, str]:
+    first, *further = name.split("_")
+    return name, "".join((first, *map(str.title, further)))
+
+
+def field(record: Any, name: str) -> Any:
+    """Return a field by its name in Python, or that on the wire; None if it has neither."""
+    for one in _names(name):
+        if isinstance(record, Mapping):
+            if one in record:
+                return record[one]
+        elif hasattr(record, one):
+            return getattr(record, one)
+    return None
+
+
+def plain(record: Any, *, exclude_none: bool = True) -> Any:
+    """Return the JSON form of a record; anything else as it is."""
+    if not hasattr(record, "model_dump"):
+        return record
+    return record.model_dump(mode="json", by_alias=True, exclude_none=exclude_none)
+
+
+def is_result(raw: Any) -> bool:
+    """Return whether something is a tool's result, not a question, task or other answer."""
+    return field(raw, "content") is not None
+
+
+def error_of(raw: Any) -> str | None:
+    """Return the text of a result that says that the tool failed, else None."""
+    return _text(value_of(raw)) if field(raw, "is_error") is True else None
+
+
+def value_of(raw: Any) -> Any:
+    """Return what `ToolResult.result` holds: the text, or the content's JSON if it is not all text.
+
+    A result without content is its structured content; what is no result is its JSON.
+    """
+    if not is_result(raw):
+        return plain(raw, exclude_none=False)
+    return content_value(field(raw, "content"), field(raw, "structured_content"))
+
+
+def content_value(content: Any, structured: Any = None) -> Any:
+    """Return the value of content blocks, as `value_of` does."""
+    if not content and structured is not None:
+        return structured
+    if all(field(block, "type") == "text" for block in content):
+        return "\n".join(field(block, "text") for block in content)
+    return list(map(plain, content))
+
+
+def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> dict[str, Any]:
+    """Return a result, as JSON, with another value in content and in structured content.
+
+    Args:
+        raw: What the tool returned.
+        value: A text, content blocks as JSON, or any other JSON.
+        keeps_schema: Whether the result still goes to a client, which checks structured content.
+            What cannot be put in its form is then marked as an error, which is not checked.
+    """
+    before = field(raw, "structured_content")
+    structured = None if before is None else _structured(before, value)
+    does_not_fit = keeps_schema and before is not None and structured is None
+    fields = {} if structured is None else {"structuredContent": structured}
+    is_error = bool(field(raw, "is_error")) or does_not_fit
+    return {"content": blocks_of(value), "isError": is_error, **fields}
+
+
+def blocks_of(value: Any) -> list[Any]:
+    """Return a value as content blocks in JSON."""
+    if isinstance(value, list) and value and all(map(_is_block, value)):
+        return value
+    return [{"type": "text", "text": _text(value)}]
+
+
+def _is_block(item: Any) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get("type"), str)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _structured(before: Any, value: Any) -> Any:
+    """Return structured content for a value, in the form of what was there; None if it has none."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    is_wrapped = isinstance(before, Mapping) and set(before) == {"result"}
+    form = type(before["result"]) if is_wrapped else dict
+    found = value
+    if isinstance(value, str) and form is not str:
+        try:
+            found = json.loads(value)
+        except ValueError:  # a text that is no JSON has no structured form
+            return None
+    if type(found) is not form:
+        return None
+    return {"result": found} if is_wrapped else found
