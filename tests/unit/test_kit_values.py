@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from otelhooks.frameworks.kit.values import Value, copied, plain
+from otelhooks.frameworks.kit.values import Value, copied, plain, text_of
 
 
 class Inner(pydantic.BaseModel):
@@ -118,3 +118,11 @@ def test_an_object_that_is_shown_as_a_dict_is_made_again() -> None:
     value = Value(Plain(DAY), "given")
     assert value.shown == {"day": "2026-01-02"}
     assert value.write({"day": "2030-01-01"}) == Plain(datetime.date(2030, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("a", "a"), ({"a": "é"}, '{"a": "é"}'), (None, "null"), ({1}, "{1}"), ([MODEL], str([MODEL]))],
+)
+def test_a_value_is_told_as_it_is_or_as_json(value: Any, text: str) -> None:
+    assert text_of(value) == text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 from typing import Any
 
 from otelhooks.frameworks import kit
@@ -107,9 +106,9 @@ class _Call(kit.ToolCall):
         if kit.is_a(raw, _EXECUTED) and type(receipt) is kit.native(_RECEIPT, receipt):
             executed = kit.native(_EXECUTED, raw)
             return executed(
-                human_message=_text_of(value), raw=dataclasses.replace(receipt, error=None)
+                human_message=self.text_of(value), raw=dataclasses.replace(receipt, error=None)
             )
-        return kit.native(_RESPONSE, raw)(human_message=_text_of(value))
+        return kit.native(_RESPONSE, raw)(human_message=self.text_of(value))
 
     def error(self, raw: Any) -> Exception | str | None:
         """Return the exception that the tool turned into a response, or the response's error."""
@@ -126,7 +125,7 @@ class _Call(kit.ToolCall):
     def recovered(self, value: Any) -> Any:
         """Return a value as a tool's response."""
         is_response = kit.is_a(value, _RESPONSE)
-        return value if is_response else self._response(human_message=_text_of(value))
+        return value if is_response else self._response(human_message=self.text_of(value))
 
     def _response(self, **fields: Any) -> Any:
         return kit.native(_RESPONSE, self.owner)(**fields)
@@ -240,12 +239,3 @@ def _unpacked(arguments: dict[str, Any]) -> Any:
     """Return the parameters of a call of the kit's MCP server, which wraps them once more."""
     packed = arguments.get("kwargs")
     return packed if type(packed) is dict else arguments
-
-
-def _text_of(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)

@@ -19,7 +19,7 @@ from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
 from otelhooks.frameworks.kit.servers import name_of, network_of
-from otelhooks.frameworks.kit.values import SCALARS, Value, copied, plain
+from otelhooks.frameworks.kit.values import SCALARS, Value, copied, plain, text_of
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.drive import Raised
@@ -151,6 +151,7 @@ class ToolCall(Passage, Call):
 
     raised = staticmethod(Raised)
     own = staticmethod(copied)
+    text_of = staticmethod(text_of)
 
     def take(self, given: Any, hidden: Collection[str] = ()) -> None:
         """Take the arguments; `call` gets them back in the same form.

@@ -8,12 +8,13 @@ the caller changes its objects after the decision, this does not change what run
 from __future__ import annotations
 
 import copy
+import json
 from decimal import Decimal
 from typing import Any
 
 from otelhooks.hooks.calls import same_json
 
-__all__ = ["SCALARS", "Value", "copied", "plain"]
+__all__ = ["SCALARS", "Value", "copied", "plain", "text_of"]
 
 SCALARS = frozenset((str, int, float, bool, type(None)))
 
@@ -49,6 +50,16 @@ class Value:
         if list(approved) != [self._name]:
             return approved
         return _shaped(self._own, self.shown[self._name], approved[self._name])
+
+
+def text_of(value: Any) -> str:
+    """Return the text by which a model is told of a value: itself, JSON, or what Python shows."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def copied(value: Any) -> Any:

@@ -43,25 +43,23 @@ class ScriptedModel(BaseChatModel):
     def _generate(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        text, calls = self._step(messages)
-        message = AIMessage(text, tool_calls=calls)
+        message = AIMessage(**self._step(messages))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        text, calls = self._step(messages)
-        yield ChatGenerationChunk(message=AIMessageChunk(text, tool_calls=calls))
+        yield ChatGenerationChunk(message=AIMessageChunk(**self._step(messages)))
 
-    def _step(self, messages: Any) -> tuple[str, list[Any]]:
+    def _step(self, messages: Any) -> dict[str, Any]:
         step = self.next_step("\n".join(str(message.content) for message in messages))
         if isinstance(step, str):
-            return step, []
+            return {"content": step}
         calls = [
             {"name": name, "args": args, "id": f"call_{next(_ids)}", "type": "tool_call"}
             for name, args in step
         ]
-        return "", calls
+        return {"content": "", "tool_calls": calls}
 
 
 _INPUT: Any = {"messages": [("user", "begin")]}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 from otelhooks.frameworks import kit
@@ -127,7 +126,7 @@ class ToolRun(kit.ToolCall):
         message = _message_in(raw, self.id)
         if message is None:
             return self.recovered(value)
-        new = message.model_copy(update={"content": _content(value), "artifact": None})
+        new = message.model_copy(update={"content": self._content(value), "artifact": None})
         return _replace(raw, message, new)
 
     def error(self, raw: Any) -> str | None:
@@ -148,7 +147,12 @@ class ToolRun(kit.ToolCall):
         """Return a value as the tool's result."""
         if self.id is None or kit.is_a(value, _MESSAGE):
             return value
-        return self._message(_content(value))
+        return self._message(self._content(value))
+
+    def _content(self, value: Any) -> Any:
+        if isinstance(value, list) and all(isinstance(item, (str, dict)) for item in value):
+            return value
+        return self.text_of(value)  # as langchain itself tells models of other values
 
     def _message(self, content: Any, **further: Any) -> Any:
         make = kit.native(_MESSAGE, self.owner)
@@ -187,17 +191,6 @@ def _is_native(method: Any) -> bool:
 
 
 # -- results ----------------------------------------------------------------------------------
-
-
-def _content(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(item, (str, dict)) for item in value):
-        return value
-    try:  # as langchain itself tells models of other values
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        return str(value)
 
 
 def _message_in(raw: Any, call_id: str | None) -> Any:
