@@ -39,10 +39,10 @@ class Waiting:
     __slots__ = ("is_silent", "limit", "number", "relieve")
 
     def __init__(self, limit: int, relieve: Callable[[HistogramCell], None]) -> None:
-        self.limit = limit
-        self.relieve = relieve
-        self.number = 0
-        self.is_silent = True
+        self.limit: int = limit
+        self.relieve: Callable[[HistogramCell], None] = relieve
+        self.number: int = 0
+        self.is_silent: bool = True
 
 
 class HistogramCell:
@@ -58,7 +58,7 @@ class HistogramCell:
     def __init__(
         self, attributes: dict[str, AttributeValue], buckets: Sequence[float], waiting: Waiting
     ) -> None:
-        self.attributes = attributes
+        self.attributes: dict[str, AttributeValue] = attributes
         self.values: deque[float] = deque()
         self._buckets = buckets
         self._newest: dict[int, tuple[float, SpanContext]] = {}
