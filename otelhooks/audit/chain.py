@@ -228,7 +228,8 @@ class Chain:
             fields: What `encode` returned.
             now_ns: Time of the record, Unix time in nanoseconds.
 
-        The lines to write, in order; more than one if a new segment begins.
+        Returns:
+            The lines to write, in order; more than one if a new segment begins.
         """
         size = sum(len(text) + 1 for _, text in fields)
         lines: list[Line] = []

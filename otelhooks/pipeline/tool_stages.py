@@ -56,6 +56,9 @@ def in_stages(rt: Runtime, op: Op, hooks: HookSet, params: StageParams) -> HookS
         op: The operation.
         hooks: The hooks in force for it.
         params: What hooks of its steps are shown.
+
+    Returns:
+        The hooks of its points, without those of the steps if the tool has steps.
     """
     op.context.stages = params
     if not params.is_staged:

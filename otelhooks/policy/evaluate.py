@@ -135,6 +135,8 @@ class PolicySet:
         sources: More rules, loaded after these, each with the id and version of its source.
         default_source: Policy id of the source that sets the default; `source` if None.
         channel: Whether an approval channel answers for ask rules without a handler.
+
+    Attributes:
         rules: All rules, in load order.
         version: Content hash, 12 hexadecimal digits.
         can_deny: Whether any call can be denied or held up.

@@ -15,9 +15,11 @@ Status = Literal["unset", "ok", "error"]
 class Origin:
     """Where a record comes from.
 
-    id: The same number for the same content, in every store. resource: Attributes of the process.
-    resource_schema_url: Schema of these, empty for none. scope: ``name``, ``version``,
-    ``schema_url`` and ``attributes`` of the tracer or logger; None if it had none.
+    Attributes:
+        id: The same number for the same content, in every store.
+        resource: Attributes of the process.
+        resource_schema_url: Schema of these, empty for none.
+        scope: ``name``, ``version``, ``schema_url`` and ``attributes`` of the tracer or logger;
             None if it had none.
     """
 

@@ -5,8 +5,7 @@ The kit has tools, but no model and no turn: those belong to the agent framework
 first; a call passes those on its way, and is judged at the first:
 
 - ``HederaAgentKitTool._arun``: no call is judged here; the permit of langchain's outer seat becomes
-one
-  for the parameters as langchain has validated them.
+  one for the parameters as langchain has validated them.
 - ``HederaAgentAPI.run``: the toolkits for langchain, Google's ADK and MCP, and programs.
 - ``execute`` of every class of tools, defined before or later: tool objects that a program calls.
 - ``normalize_params``, ``core_action``, ``secondary_action`` (3.4): the steps of the second

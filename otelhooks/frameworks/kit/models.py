@@ -50,8 +50,8 @@ class PartTable(NamedTuple):
     Args:
         made: Our kind to a function that creates such a part of the framework.
         kind: Name of the attribute that tells them apart; empty if the adapter reads parts itself,
-            and messages have the names that APIs of chat models share. text, call, result: Its
-            values for texts, tool calls, and results of tools.
+            and messages have the names that APIs of chat models share.
+        text, call, result: Its values for texts, tool calls, and results of tools.
         roles: Its values to the roles of messages; all others are the assistant's.
         messages: Role to a function that creates a message from a text; "" for any other role.
         fields: Names of a part's attributes: content, name, id and arguments.

@@ -4,14 +4,12 @@
 Seats and what passes through them:
 
 - ``ToolManager._raw_execute``: every tool call of an agent, after everything that may still change
-it:
-  run, run_sync, streams, iter, parallel calls, MCP and other toolsets, calls that a tool dispatches
-  itself, realtime sessions. It is private, and the only function that all of them pass.
+  it: run, run_sync, streams, iter, parallel calls, MCP and other toolsets, calls that a tool
+  dispatches itself, realtime sessions. It is private, and the only function that all of them pass.
 - ``FunctionToolset.call_tool``: tools that user code calls.
 - ``MCPToolset.call_tool_for_app``: tools that the page of an MCP app calls.
 - ``Agent.iter``: runs; all ways to run an agent end here. A capability that is added to each run
-sees
-  its result, its model calls, and functions that make its output.
+  sees its result, its model calls, and functions that make its output.
 - ``AgentRealtime.session``: realtime sessions.
 
 The model learns of a denied call as if a person had denied it, and no retry is used up; of a denied
