@@ -38,7 +38,8 @@ class ChainRun(HeardRun):
         self.agent = self.title = str(chain.get_name())
         names = chain.output_keys  # an executor of runnables names none
         self.answers_in = names[0] if names and "output" not in names else "output"
-        self.key = _message_key(input)
+        keys = list(input) if isinstance(input, Mapping) else []
+        self.key = "input" if "input" in keys else keys[0] if len(keys) == 1 else None
         self.prompt = input if self.key is None else input[self.key]
         self.conversation = thread_of(config)
         self.operation = semconv.OP_INVOKE_AGENT if is_agent else semconv.OP_INVOKE_WORKFLOW
@@ -92,11 +93,3 @@ class ChainRun(HeardRun):
 
     def output(self, items: list[Any]) -> Any:
         return {self.answers_in: self.answer_of(items)}
-
-
-def _message_key(given: Any) -> str | None:
-    if not isinstance(given, Mapping):
-        return None
-    if "input" in given:
-        return "input"
-    return next(iter(given)) if len(given) == 1 else None

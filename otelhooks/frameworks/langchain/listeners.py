@@ -118,11 +118,9 @@ class _Steps:
             return await anext(self._items)
 
     def close(self) -> Any:
-        """Close them."""
         self._items.close()
 
     async def aclose(self) -> Any:
-        """Close them."""
         await self._items.aclose()
 
 

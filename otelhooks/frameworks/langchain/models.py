@@ -59,6 +59,7 @@ class ChatCall(kit.ModelCall):
     """A call of a chat model that answers in one piece, a ``ChatResult``.
 
     Attributes:
+        given: What hooks see as messages, in the form it was handed over.
         manager: Callback manager of the call.
         further: Keyword arguments, among them ``tools`` in the provider's form.
     """
@@ -101,6 +102,7 @@ class ChatCall(kit.ModelCall):
         self.model = name if isinstance(name, str) else ""
         self.provider = _PROVIDERS.get(provider, provider)
         self.messages, self.tools = messages, further.get("tools") or []
+        self.given = messages
         self.settings = given = {key: one for key, one in settings.items() if one is not None}
         self.attributes = {
             attribute: given[key]
@@ -117,7 +119,7 @@ class ChatCall(kit.ModelCall):
     def converted(self) -> Any:
         """Return messages as models take them: a hook may give roles and texts, as users may."""
         if not self.is_rewritten:
-            return self.messages
+            return self.given
         return kit.native("langchain_core.messages:convert_to_messages")(self.messages)
 
     def written(self) -> dict[str, Any]:
@@ -212,13 +214,13 @@ class StreamedCall(ChatCall):
             messages = model._convert_input(input).to_messages()
         except Exception:
             messages = [input]  # langchain raises the same when it is called
-        self.given, self.config, self.stream = input, config, True
         about = model._get_ls_params(stop=stop, **further)
-        return self.takes(model, messages, about, {**further, "stop": stop})
+        self.takes(model, messages, about, {**further, "stop": stop})
+        self.given, self.config, self.stream = input, config, True
+        return None
 
     def call(self, wrapped: Any) -> Any:
-        given = self.converted() if self.is_rewritten else self.given
-        return wrapped(given, self.config, **self.written())
+        return wrapped(self.converted(), self.config, **self.written())
 
     def whole(self, seen: Any) -> Any:
         return functools.reduce(operator.add, seen) if seen else None

@@ -85,17 +85,13 @@ class GraphRun(HeardRun):
         Raises:
             Denied: The graph has no messages that could say it.
         """
-        return self.ready(reason, is_kept=False)
+        return self.answered(reason, is_kept=False)
 
-    def answered(self, answer: Any) -> Any:
+    def answered(self, answer: Any, *, is_kept: bool = True) -> Any:
         """Return a ready answer; the conversation remembers it."""
-        return self.ready(str(answer), is_kept=True)
-
-    def ready(self, text: str, *, is_kept: bool) -> Any:
-        """Return an answer that no run gave."""
         if "messages" not in self.graph.channels:
-            raise self.exception(text)
-        return _Answer(text, is_kept)
+            raise self.exception(str(answer))
+        return _Answer(str(answer), is_kept)
 
     def answer_of(self, raw: Any) -> Any:
         """Return the text of the last message, or the last values of a graph without messages."""
@@ -131,11 +127,9 @@ class GraphRun(HeardRun):
     def is_paused(self, raw: Any) -> bool:
         for item in raw:
             namespace, mode, payload = self.parts(item)
-            told = mode in ("updates", "values") and isinstance(payload, dict)
-            interrupted = (told and _INTERRUPT in payload) or (
-                self.is_v2 and item.get("interrupts")
-            )
-            if interrupted and namespace == ():
+            states = mode in ("updates", "values") and isinstance(payload, dict)
+            stops = (states and _INTERRUPT in payload) or (self.is_v2 and item.get("interrupts"))
+            if stops and namespace == ():
                 return True
         self.note_unasked(raw)
         return False
@@ -162,7 +156,11 @@ class GraphRun(HeardRun):
         if type(item) is _Changed:
             found = item.items
             if item.message is not None and self.remembers:
-                yield from self.keep(item.message)
+                new = {"messages": [item.message]}
+                try:  # it was told already: what fails here is only recorded
+                    yield self.does("update_state", new, as_node=self.node)
+                except Exception as error:
+                    failed("the thread still holds the answer that a hook replaced", error)
         elif type(item) is _Answer:
             before = (yield self.does("get_state")) if self.remembers else None
             new, found = self.shape(item, before.values if before is not None else {})
@@ -171,13 +169,6 @@ class GraphRun(HeardRun):
             self.leaves_out()
         yield from self.hear(found)
         return found
-
-    def keep(self, message: Any) -> Any:
-        """Put the changed answer into the thread. Telemetry: fails open, since it was told."""
-        try:
-            yield self.does("update_state", {"messages": [message]}, as_node=self.node)
-        except Exception as error:
-            failed("the thread still holds the answer that a hook replaced", error)
 
     def does(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the graph, or its asynchronous form, with the run's configuration."""
@@ -213,11 +204,8 @@ class GraphRun(HeardRun):
         history = before.get("messages") or [] if isinstance(before, Mapping) else []
         values: Any = {**before, **new, "messages": [*history, *sent, message]}
         keys = self.further.get("output_keys") or graph.stream_channels_asis
-        values = (
-            values.get(keys)
-            if isinstance(keys, str)
-            else {k: values[k] for k in keys if k in values}
-        )
+        several = [] if isinstance(keys, str) else [key for key in keys if key in values]
+        values = values.get(keys) if isinstance(keys, str) else {k: values[k] for k in several}
         node = self.node or next(reversed(graph.nodes))
         payloads = {
             "messages": (message, {"langgraph_node": node}),
