@@ -39,11 +39,11 @@ once and is never a mix.
    the whole package, whenever it shows.
 5. A package with a problem is refused under ``strict``: seats already patched refuse from then
    on, and every seat found in a module, now or imported later, is wrapped to refuse. Without
-   ``strict`` all its seats are put back. Either way one ERROR line, once it is in use.
+   ``strict`` all its seats are restored. Either way one ERROR line, once it is in use.
 
 6. A module that is imported again, after it was removed from ``sys.modules``, or reloaded, is
    judged again, by the version that is installed then. All copies of a package are one unit: what
-   was found in any of them is guarded, refused and put back with the rest. A problem stays, also
+   was found in any of them is guarded, refused and restored with the rest. A problem stays, even
    where a later copy has none. Copies are kept alive until `uninstall`.
 
 What runs on reports of `imports` runs inside the user's ``import``: it catches everything (and then

@@ -59,7 +59,7 @@ class Permits(list[Permit]):
 
         Returns:
             The permit. Its server may differ from the call's only where one of the two is unknown.
-            If the permit has the server's name, rules are to be evaluated again.
+            If the permit's server is unknown, rules must be evaluated again.
         """
         for permit in tuple(self):
             to = permit.to

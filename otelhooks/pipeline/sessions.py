@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SESSIONS", "Session", "Sessions", "begin", "emit", "end", "finish"]
 
 MAX_SESSIONS = 10_000
-"""Conversations that are remembered."""
+"""Most conversations that are remembered."""
 
 
 class Session:
@@ -186,7 +186,7 @@ def finish(rt: Runtime, session: Session) -> Generator[Run, Any, None]:
 
 
 def end(rt: Runtime, session: Session) -> None:
-    """Do what `finish` does, from a plain function."""
+    """Like `finish`, from a plain function."""
     drive(finish(rt, session))
 
 

@@ -42,7 +42,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
     Args:
         rt: The active runtime.
         seat: How to read and write the call.
-        call: What is to be called.
+        call: The call.
         conversation: Id of the conversation, for a call outside any turn.
     """
     context = otel_context.get_current()

@@ -96,7 +96,7 @@ class Stages:
         params: What hooks are shown.
 
     Attributes:
-        params: Likewise.
+        params: What hooks are shown.
         verdict: The block that ended the call; None as long as it goes on.
     """
 

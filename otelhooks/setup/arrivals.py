@@ -29,7 +29,7 @@ _logger = logging.getLogger("otelhooks.instrumentation")
 
 
 class Waiting:
-    """The frameworks that are not imported yet, in the order in which adapters are to be installed.
+    """Frameworks that are not imported yet, in the order in which to install their adapters.
 
     Attributes:
         on_arrival: Called each time a framework is about to be imported, once its adapter is

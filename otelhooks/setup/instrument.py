@@ -116,8 +116,8 @@ def instrument(
         exit_timeout: Seconds that the end of the process, also by a signal, may wait until
             telemetry is handed over; 0 does not wait, and leaves signals alone.
         tracer_provider: Where spans go; None for the application's, or one built here.
-        meter_provider: Likewise for metrics.
-        logger_provider: Likewise for events.
+        meter_provider: The same for metrics.
+        logger_provider: The same for events.
         strict: Whether frameworks that cannot be guarded in full are refused; None: as soon as
             anything can deny.
         store: File of the local store.

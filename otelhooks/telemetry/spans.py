@@ -135,7 +135,7 @@ def span_id_of(span: Span | None) -> str:
 
 @fails_open
 def _context_of(span: Span | None) -> trace.SpanContext | None:
-    """Return a span's context, None where there is no valid one."""
+    """Return a span's context, None if it has no valid one."""
     context = span.get_span_context() if span is not None else None
     return context if context is not None and context.is_valid else None
 

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Results that consist of content blocks, as tools of MCP give them.
+"""Results that consist of content blocks, as MCP tools return them.
 
 Records, which may be objects or dicts, are read by their names in Python (``is_error``) or on the
 wire (``isError``), and written as JSON.
@@ -42,26 +42,26 @@ def field(record: Any, name: str) -> Any:
 
 
 def plain(record: Any, *, exclude_none: bool = True) -> Any:
-    """Return the JSON form of a record; anything else as it is."""
+    """Return the JSON form of a record; anything else unchanged."""
     if not hasattr(record, "model_dump"):
         return record
     return record.model_dump(mode="json", by_alias=True, exclude_none=exclude_none)
 
 
 def is_result(raw: Any) -> bool:
-    """Return whether something is a tool's result, not a question, task or other answer."""
+    """Return whether an object is a tool's result, not a question, task or other answer."""
     return field(raw, "content") is not None
 
 
 def error_of(raw: Any) -> str | None:
-    """Return the text of a result that says that the tool failed, else None."""
+    """Return the text of a result that reports that the tool failed, else None."""
     return _text(value_of(raw)) if field(raw, "is_error") is True else None
 
 
 def value_of(raw: Any) -> Any:
-    """Return what `ToolResult.result` holds: the text, or the content's JSON if it is not all text.
+    """Return the value of `ToolResult.result`: the text, or the content's JSON if not all is text.
 
-    A result without content is its structured content; what is no result is its JSON.
+    A result without content is its structured content; anything but a result is its JSON.
     """
     if not is_result(raw):
         return plain(raw, exclude_none=False)
@@ -69,7 +69,7 @@ def value_of(raw: Any) -> Any:
 
 
 def content_value(content: Any, structured: Any = None) -> Any:
-    """Return the value of content blocks, as `value_of` does."""
+    """Return the value of content blocks, like `value_of`."""
     if not content and structured is not None:
         return structured
     if all(field(block, "type") == "text" for block in content):
@@ -110,7 +110,7 @@ def _text(value: Any) -> str:
 
 
 def _structured(before: Any, value: Any) -> Any:
-    """Return structured content for a value, in the form of what was there; None if it has none."""
+    """Return structured content for a value, in the previous form; None if there was none."""
     if isinstance(value, Mapping):
         return dict(value)
     is_wrapped = isinstance(before, Mapping) and set(before) == {"result"}
@@ -119,7 +119,7 @@ def _structured(before: Any, value: Any) -> Any:
     if isinstance(value, str) and form is not str:
         try:
             found = json.loads(value)
-        except ValueError:  # a text that is no JSON has no structured form
+        except ValueError:  # a text that is not JSON has no structured form
             return None
     if type(found) is not form:
         return None

@@ -1,4 +1,4 @@
-"""A form for the user that a JSON schema describes: its questions, and what answers fill in."""
+"""A form for the user, described by a JSON schema: its questions, and the filled-in answers."""
 # pyright: basic
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class Form:
     """A form with one question for each field.
 
     Args:
-        message: What the user is asked.
-        schema: Of the fields.
+        message: Message to the user.
+        schema: Schema of the fields.
     """
 
     def __init__(self, message: str, schema: Mapping[str, Any]) -> None:
@@ -40,13 +40,13 @@ class Form:
         return {"question": text, "options": options, "is_multi_select": is_multi}
 
     def filled_in(self, responses: Sequence[Any]) -> dict[str, Any] | None:
-        """Return the fields' values; None where one that is required is skipped.
+        """Return the fields' values; None if a required one is skipped.
 
         Args:
             responses: One `types.QuestionResponse` for each question.
 
         Raises:
-            ValueError: There are more or fewer, or one is not of its field's type.
+            ValueError: There are more or fewer, or one does not have its field's type.
         """
         if len(responses) != len(self.fields):
             raise ValueError(f"{len(responses)} answers to {len(self.fields)} questions")

@@ -1,4 +1,4 @@
-"""The servers that an application connects to: by which names, and over which network."""
+"""The servers that an application connects to: their names, and their network."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["name_of", "network_of"]
 def name_of(servers: Iterable[Any], place: Any) -> str | None:
     """Return the application's name for what it connects to; None if it gave none.
 
-    Two names for one command are told apart by the environment it is given, or not at all.
+    Two names for one command are distinguished by its environment, or not at all.
 
     Args:
-        servers: As they are configured.
+        servers: As configured.
         place: Has ``url``, or ``command``, ``args`` and ``env``.
     """
     found = [config for config in servers if _leads_to(config, place)]
@@ -34,7 +34,7 @@ def _leads_to(config: Any, place: Any) -> bool:
 
 
 def network_of(place: Any) -> dict[str, Any]:
-    """Return the attributes of the network to a place, for spans and metrics; none for no place."""
+    """Return the network attributes of a place, for spans and metrics; empty without a place."""
     if place is None:
         return {}
     if place.command:
@@ -43,6 +43,6 @@ def network_of(place: Any) -> dict[str, Any]:
     try:
         parts = urlsplit(str(place.url))
         known = {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: parts.port}
-    except ValueError:  # no address: the client will say so
+    except ValueError:  # not an address: the client will report it
         return found
     return found | {key: value for key, value in known.items() if value}

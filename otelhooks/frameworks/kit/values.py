@@ -53,7 +53,7 @@ class Value:
 
 
 def text_of(value: Any) -> str:
-    """Return the text by which a model is told of a value: itself, JSON, or what Python shows."""
+    """Return the text that shows a value to a model: itself, JSON, or what Python shows."""
     if isinstance(value, str):
         return value
     try:
