@@ -41,12 +41,15 @@ class Scripted:
         model: Owner and name of the function that replaces the model.
         tool: The same of the tool.
         is_async: Whether both are awaited.
+        own_tracing: Switches the framework's own tracing: on for the peer, which makes its spans of
+            it, and off for all others, which do without; the framework has it on by default.
     """
 
     run: Run
     model: tuple[Any, str]
     tool: tuple[Any, str]
     is_async: bool
+    own_tracing: Callable[[bool], None] | None = None
 
 
 def search(query: str, limit: int = 5) -> str:
@@ -118,9 +121,16 @@ def _sides(framework: str, agent: Scripted, instrumentor: str) -> dict[str, Cont
             return getattr(importlib.import_module(module), instrumentor)()
 
         def on() -> None:
+            if agent.own_tracing is not None:
+                agent.own_tracing(True)
             peer().instrument(tracer_provider=other.tracers, meter_provider=other.meters)
 
-        contenders["peer"] = Contender(work, CALLS, other.flush, on, lambda: peer().uninstrument())
+        def off() -> None:
+            peer().uninstrument()
+            if agent.own_tracing is not None:
+                agent.own_tracing(False)
+
+        contenders["peer"] = Contender(work, CALLS, other.flush, on, off)
     return contenders
 
 
@@ -262,8 +272,12 @@ def _openai_agents() -> Scripted:
         ResponseOutputText,
     )
 
-    # The framework's own tracing stays on, as it is by default, with nowhere to send to.
-    agents.set_trace_processors([])
+    agents.set_trace_processors([])  # with nowhere to send to
+
+    def own_tracing(is_on: bool) -> None:
+        agents.set_tracing_disabled(not is_on)
+
+    own_tracing(False)
 
     def output(number: int, calls: int) -> Any:
         if number < calls:
@@ -306,6 +320,7 @@ def _openai_agents() -> Scripted:
         model=(ScriptedModel, "get_response"),
         tool=(tool, "on_invoke_tool"),
         is_async=True,
+        own_tracing=own_tracing,
     )
 
 

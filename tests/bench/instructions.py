@@ -13,6 +13,7 @@ callgrind writes down what it has counted and starts from 0.
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import os
@@ -128,6 +129,8 @@ def work(group: str) -> None:
             started = True
         contender.work(calls)
         contender.flush()
+        gc.collect()
+        gc.freeze()  # else it depends on what came before when and how long the collector runs
         os.getloadavg()
         for _ in range(RUNS):
             contender.work(calls)
