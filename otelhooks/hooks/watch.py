@@ -59,7 +59,7 @@ class Watch:
         return ask_handlers(rules, call)
 
     def answered(self, verdict: Verdict, call: Call) -> None:
-        """Note the answer to a question that another rule's question about the call follows."""
+        """Note an answer that is not the last: another rule now asks about the same call."""
 
     def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
         """Create the record that listeners of every point get; it contains no content.

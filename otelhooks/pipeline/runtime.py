@@ -385,7 +385,7 @@ class Runtime:
     def tell(
         self, hooks: HookSet, point: str, context: HookContext, **fields: Any
     ) -> Generator[Run, Any, None]:
-        """Tell every point's listeners what happened at one."""
+        """Notify the listeners to all points of what happened at one."""
         event = self.watch.event(EVENT_TYPES.get(point, point), context, **fields)
         yield from results.inspect_point(hooks.at("event"), context, event, self.watch)
 
