@@ -32,7 +32,9 @@ def items(passage: Any, run: Run, operation: Operation, body: Body) -> Generator
     given = run(operation, body)
     try:
         for item in given:
-            found = _now(passage.deliver(item))
+            found = passage.deliver(item)
+            if type(found) is types.GeneratorType:
+                found = _now(found)
             if passage.is_over:
                 list(given)
             yield from found
