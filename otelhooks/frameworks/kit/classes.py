@@ -42,18 +42,28 @@ def is_a(value: Any, *paths: str) -> bool:
     return any(f"{each.__module__}:{each.__qualname__}" in paths for each in kind.__mro__)
 
 
-def subclass(path: str) -> Callable[[Callable[[Any], Any]], Callable[..., Any]]:
+def subclass(*paths: str) -> Callable[[Callable[[Any], Any]], Callable[..., Any]]:
     """Create a subclass of a framework's class when it is first needed, one for each copy of it.
 
     Decorates a function that takes the class and returns the subclass; the result creates
     instances.
 
     Args:
-        path: Module and name of the class.
+        *paths: Module and name of the class, in this or another version.
     """
 
     def decorate(make: Callable[[Any], Any]) -> Callable[..., Any]:
         made = functools.lru_cache(maxsize=4)(make)
-        return lambda *args, **kwargs: made(native(path))(*args, **kwargs)
+
+        def instance(*args: Any, **kwargs: Any) -> Any:
+            here = next(path for path in paths if path == paths[-1] or _is_there(path))
+            return made(native(here))(*args, **kwargs)
+
+        return instance
 
     return decorate
+
+
+def _is_there(path: str) -> bool:
+    module, _, name = path.partition(":")
+    return hasattr(sys.modules.get(module), name)

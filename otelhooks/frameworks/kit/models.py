@@ -87,15 +87,18 @@ class ModelCall(Passage, ModelRequest):
         table: How messages are read and created.
         runs_here: Names of the tools whose calls pass a seat: none of those may be missed.
         is_typed: Whether a text cannot be its answer: then a refusal raises.
+        tokens: Our names of tokens, to where `used` finds them in the framework's record of usage,
+            such as ``details.cached``.
     """
 
     must = ("read", "call", "answer")
     words = (
         "model provider messages tools settings operation agent stream attributes table runs_here "
-        "is_typed answer answered changed denied about parts asks role offered hosted "
+        "is_typed tokens answer answered changed denied about parts asks role offered hosted "
         "note_first_chunk"
     )
     table: ClassVar[PartTable]
+    tokens: ClassVar[Mapping[str, str]] = {}
     runs_here: Container[str] = ()
     is_typed: bool = False
 
@@ -172,6 +175,17 @@ class ModelCall(Passage, ModelRequest):
         return None
 
     # -- what an adapter uses -----------------------------------------------------------------
+
+    def used(self, usage: Any) -> dict[str, int]:
+        """Return the `tokens` in the framework's record of usage; nothing where it counted none."""
+        found: dict[str, int] = {}
+        for name, path in self.tokens.items():
+            value = usage
+            for step in path.split("."):
+                value = value.get(step) if isinstance(value, dict) else getattr(value, step, None)
+            if value is not None:
+                found[name] = value
+        return found if any(found.values()) else {}
 
     def natives(self) -> list[Any]:
         """Return the messages in the framework's form: hooks may add some with role and content."""

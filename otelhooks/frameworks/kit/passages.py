@@ -32,7 +32,8 @@ from otelhooks.frameworks.kit.functions import (
     renaming,
 )
 from otelhooks.frameworks.kit.mistakes import clash, missing, mistake, place
-from otelhooks.frameworks.kit.streams import opened
+from otelhooks.frameworks.kit.standins import stand_in
+from otelhooks.frameworks.kit.streams import noted, opened
 from otelhooks.hooks.chain import CHECK_FAILED
 from otelhooks.hooks.verdict import refusal
 from otelhooks.patching.seats import GUARD, PASS, Switch, Wrapper
@@ -71,6 +72,7 @@ class Passage:
         function: The framework's bound function; `read` may set what runs instead if it skips.
         is_over: Set by `deliver` if nothing comes after an item: the call ends before the consumer
             gets that one.
+        items: Method that gives the items of the value of the framework's context manager.
         must: Methods that an adapter's class must write.
         words: Names that adapters may define or set; all others here are the kit's.
     """
@@ -78,10 +80,11 @@ class Passage:
     framework: ClassVar[str] = ""
     function: Any
     is_over = False
+    items: ClassVar[str] = ""
     context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     words: ClassVar[str] = (
-        "framework function read call whole told watch late deliver delivered is_over refused"
+        "framework function read call whole told items late deliver delivered is_over refused"
     )
 
     def __init_subclass__(cls) -> None:
@@ -119,9 +122,6 @@ class Passage:
         """Return a result that hooks made in the consumer's form: items, or a stream."""
         raise NotImplementedError
 
-    def watch(self, stream: Any) -> None:
-        """Make the value of the framework's context manager call `note_first_chunk`."""
-
     def late(self, result: Any) -> None:
         """Set a result that hooks made after the consumer had seen the framework's."""
 
@@ -158,6 +158,8 @@ class Passage:
         of: Any = getattr(self, "op", None) or self
         return refusal(reason, getattr(of, "verdict", None))
 
+    stand_in = staticmethod(stand_in)
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     @classmethod
@@ -177,6 +179,11 @@ class Passage:
         return functools.partial(run, **shared, on_first=self.note_first_chunk)
 
     holds_back: bool
+
+    def watch(self, stream: Any) -> None:
+        """Have the first item noted of what the framework's context manager gave."""
+        if self.items:
+            noted(stream, self.items, self.note_first_chunk)
 
     def steps(self, rt: Runtime) -> Operation:
         """Return the operation of this passage."""

@@ -16,7 +16,28 @@ from opentelemetry.context import attach, detach
 
 from otelhooks.pipeline.drivers import Closed, Operation, Split
 
-__all__ = ["opened"]
+__all__ = ["noted", "opened"]
+
+
+def noted(stream: Any, method: str, note: Callable[[], None]) -> None:
+    """Have the first item of a stream noted.
+
+    Args:
+        stream: The framework's.
+        method: Name of its method that gives the items.
+        note: Called when the first has come.
+    """
+    items = getattr(stream, method)
+
+    async def noting() -> AsyncGenerator[Any, None]:
+        is_first = True
+        async for item in items():
+            if is_first:
+                note()
+                is_first = False
+            yield item
+
+    setattr(stream, method, noting)
 
 
 class _Inner:

@@ -22,7 +22,6 @@ __all__ = [
     "message",
     "response_of",
     "text_of",
-    "usage_of",
 ]
 
 
@@ -45,20 +44,6 @@ def id_of(item: Any) -> str:
 def arguments_of(item: Any) -> dict[str, Any]:
     """Return the arguments of the call that an item asks for."""
     return kit.ToolCall.arguments_in(field(item, "arguments") or field(item, "input"), "input")
-
-
-def usage_of(usage: Any) -> dict[str, int]:
-    """Return the tokens that the SDK counted, by our names; empty if it counted none."""
-    if not getattr(usage, "total_tokens", 0):
-        return {}
-    found = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    cached = getattr(usage.input_tokens_details, "cached_tokens", None)
-    reasoning = getattr(usage.output_tokens_details, "reasoning_tokens", None)
-    if cached is not None:
-        found["cache_read_input_tokens"] = cached
-    if reasoning is not None:
-        found["reasoning_output_tokens"] = reasoning
-    return found
 
 
 def _made(kind: str, /, **fields: Any) -> Any:

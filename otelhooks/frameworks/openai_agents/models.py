@@ -14,9 +14,7 @@ import contextvars
 import functools
 import weakref
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
-from typing import Any
-
-import wrapt
+from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.openai_agents import answers
@@ -81,6 +79,12 @@ class ModelCall(kit.ModelCall):
             "call": answers.function_call,
         }
     )
+    tokens: ClassVar = {
+        "input_tokens": "input_tokens",
+        "output_tokens": "output_tokens",
+        "cache_read_input_tokens": "input_tokens_details.cached_tokens",
+        "reasoning_output_tokens": "output_tokens_details.reasoning_tokens",
+    }
     hosted = staticmethod(hosted)
 
     def read(self, owner: Any, *args: Any, **kwargs: Any) -> None:
@@ -90,7 +94,7 @@ class ModelCall(kit.ModelCall):
         self.arguments = kwargs if not args else {**dict(zip(_NAMES, args, strict=False)), **kwargs}
         named = self.arguments.get
         model, given = getattr(chosen, "model", None), named("input")
-        self.model, self.agent = model if isinstance(model, str) else "", owner._self_agent
+        self.model, self.agent = model if isinstance(model, str) else "", owner._self_of
         self.provider = provider_in(type(chosen).__module__)
         is_text = isinstance(given, str)
         self.messages = [{"role": "user", "content": given}] if is_text else list(given or ())
@@ -138,7 +142,7 @@ class ModelCall(kit.ModelCall):
 
     def about(self, raw: Any) -> Mapping[str, Any]:
         """Read usage and id of an answer."""
-        return {"usage": answers.usage_of(raw.usage), "response_id": raw.response_id or ""}
+        return {"usage": self.used(raw.usage), "response_id": raw.response_id or ""}
 
     def asks(self, raw: Any) -> dict[str, str]:
         """Return the names of the tools that the SDK will run here, by ids of the calls."""
@@ -219,34 +223,16 @@ def canned(text: str) -> Generator[None, None, None]:
         _canned.reset(token)
 
 
-class GuardedModel(wrapt.ObjectProxy):
-    """Replaces a model during one turn of an agent.
-
-    Args:
-        chosen: The model.
-        agent: Name of the agent that calls it.
-    """
-
-    def __init__(self, chosen: Any, agent: str) -> None:
-        super().__init__(chosen)
-        self._self_agent = agent
-
-    def get_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model through its seat."""
-        asked = self.__wrapped__.get_response
-        return ModelCall.through("coroutine", asked, self, *args, **kwargs)
-
-    def stream_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model's stream through its seat."""
-        asked = self.__wrapped__.stream_response
-        return StreamedCall.through("async generator", asked, self, *args, **kwargs)
+_stand_in = ModelCall.stand_in(
+    "wrapt:ObjectProxy",
+    "__wrapped__",
+    get_response=(ModelCall, "coroutine"),
+    stream_response=(StreamedCall, "async generator"),
+)
+_stand_ins: weakref.WeakValueDictionary[tuple[int, str], Any] = weakref.WeakValueDictionary()
 
 
-_stand_ins: weakref.WeakValueDictionary[tuple[int, str], GuardedModel]
-_stand_ins = weakref.WeakValueDictionary()
-
-
-def guarded(chosen: Any, agent: str) -> GuardedModel:
+def guarded(chosen: Any, agent: str) -> Any:
     """Return the stand-in for a model; the same one as long as it is in use.
 
     The SDK keeps the models of a run by identity, to notify each of them once when the run has
@@ -255,7 +241,7 @@ def guarded(chosen: Any, agent: str) -> GuardedModel:
     key = (id(chosen), agent)
     found = _stand_ins.get(key)
     if found is None or found.__wrapped__ is not chosen:
-        found = _stand_ins[key] = GuardedModel(chosen, agent)
+        found = _stand_ins[key] = _stand_in(chosen, agent)
     return found
 
 

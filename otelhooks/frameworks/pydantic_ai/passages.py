@@ -11,7 +11,7 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 
@@ -204,13 +204,6 @@ _DEFERRED = (f"pydantic_ai.tools:{_REQUESTS}", f"pydantic_ai._deferred:{_REQUEST
 _can_pause: ContextVar[bool] = ContextVar("otelhooks-pydantic-ai", default=False)
 """Whether the present run may end with a request for approval."""
 
-_TOKENS = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "cache_read_input_tokens": "cache_read_tokens",
-    "cache_write_input_tokens": "cache_write_tokens",
-}
-
 
 def _made(name: str, **fields: Any) -> Any:
     return kit.native(f"pydantic_ai.messages:{name}")(**fields)
@@ -230,7 +223,7 @@ def _asked(part: kit.Part) -> Any:
 
 
 class ModelCall(kit.ModelCall):
-    """One request to a model, streamed or not."""
+    """One request to a model."""
 
     table = kit.PartTable(
         kind="part_kind",
@@ -246,15 +239,23 @@ class ModelCall(kit.ModelCall):
         },
         fields=("content", "tool_name", "tool_call_id", "args"),
     )
+    tokens: ClassVar = {
+        "input_tokens": "input_tokens",
+        "output_tokens": "output_tokens",
+        "cache_read_input_tokens": "cache_read_tokens",
+        "cache_write_input_tokens": "cache_write_tokens",
+        "reasoning_output_tokens": "details.reasoning_tokens",
+    }
+    items = "_get_event_iterator"
 
     def read(
         self, owner: Any, messages: Any, settings: Any, parameters: Any, *further: Any
     ) -> None:
-        model, self.guard = owner.wrapped, owner.guard
+        model, self.guard = owner.wrapped, owner._self_of
         self.given, self.further = (settings, parameters), further
         self.model, self.provider = model.model_name, model.system
         self.messages, self.tools = list(messages), list(parameters.function_tools)
-        self.settings, self.stream = dict(settings or {}), bool(further)
+        self.settings = dict(settings or {})
         self.agent, self.is_typed = self.guard.agent, not parameters.allow_text_output
         self.runs_here = [one.name for one in self.tools if one.kind in ("function", "unapproved")]
 
@@ -275,42 +276,36 @@ class ModelCall(kit.ModelCall):
         return dataclasses.replace(of or _answer(""), parts=parts)
 
     def about(self, raw: Any) -> Mapping[str, Any]:
-        usage = {ours: getattr(raw.usage, theirs, 0) or 0 for ours, theirs in _TOKENS.items()}
-        usage["reasoning_output_tokens"] = (raw.usage.details or {}).get("reasoning_tokens", 0)
         return {
-            "usage": usage if any(usage.values()) else {},
+            "usage": self.used(raw.usage),
             "finish_reasons": [str(raw.finish_reason)] if raw.finish_reason else (),
             "response_id": raw.provider_response_id or "",
             "model": raw.model_name or "",
         }
 
-    def watch(self, stream: Any) -> None:
-        events = stream._get_event_iterator
 
-        async def noted() -> Any:
-            async for event in events():
-                if not self.first_chunk_ns:
-                    self.note_first_chunk()
-                yield event
+class StreamedCall(ModelCall):
+    """A request whose answer is streamed."""
 
-        stream._get_event_iterator = noted
+    def read(self, *asked: Any) -> None:
+        super().read(*asked)
+        self.stream = True
+        self.guard.run.can_go_on = False  # its consumer will have the end of it
 
     def whole(self, seen: Any) -> Any:
         return seen.get()
 
     def told(self, result: Any) -> Any:
-        parameters = self.given[1]
-        try:
-            completed = kit.native("pydantic_ai.models:CompletedStreamedResponse")
-        except AttributeError:  # 1.x, whose own class replays nothing
-            return _replayed(parameters, result)
-        return completed(result, model_request_parameters=parameters, replay_events=True)
+        return _replayed(response=result, model_request_parameters=self.given[1])
 
     def late(self, result: Any) -> None:
         self.guard.rewritten = result
 
 
-@kit.subclass("pydantic_ai.models.wrapper:CompletedStreamedResponse")
+@kit.subclass(
+    "pydantic_ai.models:CompletedStreamedResponse",
+    "pydantic_ai.models.wrapper:CompletedStreamedResponse",
+)
 def _replayed(base: Any) -> Any:
     class Replayed(base):
         async def _get_event_iterator(self) -> Any:
@@ -320,22 +315,12 @@ def _replayed(base: Any) -> Any:
     return Replayed
 
 
-@kit.subclass("pydantic_ai.models.wrapper:WrapperModel")
-def _stand_in(base: Any) -> Any:
-    class GuardedModel(base):
-        def __init__(self, model: Any, guard: Any) -> None:
-            super().__init__(model)
-            self.guard = guard
-
-        async def request(self, *asked: Any) -> Any:
-            return await ModelCall.through("coroutine", self.wrapped.request, self, *asked)
-
-        def request_stream(self, *asked: Any) -> Any:
-            self.guard.run.can_go_on = False  # its consumer will already have seen the end
-            streamed = (*asked, None)[:4]
-            return ModelCall.through("async context", self.wrapped.request_stream, self, *streamed)
-
-    return GuardedModel
+_stand_in = ModelCall.stand_in(
+    "pydantic_ai.models.wrapper:WrapperModel",
+    "wrapped",
+    request=(ModelCall, "coroutine"),
+    request_stream=(StreamedCall, "async context"),
+)
 
 
 class AgentRun(kit.Run):
@@ -429,11 +414,13 @@ def _guard(base: Any) -> Any:
     class Guard(base):
         _safe_at_runtime = True
 
+        agent = ""
+        context: Any = None
+        rewritten: Any = None
+
         def __init__(self, run: AgentRun, inner: bool) -> None:
             super().__init__()
-            self.run, self.inner, self.agent = run, inner, ""
-            self.context: Any = None
-            self.rewritten: Any = None
+            self.run, self.inner = run, inner
 
         def get_ordering(self) -> Any:
             return kit.native(f"{_CAPABILITIES}:CapabilityOrdering")(position="innermost")

@@ -1,0 +1,41 @@
+"""Objects that stand in for a framework's own, so that calls of their methods pass a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from otelhooks.frameworks.kit.classes import subclass
+
+__all__ = ["stand_in"]
+
+
+def stand_in(path: str, field: str, **methods: tuple[Any, str]) -> Callable[[Any, Any], Any]:
+    """Return what makes a stand-in: a function of the object, and of what `read` finds with it.
+
+    `read` gets the stand-in as owner, which has the latter in ``_self_of``.
+
+    Args:
+        path: Class of stand-ins, which is made with the object: a wrapper of the framework's, or
+            ``wrapt:ObjectProxy``.
+        field: Its attribute that holds the object.
+        **methods: Name of a method to the adapter's class and the kind of function it is.
+    """
+
+    def passing(name: str, passage: Any, kind: str) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            asked = getattr(getattr(self, field), name)
+            return passage.through(kind, asked, self, *args, **kwargs)
+
+        return call
+
+    @subclass(path)
+    def made(base: type[Any]) -> type[Any]:
+        return type("StandIn", (base,), {name: passing(name, *of) for name, of in methods.items()})
+
+    def make(stood_for: Any, of: Any) -> Any:
+        found = made(stood_for)
+        found._self_of = of
+        return found
+
+    return make
