@@ -243,7 +243,7 @@ def veto(
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
 ) -> Policy | list[Policy]:
-    """Refuse calls before any other rule is checked, in any mode, whoever approves.
+    """Refuse calls before any other rule is checked, in any mode, even if people approve.
 
     Parameters, return value and errors as for `deny`. A ``when`` that raises denies in monitor mode
     too.

@@ -5,7 +5,7 @@
     events = EventLog(logger_provider, version)
     events.emit(EVENT_POLICY_DECISION, WARN, attributes, context=context)
     events.rebind(logger_provider)
-    if events.is_enabled: ...            # False: nobody listens, skip the work for content
+    if events.is_enabled: ...            # False: no listener, skip the work for content
 
 Severities: `DEBUG`, `INFO`, `WARN`, `ERROR`, or None for an event that has none.
 

@@ -177,7 +177,7 @@ class ModelCall(Passage, ModelRequest):
     # -- what an adapter uses -----------------------------------------------------------------
 
     def used(self, usage: Any) -> dict[str, int]:
-        """Return the `tokens` in the framework's record of usage; nothing where it counted none."""
+        """Return the `tokens` in the framework's record of usage; empty if it counted none."""
         found: dict[str, int] = {}
         for name, path in self.tokens.items():
             value = usage

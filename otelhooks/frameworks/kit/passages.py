@@ -181,7 +181,7 @@ class Passage:
     holds_back: bool
 
     def watch(self, stream: Any) -> None:
-        """Have the first item noted of what the framework's context manager gave."""
+        """Note the first item of what the framework's context manager returned."""
         if self.items:
             noted(stream, self.items, self.note_first_chunk)
 

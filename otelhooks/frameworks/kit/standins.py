@@ -1,4 +1,4 @@
-"""Objects that stand in for a framework's own, so that calls of their methods pass a class."""
+"""Objects that replace a framework's own, so that calls of their methods pass a class."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["stand_in"]
 
 
 def stand_in(path: str, field: str, **methods: tuple[Any, str]) -> Callable[[Any, Any], Any]:
-    """Return what makes a stand-in: a function of the object, and of what `read` finds with it.
+    """Return a function that creates a stand-in from an object and from data for `read`.
 
-    `read` gets the stand-in as owner, which has the latter in ``_self_of``.
+    `read` gets the stand-in as owner, with the data in ``_self_of``.
 
     Args:
-        path: Class of stand-ins, which is made with the object: a wrapper of the framework's, or
+        path: Class of stand-ins, created with the object: one of the framework's wrappers, or
             ``wrapt:ObjectProxy``.
         field: Its attribute that holds the object.
-        **methods: Name of a method to the adapter's class and the kind of function it is.
+        **methods: Name of a method to the adapter's class and the kind of function.
     """
 
     def passing(name: str, passage: Any, kind: str) -> Callable[..., Any]:

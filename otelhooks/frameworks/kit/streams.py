@@ -20,12 +20,12 @@ __all__ = ["noted", "opened"]
 
 
 def noted(stream: Any, method: str, note: Callable[[], None]) -> None:
-    """Have the first item of a stream noted.
+    """Note the first item of a stream.
 
     Args:
-        stream: The framework's.
-        method: Name of its method that gives the items.
-        note: Called when the first has come.
+        stream: The framework's stream.
+        method: Name of its method that returns the items.
+        note: Called when the first item has come.
     """
     items = getattr(stream, method)
 

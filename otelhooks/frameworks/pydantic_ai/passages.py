@@ -290,7 +290,7 @@ class StreamedCall(ModelCall):
     def read(self, *asked: Any) -> None:
         super().read(*asked)
         self.stream = True
-        self.guard.run.can_go_on = False  # its consumer will have the end of it
+        self.guard.run.can_go_on = False  # its consumer will already have seen the end
 
     def whole(self, seen: Any) -> Any:
         return seen.get()
