@@ -221,9 +221,9 @@ class Execution(Traced):
 
     def _run(self) -> Operation:
         seat, op, call = self.seat, self.op, self.call
-        handoff = seat.handoff(call)
-        if handoff is not None:
-            op.permits.leave(handoff, call.args)
+        next_seat = seat.next_seat(call)
+        if next_seat is not None:
+            op.permits.leave(next_seat, call.args)
         if op.span is None:
             self.started_ns = time_ns()
         span = None if op.adopted else op.span  # an adopted span is current where its owner wants

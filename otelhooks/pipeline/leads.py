@@ -12,9 +12,9 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from otelhooks.hooks.stages import StageParams
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 
-__all__ = ["Lead", "next_seat", "register", "stages_of"]
+__all__ = ["Lead", "next_seat_of", "register", "stages_of"]
 
 
 class Lead(NamedTuple):
@@ -44,7 +44,7 @@ def register(module: str, name: str, lead: Lead) -> None:
     _leads[module, name] = lead
 
 
-def next_seat(tool: Any, name: str, server: str | None = None) -> Handoff | None:
+def next_seat_of(tool: Any, name: str, server: str | None = None) -> NextSeat | None:
     """Return the deeper seat that a call of a tool object leads to, if one is registered.
 
     Args:
@@ -53,7 +53,7 @@ def next_seat(tool: Any, name: str, server: str | None = None) -> Handoff | None
         server: The name of its MCP server, if it has one.
     """
     lead = _lead_of(tool) if _leads else None
-    return None if lead is None else Handoff(lead.seat, name, server)
+    return None if lead is None else NextSeat(lead.seat, name, server)
 
 
 def stages_of(tool: Any, name: str) -> StageParams | None:

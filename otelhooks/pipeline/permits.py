@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from otelhooks.hooks.calls import Call, same_json
 
-__all__ = ["Handoff", "Permit", "Permits"]
+__all__ = ["NextSeat", "Permit", "Permits"]
 
 
-class Handoff(NamedTuple):
+class NextSeat(NamedTuple):
     """What a seat knows of the deeper seat that its call will reach.
 
     Attributes:
@@ -38,7 +38,7 @@ class Handoff(NamedTuple):
 class Permit(NamedTuple):
     """A call that was approved and is on its way to a deeper seat."""
 
-    to: Handoff
+    to: NextSeat
     args: dict[str, Any]
 
 
@@ -50,7 +50,7 @@ class Permits(list[Permit]):
 
     __slots__ = ()
 
-    def leave(self, to: Handoff, args: dict[str, Any]) -> None:
+    def leave(self, to: NextSeat, args: dict[str, Any]) -> None:
         """Leave a permit for the one deeper seat that the call will reach."""
         self.append(Permit(to, args))
 

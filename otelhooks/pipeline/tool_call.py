@@ -147,9 +147,9 @@ def _pass(rt: Runtime, seat: ToolSeat, op: Op, call: Call) -> Operation:
     further = seat.attributes(call)
     if further:
         put(op, further)
-    handoff = seat.handoff(call)
-    if handoff is not None:
-        op.permits.leave(handoff, call.args)
+    next_seat = seat.next_seat(call)
+    if next_seat is not None:
+        op.permits.leave(next_seat, call.args)
     started_ns = time_ns()
     # A copy: what the outer seat approved must not change on its way to the body.
     call.args = copy_json(call.args)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from otelhooks.hooks.calls import Call
     from otelhooks.hooks.stages import StageParams
-    from otelhooks.pipeline.permits import Handoff
+    from otelhooks.pipeline.permits import NextSeat
 
 __all__ = ["ToolSeat"]
 
@@ -81,11 +81,11 @@ class ToolSeat:
         """Return whether an exception is not a failure but the framework's way to pause or jump."""
         return False
 
-    def handoff(self, call: Call) -> Handoff | None:
+    def next_seat(self, call: Call) -> NextSeat | None:
         """Return the deeper seat that the framework will hand this very call to, if any."""
         return None
 
-    def follow_up(self, call: Call, raw: Any) -> Handoff | None:
+    def follow_up(self, call: Call, raw: Any) -> NextSeat | None:
         """Return the seat that this call will pass once more after this result, if any."""
         return None
 

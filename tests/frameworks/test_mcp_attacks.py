@@ -16,7 +16,7 @@ from otelhooks import hooks, policy, types
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import adrive
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
@@ -182,8 +182,8 @@ class FrameworkSeat(ToolSeat):
     def denied(self, call: Call, reason: str) -> Any:
         return reason
 
-    def handoff(self, call: Call) -> Handoff:
-        return Handoff("mcp.client", call.name, "github")
+    def next_seat(self, call: Call) -> NextSeat:
+        return NextSeat("mcp.client", call.name, "github")
 
 
 def call_below(server: Any, args: dict[str, Any], sent: dict[str, Any] | None = None) -> Any:

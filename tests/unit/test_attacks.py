@@ -21,7 +21,7 @@ from otelhooks import errors, hooks, policy, types
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import drive
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
@@ -202,8 +202,8 @@ class TestArguments:
 class Through(ToolSeat):
     """A seat that hands its call on."""
 
-    def handoff(self, call: Call) -> Handoff:
-        return Handoff("deeper", call.name)
+    def next_seat(self, call: Call) -> NextSeat:
+        return NextSeat("deeper", call.name)
 
 
 class Deeper(ToolSeat):

@@ -17,7 +17,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import record, semconv
 from otelhooks.patching import patches, versions
 from otelhooks.pipeline import leads
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 
 NEXT, KEY = "fake.next", "key"
 DENY = policy.deny("danger", reason="Not that.")
@@ -54,7 +54,7 @@ class Handled(kit.ToolCall):
     def denied(self, reason: str) -> Any:
         return f"denied: {reason}"
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         return self.at(NEXT)
 
     def finished(self, seconds: float, failure: Any, span: Any) -> None:
@@ -72,7 +72,7 @@ class Next(Handled):
         self.note({"jsonrpc.request.id": "7"})
         return self.is_expected, otel_context.get_value(KEY), await wrapped(self.name)
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         return self.at_seat_of(self.function)
 
     def stages(self) -> Any:
@@ -200,9 +200,9 @@ def test_a_function_that_another_adapter_knows_leads_to_its_seat(monkeypatch) ->
     monkeypatch.setattr(leads, "_leads", {})
     call = Next()
     call.name, call.function = "safe", echo
-    assert (call.handoff(), call.stages()) == (None, None)
+    assert (call.next_seat(), call.stages()) == (None, None)
     leads.register(__name__, "", leads.Lead("deep", lambda tool, name: ("stages of", name)))
-    assert call.handoff() == Handoff("deep", "safe")
+    assert call.next_seat() == NextSeat("deep", "safe")
     assert call.stages() == ("stages of", "safe")
 
 

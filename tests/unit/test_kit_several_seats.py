@@ -16,8 +16,8 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import overrides, steps
 from otelhooks.patching.seats import GUARD, Handle, Switch, find
 from otelhooks.pipeline import leads
-from otelhooks.pipeline.leads import next_seat, stages_of
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.leads import next_seat_of, stages_of
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.telemetry import semconv
 
 REASON = "Not that."
@@ -229,7 +229,7 @@ def test_an_adapter_says_what_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> No
         leads={"fake:Shell": ("fake.other", lambda tool, name: shown)},
     )
     shell = Shell(Tool())
-    assert next_seat(shell, "danger") == Handoff("fake.other", "danger")
+    assert next_seat_of(shell, "danger") == NextSeat("fake.other", "danger")
     assert stages_of(shell, "danger") is shown
 
 

@@ -16,7 +16,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import OperationContext, SessionContext, TurnContext
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import drive
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool as run_tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.policy import labels as label_module
@@ -387,8 +387,8 @@ class TestServers:
     """Labels for tools of MCP servers, whose names only some seats know."""
 
     class Outer(ToolSeat):
-        def handoff(self, call: Call) -> Handoff:
-            return Handoff("deeper", call.name)
+        def next_seat(self, call: Call) -> NextSeat:
+            return NextSeat("deeper", call.name)
 
     class Deeper(ToolSeat):
         group = "deeper"

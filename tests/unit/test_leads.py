@@ -11,8 +11,8 @@ import pytest
 import otelhooks.frameworks
 from otelhooks.hooks.stages import StageParams
 from otelhooks.pipeline import leads
-from otelhooks.pipeline.leads import Lead, next_seat, register, stages_of
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.leads import Lead, next_seat_of, register, stages_of
+from otelhooks.pipeline.permits import NextSeat
 
 
 class Shell:
@@ -37,25 +37,25 @@ def _nothing_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_leads_anywhere_before_an_adapter_says_so() -> None:
-    assert next_seat(Shell(), "known") is None
+    assert next_seat_of(Shell(), "known") is None
     assert stages_of(handler, "known") is None
 
 
 @pytest.mark.parametrize("tool", [Shell(), Own()], ids=["class", "subclass"])
 def test_objects_of_a_registered_class_lead_to_its_seat(tool: Any) -> None:
     register(__name__, "Shell", Lead("deeper", stages))
-    assert next_seat(tool, "known", "server") == Handoff("deeper", "known", "server")
+    assert next_seat_of(tool, "known", "server") == NextSeat("deeper", "known", "server")
     found = stages_of(tool, "known")
     assert found is not None
     assert found.context is tool
     assert stages_of(tool, "unknown") is None
-    assert next_seat(handler, "known") is next_seat(object(), "known") is None
+    assert next_seat_of(handler, "known") is next_seat_of(object(), "known") is None
 
 
 def test_functions_of_a_registered_module_lead_to_its_seat() -> None:
     register(__name__, "", Lead("deeper", stages))
-    assert next_seat(handler, "known") == Handoff("deeper", "known")
-    assert next_seat(Shell(), "known") is None
+    assert next_seat_of(handler, "known") == NextSeat("deeper", "known")
+    assert next_seat_of(Shell(), "known") is None
 
 
 def test_no_adapter_knows_another() -> None:

@@ -34,7 +34,7 @@ from otelhooks.hooks.runner import HookRunner
 from otelhooks.hooks.verdict import ALLOW, DENY, Verdict
 from otelhooks.pipeline import drivers
 from otelhooks.pipeline.frames import Turn, with_frame
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.runtime import SUPPRESSED, Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.pipeline.sessions import Session
@@ -240,8 +240,8 @@ class Seat(ToolSeat):
 class Outer(Seat):
     """Hands its call on."""
 
-    def handoff(self, call: Call) -> Handoff:
-        return Handoff("inner", call.name, call.server)
+    def next_seat(self, call: Call) -> NextSeat:
+        return NextSeat("inner", call.name, call.server)
 
 
 class Inner(Seat):

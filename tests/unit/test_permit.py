@@ -16,7 +16,7 @@ from otelhooks import approvals, hooks, policy, types
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import drive
-from otelhooks.pipeline.permits import Handoff, Permits
+from otelhooks.pipeline.permits import NextSeat, Permits
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
@@ -29,8 +29,8 @@ class Outer(ToolSeat):
     def __init__(self, server: str | None) -> None:
         self.server = server
 
-    def handoff(self, call: Call) -> Handoff:
-        return Handoff("inner", call.name, self.server)
+    def next_seat(self, call: Call) -> NextSeat:
+        return NextSeat("inner", call.name, self.server)
 
     def denied(self, call: Call, reason: str) -> Any:
         return f"denied: {reason}"
@@ -110,7 +110,7 @@ def test_a_seat_that_knows_another_server_judges_anew(tracer_provider, exporter)
 
 def test_a_local_call_does_not_take_a_servers_permit():
     permits = Permits()
-    permits.leave(Handoff("inner", "fetch", "github"), {"x": 1})
+    permits.leave(NextSeat("inner", "fetch", "github"), {"x": 1})
     assert permits.holds("inner")
     assert permits.take("inner", fetch()) is None
     assert permits.take("inner", fetch(claimed_server=True)) is not None
@@ -119,7 +119,7 @@ def test_a_local_call_does_not_take_a_servers_permit():
 
 def test_a_permit_is_for_one_tool_at_one_seat():
     permits = Permits()
-    permits.leave(Handoff("inner", "fetch", None), {"x": 1})
+    permits.leave(NextSeat("inner", "fetch", None), {"x": 1})
     assert permits.take("other", fetch()) is None
     assert permits.take("inner", Call("send", {"x": 1})) is None
     assert permits.take("inner", fetch()) is not None
@@ -494,8 +494,8 @@ def test_a_call_that_follows_up_has_a_permit_of_its_own_and_rules_are_asked_agai
     class Rounds(Inner):
         judges_again = True
 
-        def follow_up(self, call: Call, raw: Any) -> Handoff | None:
-            return Handoff("inner", call.name) if raw == "more" else None
+        def follow_up(self, call: Call, raw: Any) -> NextSeat | None:
+            return NextSeat("inner", call.name) if raw == "more" else None
 
     def count(args: dict[str, Any]) -> bool:
         judged.append(args["x"])

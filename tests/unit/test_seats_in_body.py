@@ -10,7 +10,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.drivers import drive
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.telemetry import semconv
@@ -101,8 +101,8 @@ def test_the_body_gives_refusals_and_ready_answers_where_it_can(instrument, resu
 class Outer(ToolSeat):
     """A framework that hands its calls to a deeper seat and makes texts of failures."""
 
-    def handoff(self, call):
-        return Handoff("deeper", call.name)
+    def next_seat(self, call):
+        return NextSeat("deeper", call.name)
 
 
 class Deeper(ToolSeat):

@@ -29,8 +29,8 @@ from otelhooks.pipeline import runtime
 from otelhooks.pipeline.call_span import put
 from otelhooks.pipeline.drivers import Operation, adrive
 from otelhooks.pipeline.frames import Op, Scope, current_frame, current_scope, with_scope
-from otelhooks.pipeline.leads import next_seat, stages_of
-from otelhooks.pipeline.permits import Handoff
+from otelhooks.pipeline.leads import next_seat_of, stages_of
+from otelhooks.pipeline.permits import NextSeat
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.pipeline.tool_stages import overlooks
@@ -68,7 +68,7 @@ class ToolCall(Passage, Call):
         "of name args id server claimed_server server_says canonical kind path work_dir raw owner "
         "agent tool_type description is_known conversation is_approved validate text_name group "
         "judges_again recovers pauses denied value with_value withheld error failed recovered "
-        "is_paused asks_framework attributes handoff stages follow_up finished starts_agent "
+        "is_paused asks_framework attributes next_seat stages follow_up finished starts_agent "
         "is_control_flow error_type"
     )
     group: ClassVar[str] = ""
@@ -84,7 +84,7 @@ class ToolCall(Passage, Call):
     _is_text = False
     _objects: Mapping[str, tuple[Any, Any]] | None = None
     _hidden: Mapping[str, Any] | None = None
-    _next: Handoff | None = None
+    _next: NextSeat | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -179,7 +179,7 @@ class ToolCall(Passage, Call):
 
     def goes_to(self, group: str, name: str, server: str | None = None) -> None:
         """Name the deeper seat that the framework will pass this very call to."""
-        self._next = Handoff(group, name, server)
+        self._next = NextSeat(group, name, server)
 
     def take_all(self, given: Any) -> None:
         """Take the one parameter that holds all arguments, with pydantic objects at any depth.
@@ -206,7 +206,7 @@ class ToolCall(Passage, Call):
         op = current_frame()
         if type(op) is Op and (not seat or op.permits.claim(seat, name)):
             op.permits.leave(
-                Handoff(cls.group, name, owner=owner), Value(given, cls.text_name).shown
+                NextSeat(cls.group, name, owner=owner), Value(given, cls.text_name).shown
             )
 
     def comes_from(self, seat: str, form: Callable[[dict[str, Any]], Any]) -> None:
@@ -225,7 +225,7 @@ class ToolCall(Passage, Call):
             outer = op.call
             self.server, self.claimed_server = outer.server, outer.claimed_server
             self.server_says, self.canonical = outer.server_says, (self.name,)
-            to = Handoff(self.group, self.name, owner=self.owner, judges_again=True)
+            to = NextSeat(self.group, self.name, owner=self.owner, judges_again=True)
             op.permits.leave(to, self.args)
 
     def is_of_server(self, name: str, server: str | None) -> None:
@@ -292,13 +292,13 @@ class ToolCall(Passage, Call):
         if isinstance(frame, Op):
             put(frame, attributes)
 
-    def at(self, group: str) -> Handoff:
+    def at(self, group: str) -> NextSeat:
         """Return a group's seat as the next one of this very call."""
-        return Handoff(group, self.name, self.server)
+        return NextSeat(group, self.name, self.server)
 
-    def at_seat_of(self, tool: Any) -> Handoff | None:
+    def at_seat_of(self, tool: Any) -> NextSeat | None:
         """Return the seat of a tool object, or a function, that another adapter knows."""
-        return next_seat(tool, self.name, self.server)
+        return next_seat_of(tool, self.name, self.server)
 
     def stages_of(self, tool: Any) -> Any:
         """Return the steps of such a tool, for `stages`."""
@@ -361,7 +361,7 @@ class ToolCall(Passage, Call):
                 detach(token)
             value = yield effect
 
-    def handoff(self) -> Handoff | None:
+    def next_seat(self) -> NextSeat | None:
         return self._next
 
     @classmethod
@@ -371,7 +371,7 @@ class ToolCall(Passage, Call):
     def stages(self) -> Any:
         return None
 
-    def follow_up(self, raw: Any) -> Handoff | None:
+    def follow_up(self, raw: Any) -> NextSeat | None:
         return None
 
     def finished(self, seconds: float, failure: str | None, span: Any) -> None:

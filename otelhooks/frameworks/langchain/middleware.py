@@ -29,7 +29,7 @@ class _Answered(ToolRun):
         self.owner, self.id, self.args, self.hidden = middleware, id, {**args}, {}
         self.name = self.title = name
 
-    def handoff(self) -> None:
+    def next_seat(self) -> None:
         """Return that no deeper seat is on its way."""
 
 

@@ -94,11 +94,11 @@ class ToolRun(kit.ToolCall):
             return {**args, **self.hidden}
         return args[self.argument] if list(args) == [self.argument] else args
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         """Lead an override to the method below it, and a tool of another kit to its own seat."""
         if not _is_native(self.function):
             return self.at(self.group)
-        return super().handoff() or self.at_seat_of(self.owner)
+        return super().next_seat() or self.at_seat_of(self.owner)
 
     def stages(self) -> Any:
         """Return what the adapter of another package knows of the steps of one of its tools."""

@@ -43,7 +43,7 @@ class HostCall(ClientCall):
     def read(self, client: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> None:
         self.on(client._session, name, arguments, rest, more)
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         return self.at(CLIENT)
 
 
@@ -55,7 +55,7 @@ class SessionCall(ClientCall):
     def read(self, session: Any, name: str, arguments: Any = None, *rest: Any, **more: Any) -> Any:
         self.on(session, name, arguments, rest, more)
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         return self.at(REQUEST)
 
     def follow_up(self, raw: Any) -> Any:
@@ -117,7 +117,7 @@ class RequestCall(ClientCall):
                 return self.raised(wire.make_error(reason, _REFUSED))
         return super().denied(reason)
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         """Go on to the server, if it may lie in this process."""
         return self.at(SERVER) if self.peer.connection is None else None
 

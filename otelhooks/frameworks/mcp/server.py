@@ -55,7 +55,7 @@ class HandlerCall(ServerCall):
         tool = tools.get(self.name) if isinstance(tools, dict) else None
         return self.stages_of(getattr(tool, "fn", None))
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         return self.at(TOOL)
 
 
@@ -160,7 +160,7 @@ class ToolRun(ServerCall):
     def error(self, raw: Any) -> str | None:
         return super().error(raw) if contents.is_result(raw) else None
 
-    def handoff(self) -> Any:
+    def next_seat(self) -> Any:
         """Go on to the package's method from that of a subclass, which may call it."""
         if not self.function.__module__.startswith("mcp.server."):
             return self.at(TOOL)
