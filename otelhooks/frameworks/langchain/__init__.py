@@ -2,26 +2,26 @@
 """langchain-core, langgraph and langchain, ``>=1.0,<2`` each: tools, chat models and graphs.
 
 langchain-core owns `BaseTool` and `BaseChatModel`, langgraph the engine of graphs (`Pregel`);
-``create_agent`` of langchain and most that builds on it only make such graphs. The first two layers
-are patched, so agents that were made before `otelhooks.instrument` are guarded as well.
+``create_agent`` of langchain and most packages above it only create such graphs. The two lower
+layers are patched, so agents that were created before `otelhooks.instrument` are guarded as well.
 
 - Tool: ``BaseTool.run`` and ``arun``, and every override in a subclass. All calls of a tool reach
   one of them once: agent and ToolNode in ``invoke``, ``stream``, ``batch`` and their asynchronous
   forms, parallel calls, retries, sub-agents, MCP tools, and direct calls. A subclass that overrides
-  ``invoke`` or ``ainvoke`` is guarded there; what it hands on unchanged is not judged again.
+  ``invoke`` or ``ainvoke`` is guarded there; what it passes on unchanged is not judged again.
 - Model: ``_generate_with_cache`` (``invoke``, ``batch``, agents, also where tokens are streamed),
   ``stream`` and ``astream`` where user code streams a model itself, and the generator below
   ``stream_events(version="v3")``.
 - Run: ``Pregel.stream`` and ``astream``, to which ``invoke``, ``batch`` and ``stream_events`` lead.
   A graph with tools or a model node is ``invoke_agent``, any other ``invoke_workflow``; in a run it
   is a sub-agent. ``configurable.thread_id`` is the conversation. A ``Command`` that resumes a run
-  is no message of the user.
+  is not a message of the user.
 - Compaction: ``SummarizationMiddleware``.
 
 A denied tool call is a ``ToolMessage`` with status ``error``, which the model reads, or the reason
-as a text for a caller without a call id: an exception would end the run. A refused message or agent
-is answered with the reason, in the stream modes that were asked for; a graph without messages
-raises `errors.Denied`. What a hook may still change is not streamed before.
+as text for a caller without a call id: an exception would end the run. A refused message or agent
+is answered with the reason, in the requested stream modes; a graph without messages raises
+`errors.Denied`. What a hook may still change is not streamed before.
 
 What no seat guards is in ``ADAPTER.not_covered``.
 """
@@ -74,7 +74,7 @@ _CORE = (
 _GRAPHS = (
     kit.seat(f"{_GRAPH}.stream", GraphRun, entry=True),
     kit.seat(f"{_GRAPH}.astream", GraphRun, entry=True),
-    # without it, what is filled in and is plain data is shown to rules
+    # without it, filled-in plain data is shown to rules
     kit.listen(f"{_NODE}._inject_tool_args", note, required=False),
     kit.listen(f"{_NODE}.inject_tool_args", note, required=False),
 )
@@ -100,7 +100,7 @@ _CHAINS = (
 
 
 def _built_on(distribution: str, supported: str, *targets: str) -> Any:
-    """Return a package made of what is guarded already, which refuses in other versions."""
+    """Return a package built on guarded ones, which refuses in other versions."""
     module = distribution.replace("-", "_")
     seats = tuple(kit.listen(f"{module}.{target}", copies=True) for target in targets)
     return kit.Package(distribution, supported, module=module, seats=seats)

@@ -1,10 +1,10 @@
 # pyright: basic, reportMissingImports=false
-"""Arguments of langchain's tools: which a model gives, and which langgraph fills in.
+"""Arguments of langchain's tools: those that a model gives, and those that langgraph fills in.
 
-What langgraph fills in is not shown to rules. An annotation does not tell it from what a model made
-up under the same name, in a loop that hands the model's calls to tools by itself. So `note` looks
-on while langgraph's `ToolNode` fills arguments in; any other value is hidden only where it holds an
-object that no model's JSON can have become.
+What langgraph fills in is not shown to rules. An annotation cannot distinguish it from a value that
+a model made up under the same name, in a loop that passes the model's calls to tools by itself. So
+`note` observes langgraph's `ToolNode` filling in arguments; any other value is hidden only if it
+contains an object that no model's JSON can have become.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from otelhooks.frameworks.langchain.fields import field, functions
 __all__ = ["facts_of", "note", "only_argument", "split"]
 
 PLAIN_ARGUMENT = "__arg1"
-"""Name that langchain itself gives models for the one argument of a tool without a schema."""
+"""Name that langchain itself gives models for the single argument of a tool without a schema."""
 
 _SCALARS = (str, int, float, bool, type(None))
 
 
 def facts_of(tool: Any) -> tuple[Mapping[str, bool], Any]:
-    """Return what is known of a tool whatever it is called with.
+    """Return what is known of a tool, whatever its arguments are.
 
     Returns:
         The arguments that no model gives: name -> whether the framework fills them in; and its
-        entry of `TABLE`. Read once for each class, schema and pair of functions.
+            entry of `TABLE`. Read once for each class, schema and pair of functions.
     """
     kind, sources = type(tool), (field(tool, "args_schema"), *functions(tool))
     try:
         return _known(kind, *map(_weakly, sources))
-    except TypeError:  # one of them cannot be referred to weakly, or is a bound method
+    except TypeError:  # one of them cannot be referenced weakly, or is a bound method
         return _read(kind, *sources)
 
 
@@ -50,7 +50,7 @@ def _weakly(source: Any) -> Callable[[], Any]:
 
 
 def _nothing() -> None:
-    """Stand for a tool's schema or function that is not there, or has no annotations."""
+    """Replace a missing schema or function of a tool, or one without annotations."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -74,7 +74,7 @@ def _read_annotations(source: Any) -> dict[str, bool]:
             hints = base.get_all_basemodel_annotations(source)  # type: ignore[arg-type]
         else:
             hints = get_type_hints(source, include_extras=True)
-    except Exception:  # an annotation that cannot be resolved: langchain cannot inject there either
+    except Exception:  # an unresolvable annotation: langchain cannot inject there either
         return {}
     return {
         name: not _is_plain(hint, base.InjectedToolArg)
@@ -84,14 +84,14 @@ def _read_annotations(source: Any) -> dict[str, bool]:
 
 
 def _is_plain(hint: Any, injected: type) -> bool:
-    """Return whether an annotation says no more than that the argument is injected."""
+    """Return whether an annotation only says that the argument is injected."""
     kinds = [item if isinstance(item, type) else type(item) for item in get_args(hint)[1:]]
     ours = [kind for kind in kinds if issubclass(kind, injected)]
     return bool(ours) and all(kind is injected for kind in ours)
 
 
 def only_argument(tool: Any) -> str:
-    """Return the name of the argument that a bare text stands for."""
+    """Return the name of the argument that a bare text is for."""
     schema = getattr(tool, "args_schema", None)
     if schema is None:
         return PLAIN_ARGUMENT if "func" in type(tool).model_fields else next(iter(tool.args), "")
@@ -103,7 +103,7 @@ def only_argument(tool: Any) -> str:
 _filled: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
     "otelhooks_langchain_filled", default=types.MappingProxyType({})
 )
-"""Arguments that `ToolNode` filled in last here; a call of it has a context of its own."""
+"""Arguments that `ToolNode` filled in last here; its calls have a context of their own."""
 
 
 def note(wrapped: Any, node: Any, tool_call: Any, *rest: Any, **further: Any) -> Any:
@@ -126,7 +126,7 @@ def split(
     """Return the arguments that rules are shown, and the others.
 
     Args:
-        given: What the tool is called with.
+        given: Arguments of the tool.
         injected: Arguments that no model gives: name -> whether the framework fills them in.
     """
     if not injected:
@@ -142,7 +142,7 @@ def split(
 
 
 def _is_json(value: Any) -> bool:
-    """Return whether a value is made of nothing but what a model's JSON becomes."""
+    """Return whether a value consists only of what a model's JSON becomes."""
     stack, seen = [value], set[int]()
     while stack:
         item = stack.pop()

@@ -1,9 +1,9 @@
 # pyright: basic
-"""Tools that langchain and what is built on it bring along: what each is, and where it works.
+"""Tools of langchain and of packages built on it: what each is, and where it works.
 
-Each is known by the function or class behind it, in every release of the range, since their names
-are settings (``ShellToolMiddleware(tool_name="bash")``). Many file tools take a directory of their
-own for the root; where a path really leads is read from the object that the function belongs to.
+Each is recognised by its function or class, in every release of the range, because their names are
+settings (``ShellToolMiddleware(tool_name="bash")``). Many file tools treat a directory of their own
+as the root; where a path really leads is read from the object that the function belongs to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMMANDS = {
     "create": _CREATE,
     **dict.fromkeys(("str_replace", "insert", "delete", "rename"), _EDIT),
 }
-"""What the editor is asked for -> the tool that it is then; for any other word it is all three."""
+"""The editor's command -> the tool that it then is; for any other word it is all three."""
 
 _LANGCHAIN, _ANTHROPIC = "langchain.agents.middleware", "langchain_anthropic.middleware"
 _DEEP, _COMMUNITY = "deepagents.middleware", "langchain_community.tools"
@@ -56,7 +56,7 @@ _OF_DEEPAGENTS = {
     "grep": _GREP,
     "execute": _SHELL,
 }
-"""Made by functions first, by methods since 0.3.9."""
+"""Created by functions first, by methods since 0.3.9."""
 
 _SEARCHES = (
     "arxiv.tool:ArxivQueryRun",
@@ -121,7 +121,7 @@ _TOOLS = {
 
 
 def _each(place: str) -> Iterator[str]:
-    """Yield each place that one stands for: ``(a|b)`` in it is either."""
+    """Yield each place that one means: ``(a|b)`` in it is either."""
     head, is_several, rest = place.partition("(")
     inside, _, tail = rest.partition(")")
     for one in inside.split("|"):
@@ -142,9 +142,9 @@ def read(call: Any, found: Any, hidden: Mapping[str, Any]) -> None:
     """Read what the call of a built-in tool is, and where it works.
 
     Args:
-        call: With tool and arguments.
+        call: The call, with tool and arguments.
         found: What is known of the tool.
-        hidden: What langgraph fills in; a factory makes its backend of the ``runtime`` in it.
+        hidden: What langgraph fills in; a factory creates its backend from the ``runtime`` in it.
     """
     call.canonical, call.kind = found.canonical, found.kind
     if found.kind in ("file_read", "file_write", "shell"):
@@ -152,11 +152,11 @@ def read(call: Any, found: Any, hidden: Mapping[str, Any]) -> None:
 
 
 def place(call: Any, found: Any, owner: Any, args: Mapping[str, Any]) -> None:
-    """Read what a call is, by the object that has the tool's settings: middleware or backend.
+    """Read what a call is, by the object with the tool's settings: middleware or backend.
 
-    Where that is not known (None), a path may lead anywhere: to ``/``, which is outside of every
-    workspace and around every protected file. So may a pattern that climbs: to where depends on
-    the links among what it matches.
+    If that is unknown (None), a path may lead anywhere: to ``/``, which is outside every workspace
+    and around every protected file. So may a pattern that goes up: its target depends on the links
+    among its matches.
     """
     given = args.get(found.path) if found.path else None
     given = given if isinstance(given, str) else None
@@ -170,7 +170,7 @@ def place(call: Any, found: Any, owner: Any, args: Mapping[str, Any]) -> None:
         given = _rooted(given)
     searches = found in (_FIND, _GREP) and not (given or "").strip("/.")
     backends = _reached(owner, given or "", searches=searches)
-    if found == _FIND:  # that of a backend takes ``/`` alone, not ``/.``, for its root
+    if found == _FIND:  # a backend's tool accepts only ``/``, not ``/.``, as its root
         backends = ((each, "" if path == "/" else path) for each, path in backends)
     if places := list(filter(None, (_on_disk(*each) for each in backends))):
         path, call.work_dir = (os.path.commonpath(each) for each in zip(*places, strict=True))
@@ -191,30 +191,30 @@ def _on_disk(backend: Any, path: str) -> tuple[str, str] | None:
 
 
 _ROOTS = ("root_path", "_workspace_root", "cwd", "root_dir")
-"""Settings of middleware, backends and tools that are the directory in which they work."""
+"""Settings of middleware, backends and tools with the directory in which they work."""
 
 
 def _climbs(args: Mapping[str, Any]) -> bool:
-    """Return whether a pattern has ``..``; an absolute one starts from where the search does."""
+    """Return whether a pattern has ``..``; an absolute one starts where the search does."""
     pattern = args.get("pattern")
     return isinstance(pattern, str) and ".." in pattern.replace("\\", "/").split("/")
 
 
 def _rooted(path: str) -> str:
-    """Return a path as deepagents' tools hand it to their backend (``validate_path``)."""
+    """Return a path as deepagents' tools pass it to their backend (``validate_path``)."""
     path = os.path.normpath(path).replace("\\", "/")
     return path if path.startswith("/") else f"/{path}"
 
 
 def _reached(backend: Any, path: str, *, searches: bool) -> Iterator[tuple[Any, str]]:
-    """Yield which backends of a composite one a path reaches, and what it is called there.
+    """Yield the backends of a composite one that a path reaches, and its name there.
 
     Args:
         backend: Composite or not.
-        path: Given to it.
-        searches: Whether it is searched for everything, and so all its backends are: the default
-            one for the same path, the others for ``/``. The folder that contains all places is
-            then where the search leads.
+        path: Path for it.
+        searches: Whether it is searched completely, and so are all its backends: the default one
+            for the same path, the others for ``/``. The folder that contains all places is then
+            where the search leads.
     """
     routes = getattr(backend, "routes", None)
     if not isinstance(routes, Mapping):
@@ -231,7 +231,7 @@ def _reached(backend: Any, path: str, *, searches: bool) -> Iterator[tuple[Any, 
 
 
 def _owner(tool: Any) -> Any:
-    """Return what has a tool's settings: the tool, its middleware or backend; None if not known."""
+    """Return the object with a tool's settings: tool, middleware or backend; None if unknown."""
     if TABLE.of(tool) is not None:
         return tool
     owners = (_held_by(holder) for _, holder in TABLE.parts(*functions(tool)))
@@ -239,7 +239,7 @@ def _owner(tool: Any) -> Any:
 
 
 def _held_by(holder: Any) -> Any:
-    """Return what a method belongs to, or what the function of a built-in tool closes over."""
+    """Return the object of a method, or what the function of a built-in tool closes over."""
     if not isinstance(holder, types.FunctionType):
         return holder
     if hasattr(holder, "__wrapped__"):  # only has the name of what it wraps
@@ -249,14 +249,14 @@ def _held_by(holder: Any) -> Any:
 
 
 def _backend(owner: Any, runtime: Any) -> Any:
-    """Return the backend of deepagents' middleware, or what else has a tool's settings.
+    """Return the backend of deepagents' middleware, or another object with a tool's settings.
 
-    A factory makes a backend for each call, so it is asked as the tool will ask it.
+    A factory creates a backend for each call, so it is called as the tool will call it.
     """
     backend = getattr(owner, "backend", None) or owner
     if not callable(backend) or kit.is_a(backend, _TOOL):
         return backend
     try:
         return None if runtime is None else backend(runtime)
-    except Exception:  # the factory's own: the tool will meet it as well
+    except Exception:  # the factory's own error, which the tool will get as well
         return None

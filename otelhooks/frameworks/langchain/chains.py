@@ -1,8 +1,8 @@
 # pyright: basic, reportMissingImports=false
 """Runs of langchain-classic's chains, such as `AgentExecutor`: read, refused, answered, streamed.
 
-An executor is an agent wherever it runs. Any other chain is a workflow, and only where it runs by
-itself: chains are made of chains.
+An executor always is an agent. Any other chain is a workflow, and only if it runs by itself: chains
+consist of chains.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ChainRun(HeardRun):
     """One run of one chain, also where an executor streams its steps.
 
     Attributes:
-        key: The input that is the user's message; None where no single one is.
-        answers_in: The output that is the answer.
-        has_begun: Whether the chain itself runs, and tells who listens.
+        key: The input with the user's message; None if there is no single one.
+        answers_in: The output with the answer.
+        has_begun: Whether the chain itself runs, and notifies its listeners.
     """
 
     has_begun = False
@@ -36,7 +36,7 @@ class ChainRun(HeardRun):
             return kit.SKIP
         self.given, self.config, self.further = input, config, further
         self.agent = self.title = str(chain.get_name())
-        names = chain.output_keys  # an executor of runnables names none
+        names = chain.output_keys  # an executor of runnables has no names
         self.answers_in = names[0] if names and "output" not in names else "output"
         keys = list(input) if isinstance(input, Mapping) else []
         self.key = "input" if "input" in keys else keys[0] if len(keys) == 1 else None
@@ -57,7 +57,7 @@ class ChainRun(HeardRun):
         return {**given, self.answers_in: reason}
 
     def answer_of(self, raw: Any) -> Any:
-        """Return the chain's output, also out of the items of a stream."""
+        """Return the chain's output, also from the items of a stream."""
         for item in reversed(raw if isinstance(raw, list) else [raw]):
             if isinstance(item, Mapping) and self.answers_in in item:
                 return item[self.answers_in]
@@ -79,13 +79,13 @@ class ChainRun(HeardRun):
         return False
 
     def whole(self, seen: Any) -> Any:
-        """Return the items; forget the calls that models asked for: executors hand tools no ids."""
+        """Return the items; forget calls that models asked for: executors give tools no ids."""
         if self.turn is not None:
             self.turn.asked.clear()
         return seen
 
     def deliver(self, item: Any) -> Any:
-        """Tell listeners that were left out, from the first item on."""
+        """Notify listeners that were left out, from the first item on."""
         if not self.has_begun:
             self.leaves_out()
         yield from self.hear([item])

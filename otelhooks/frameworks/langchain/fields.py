@@ -1,8 +1,8 @@
 # pyright: basic
-"""Attributes that an object of langchain may have or not, such as a model's ``streaming``.
+"""Attributes that an object of langchain may lack, such as a model's ``streaming``.
 
-Most of langchain's objects are pydantic models. Where one has no such attribute, asking for it
-raises inside pydantic, which costs more than all else that a seat reads.
+Most of langchain's objects are pydantic models. Reading a missing attribute raises inside pydantic,
+which costs more than everything else that a seat reads.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["closure", "field", "functions"]
 
 
 def field(thing: Any, name: str) -> Any:
-    """Return an attribute of a pydantic model, None where there is none.
+    """Return an attribute of a pydantic model, None if it is missing.
 
     Args:
         thing: Any pydantic model.
-        name: Of a field, or of what else its class has under that name.
+        name: Name of a field, or of another attribute of its class.
     """
     own = vars(thing)
     if name in own:
@@ -29,7 +29,7 @@ def field(thing: Any, name: str) -> Any:
 
 
 def functions(tool: Any) -> tuple[Any, Any]:
-    """Return the function and the coroutine function that a tool was made of, None for none."""
+    """Return the function and the coroutine function that a tool was created from, or None."""
     return field(tool, "func"), field(tool, "coroutine")
 
 
@@ -41,7 +41,7 @@ def closure(function: Any, *names: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _may_have(kind: type[BaseModel], name: str) -> bool:
-    """Return whether objects of a class may have an attribute that is none of their fields."""
+    """Return whether objects of a class may have an attribute that is not one of their fields."""
     return (
         hasattr(kind, name)
         or kind.model_config.get("extra") == "allow"

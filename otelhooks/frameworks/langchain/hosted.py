@@ -1,9 +1,9 @@
 # pyright: basic
 """Tools that run at the model's provider, as langchain's chat models define them.
 
-A definition of OpenAI or Anthropic has a ``type``, with a date at its end or none; one of Google
-has a key of the tool's name. A type that is not in the table counts as one that reaches the network
-from there.
+A definition of OpenAI or Anthropic has a ``type``, with or without a date at its end; one of Google
+has a key with the tool's name. An unknown type counts as one that reaches the network from the
+provider.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HERE = frozenset(
     "apply_patch bash computer computer_use custom function local_shell memory namespace shell "
     "text_editor tool_search tool_search_tool_bm25 tool_search_tool_regex".split()
 )
-"""Calls of these come back, and pass a tool seat; a search of tools runs none."""
+"""Calls of these come back, and pass a tool seat; a search of tools does not run any."""
 
 _SEARCH = ("web_search", ("search_web",), "net")
 _FETCH = ("web_fetch", ("read_url_content",), "net")
@@ -51,11 +51,11 @@ _OF_GOOGLE = {
 
 
 def hosted(definition: Any) -> Any:
-    """Return what a defined tool is to rules that runs at the provider; None of any other.
+    """Return how rules see a defined tool that runs at the provider; None for any other.
 
     Args:
-        definition: In the provider's form. What is denied of several tools in it denies them all;
-            one that also declares functions is not taken for hosted.
+        definition: In the provider's form. A denial of one of several tools in it denies them all;
+            one that also declares functions does not count as hosted.
     """
     if not isinstance(definition, Mapping) or not definition:
         return None
@@ -76,7 +76,7 @@ def hosted(definition: Any) -> Any:
 
 
 def _is_away(environment: Any) -> bool:
-    """Return whether a shell runs in a container of the provider's."""
+    """Return whether a shell runs in a container of the provider."""
     return isinstance(environment, Mapping) and environment.get("type") != "local"
 
 

@@ -1,8 +1,8 @@
 # pyright: basic, reportMissingImports=false
-"""Who listens to a run through callbacks while it runs, such as ``astream_events``.
+"""Listeners that get a run through callbacks while it runs, such as ``astream_events``.
 
-What a hook may still change, or what no run gave, does not reach them from the graph: they are left
-out of its run, and told of it as a whole once it is decided.
+What a hook may still change, or what did not come from a run, must not reach them from the graph:
+they are left out of its run, and get it as a whole once it is decided.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["HeardRun", "is_streaming", "without_tokens"]
 _CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
 _MANAGER = "langchain_core.callbacks.manager:{}CallbackManager"
 _STREAM = "__pregel_stream"
-"""Key under which a graph finds the stream of the one that it runs in."""
+"""Key under which a graph finds the stream of its outer graph."""
 
 
 class HeardRun(kit.Run):
-    """A run that may be listened to.
+    """A run that may have listeners.
 
     Attributes:
-        title: What listeners call it.
-        given: What it was called with.
-        config: Likewise.
-        further: All else, by name.
-        surroundings: Configuration in the surroundings, where listeners are left out.
-        left_out: Manager of those who are told of it once it is decided.
-        heard: What its end is to be told to.
+        title: Its name for listeners.
+        given: Its input.
+        config: Its configuration.
+        further: All other arguments, by name.
+        surroundings: Configuration in the surroundings, if listeners are left out.
+        left_out: Manager of the listeners that are notified once it is decided.
+        heard: Receives its end.
     """
 
     pauses = ("langgraph.errors:GraphBubbleUp",)
@@ -73,24 +73,24 @@ class HeardRun(kit.Run):
         return True
 
     def hear(self, items: list[Any]) -> Any:
-        """Tell those who were left out that it starts; keep items for them."""
+        """Notify left-out listeners that it starts; keep items for them."""
         self.passed += items
         if self.heard is None and self.left_out is not None:
             about = {"name": self.title, "run_id": (self.config or {}).get("run_id")}
             self.heard = yield self.left_out.on_chain_start(None, self.given, **about)
 
     def delivered(self) -> Any:
-        """Tell those who were left out what it came to."""
+        """Pass its result to left-out listeners."""
         if self.heard is not None:
             yield self.heard.on_chain_end(self.output(self.passed))
 
     def output(self, items: list[Any]) -> Any:
-        """Return what a run came to, for who listens to it as a whole."""
+        """Return a run's result, for listeners that get it as a whole."""
         raise NotImplementedError
 
 
 class _Steps:
-    """A run's items, each made with another configuration around it."""
+    """A run's items, each created with another configuration around it."""
 
     def __init__(self, items: Any, around: Any) -> None:
         self._items, self._around = items, around
@@ -125,7 +125,7 @@ class _Steps:
 
 
 def is_streaming(handler: Any) -> bool:
-    """Return whether a callback handler passes on what it hears while it is said."""
+    """Return whether a callback handler passes on what it hears at once."""
     kinds = sys.modules.get("langchain_core.tracers._streaming")
     names = ("_StreamingCallbackHandler", "_V2StreamingCallbackHandler")
     # protocols: a handler need not derive from them
@@ -146,9 +146,9 @@ def quiet(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_tokens(run_manager: Any) -> Any:
-    """Return a copy of a callback manager that tells nobody of tokens.
+    """Return a copy of a callback manager that does not report tokens.
 
-    Listeners get the message as a whole, from the manager itself, once it is decided about.
+    Listeners get the message as a whole, from the manager itself, once it is decided.
     """
     if run_manager is None:
         return None

@@ -1,9 +1,9 @@
 # pyright: basic
-"""Middleware that runs what a model asks for by itself, so that no tool is called.
+"""Middleware that itself runs what a model asks for, so that no tool is called.
 
 langchain before 1.0.6 and langchain-anthropic before 1.0.4 do so with their shells and editors, in
-``wrap_tool_call``. An agent keeps that method from when it was made, so the seats are the methods
-below it that do the work.
+``wrap_tool_call``. An agent keeps that method from its creation, so the seats are the methods below
+it that do the work.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Answered(ToolRun):
         self.name = self.title = name
 
     def next_seat(self) -> None:
-        """Return that no deeper seat is on its way."""
+        """Return None: there is no deeper seat on the way."""
 
 
 class _ShellRun(_Answered):

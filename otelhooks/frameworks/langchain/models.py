@@ -31,7 +31,7 @@ _PROVIDERS = {
     "mistralai": semconv.PROVIDER_MISTRAL_AI,
     "xai": semconv.PROVIDER_X_AI,
 }
-"""``ls_provider`` of langchain -> ``gen_ai.provider.name``; any other goes as it is."""
+"""``ls_provider`` of langchain -> ``gen_ai.provider.name``; any other is used as it is."""
 
 _ATTRIBUTES = (
     ("temperature", semconv.GEN_AI_REQUEST_TEMPERATURE),
@@ -48,8 +48,8 @@ _local_tools: dict[str, None] = {}
 def know_tools(names: Iterable[str]) -> None:
     """Note the tools that nodes of a graph run: a call of one of them passes the tool seat.
 
-    A name that is not among them may be a schema for structured output, or a tool of the provider,
-    which nothing here runs.
+    Any other name may be a schema for structured output, or a tool of the provider, which does not
+    run here.
     """
     if len(_local_tools) < _MAX_TOOLS:
         _local_tools.update(dict.fromkeys(names))
@@ -59,7 +59,7 @@ class ChatCall(kit.ModelCall):
     """A call of a chat model that answers in one piece, a ``ChatResult``.
 
     Attributes:
-        given: What hooks see as messages, in the form it was handed over.
+        given: What hooks see as messages, in its original form.
         manager: Callback manager of the call.
         further: Keyword arguments, among them ``tools`` in the provider's form.
     """
@@ -80,13 +80,13 @@ class ChatCall(kit.ModelCall):
         self.takes(model, messages, about, {**further, "stop": stop})
 
     def takes(self, model: Any, messages: Any, about: Any, further: dict[str, Any]) -> None:
-        """Take what all seats of models give.
+        """Take what all seats of models get.
 
         Args:
             model: The model.
-            messages: Of one prompt.
-            about: What langchain tells tracers of the model.
-            further: All else that the function is called with, by name.
+            messages: Messages of one prompt.
+            about: What langchain tells tracers about the model.
+            further: All other arguments of the function, by name.
         """
         told: Mapping[str, Any] = about or {}
         name = told.get("ls_model_name")
@@ -112,12 +112,12 @@ class ChatCall(kit.ModelCall):
         self.further = further
 
     def call(self, wrapped: Any) -> Any:
-        """Call the model with what hooks wrote, and a manager that is quiet where it has to be."""
+        """Call the model with what hooks wrote, and with a quiet manager if necessary."""
         manager = without_tokens(self.manager) if self.holds_back else self.manager
         return wrapped(self.converted(), run_manager=manager, **self.written())
 
     def converted(self) -> Any:
-        """Return messages as models take them: a hook may give roles and texts, as users may."""
+        """Return messages as models take them: hooks may use roles and texts, like users."""
         if not self.is_rewritten:
             return self.given
         return kit.native("langchain_core.messages:convert_to_messages")(self.messages)
@@ -129,13 +129,13 @@ class ChatCall(kit.ModelCall):
         further = {name: value for name, value in self.further.items() if name != "tools"}
         if self.tools:
             further["tools"] = self.tools
-        elif self.further.get("tools"):  # a choice among nothing is an error of the provider
+        elif self.further.get("tools"):  # a choice among no tools is an error of the provider
             further.pop("tool_choice", None)
         return further
 
     @property
     def is_typed(self) -> bool:  # type: ignore[override]
-        """Whether an answer of a given form is asked for: a schema, or the call of one tool."""
+        """Whether an answer in a given form is required: a schema, or the call of one tool."""
         settings = self.settings or {}
         choice = settings.get("tool_choice")
         return settings.get("response_format") is not None or choice not in _FREE_CHOICES
@@ -143,7 +143,7 @@ class ChatCall(kit.ModelCall):
     # -- answers ------------------------------------------------------------------------------
 
     def message(self, raw: Any) -> Any:
-        """Return the message in an answer, None where it has none."""
+        """Return the message in an answer, None if it has none."""
         generations = getattr(raw, "generations", None)
         return generations[0].message if generations else None
 
@@ -158,13 +158,13 @@ class ChatCall(kit.ModelCall):
         return {
             "usage": _usage(getattr(message, "usage_metadata", None)),
             "finish_reasons": [reason] if isinstance(reason, str) else [],
-            # where the provider gives none, langchain makes one of its run
+            # without one from the provider, langchain makes one from its run
             "response_id": "" if id.startswith(("run-", "lc_run-")) else id,
             "model": name if isinstance(name, str) else "",
         }
 
     def parts(self, message: Any) -> Iterable[kit.Part]:
-        """Read the first answer; ids stand only at calls that a graph here will run."""
+        """Read the first answer; only calls that a graph here will run get ids."""
         found = self.message(message)
         if found is not None:
             text = found.content
@@ -174,7 +174,7 @@ class ChatCall(kit.ModelCall):
             yield kit.Part("call", name=call["name"], id=id, args=call["args"])
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
-        """Return an answer of one message; further candidates go."""
+        """Return an answer of one message; further candidates are dropped."""
         outputs = "langchain_core.outputs"
         generation = kit.native(f"{outputs}:ChatGeneration")(message=parts[0])
         told = getattr(of, "llm_output", None)
@@ -206,7 +206,7 @@ class StreamedCall(ChatCall):
         """Read ``BaseChatModel.stream``, unless it leads to ``invoke`` anyway."""
         if not model._should_stream(async_api=self.is_async, **{**further, "stream": True}):
             return kit.SKIP
-        if self.must_wait():  # as langchain does it for a model that cannot stream
+        if self.must_wait():  # like langchain for a model that cannot stream
             one_piece = _ain_one_piece if self.is_async else _in_one_piece
             self.function = functools.partial(one_piece, model)
             return kit.SKIP
@@ -226,7 +226,7 @@ class StreamedCall(ChatCall):
         return functools.reduce(operator.add, seen) if seen else None
 
     def told(self, result: Any) -> Any:
-        """Return the chunks that tell an answer, as langchain does where a model cannot stream."""
+        """Return an answer's chunks, like langchain if a model cannot stream."""
         return [result]
 
     def message(self, raw: Any) -> Any:
@@ -245,17 +245,16 @@ async def _ain_one_piece(model: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class _Own(NamedTuple):
-    """An event of ours, which nobody has dispatched yet."""
+    """An event of ours that was not dispatched yet."""
 
     event: Any
 
 
 class EventsCall(StreamedCall):
-    """A call whose events user code pulls; those of an agent lie below another seat.
+    """A call whose events user code pulls; those of an agent are below another seat.
 
     What is streamed here reaches its consumer by `stream.dispatch` and the callback manager, not by
-    the generator's items; what is held back, and what a hook says instead, is dispatched once
-    decided.
+    the generator's items; what is held back, and a hook's replacement, is dispatched once decided.
     """
 
     def read(  # type: ignore[override]
@@ -269,7 +268,7 @@ class EventsCall(StreamedCall):
         return self.takes(model, messages, about, further)
 
     def call(self, wrapped: Any) -> Any:
-        """Pull the events, into a stream that nobody reads where they are held back."""
+        """Pull the events, into an unread stream if they are held back."""
         manager = self.manager
         if self.holds_back:
             manager = without_tokens(manager)
@@ -277,7 +276,7 @@ class EventsCall(StreamedCall):
         return wrapped(self.converted(), run_manager=manager, stream=self.filled, **self.written())
 
     def note_first_chunk(self) -> None:
-        """Note nothing: the first event is no chunk, but says that a message starts."""
+        """Do nothing: the first event is not a chunk, but the start of a message."""
 
     def whole(self, seen: Any) -> Any:
         return self.filled.output_message
@@ -306,7 +305,7 @@ def _said(response: Any) -> tuple[str, Sequence[Any]]:
 
 
 def _changed(message: Any, text: str, asked: Sequence[Any]) -> Any:
-    """Return a copy of a message that says something else; whose it is and what it cost stay."""
+    """Return a copy of a message with another text; its origin and usage stay."""
     old = list(getattr(message, "tool_calls", None) or ())
     calls = list(_tool_calls(asked, old))
     update: dict[str, Any] = {"invalid_tool_calls": []}

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""Runs of langgraph's graphs: how one is read, refused, answered and told as a stream."""
+"""Runs of langgraph's graphs: how one is read, refused, answered and streamed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MODEL_NODES = ("model", "agent")
 
 
 class _Answer(NamedTuple):
-    """An answer that no run gave.
+    """An answer that did not come from a run.
 
     Attributes:
-        text: What it says.
+        text: Its text.
         is_kept: Whether the conversation remembers message and answer. A refused message is not
-            kept: the model would read in the next turn what it was not to read in this one.
+            kept, or the model would read it in the next turn.
     """
 
     text: str
@@ -37,7 +37,7 @@ class _Answer(NamedTuple):
 
 
 class _Changed(NamedTuple):
-    """What a run streamed, with another final answer, and the message that says it now."""
+    """What a run streamed, with another final answer, and the message that contains it now."""
 
     items: list[Any]
     message: Any
@@ -83,7 +83,7 @@ class GraphRun(HeardRun):
         """Return the reason as the answer.
 
         Raises:
-            Denied: The graph has no messages that could say it.
+            Denied: The graph has no messages that could contain it.
         """
         return self.answered(reason, is_kept=False)
 
@@ -104,7 +104,7 @@ class GraphRun(HeardRun):
         return str(text) if isinstance(text, str) else message.content
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
-        """Return the same with another answer, wherever the stream tells it."""
+        """Return the same with another answer, wherever the stream contains it."""
         if isinstance(raw, _Answer):
             return _Answer(str(answer), raw.is_kept)
         items = getattr(raw, "items", raw)
@@ -137,27 +137,27 @@ class GraphRun(HeardRun):
     def answered_itself(self, raw: Any) -> Iterable[str]:
         """Return the ids of calls that the graph itself refused.
 
-        A middleware that limits or rejects calls tells the model so with a message of its own, and
-        no seat sees the call, since there is none.
+        A middleware that limits or rejects calls reports this to the model with a message of its
+        own, and the call reaches no seat.
         """
         return state.refused_by_graph(raw)
 
     # -- telling ------------------------------------------------------------------------------
 
     def deliver(self, item: Any) -> Any:
-        """Return an item; answers of ours in the shape that was asked for."""
+        """Return an item; answers of ours in the requested shape."""
         if self.left_out is None and type(item) is not _Changed and type(item) is not _Answer:
             return (item,)
         return self.made(item)
 
     def made(self, item: Any) -> Any:
-        """Keep an answer of ours in the thread, and tell it to who was left out."""
+        """Keep an answer of ours in the thread, and pass it to left-out listeners."""
         found = [item]
         if type(item) is _Changed:
             found = item.items
             if item.message is not None and self.remembers:
                 new = {"messages": [item.message]}
-                try:  # it was told already: what fails here is only recorded
+                try:  # it was streamed already: a failure here is only recorded
                     yield self.does("update_state", new, as_node=self.node)
                 except Exception as error:
                     failed("the thread still holds the answer that a hook replaced", error)
@@ -176,7 +176,7 @@ class GraphRun(HeardRun):
         return method(self.config, *args, **kwargs)
 
     def output(self, items: list[Any]) -> Any:
-        """Return what a run came to, for who listens to it as a whole."""
+        """Return a run's result, for listeners that get it as a whole."""
         message, values = self.final(items)
         return values if values is not None or message is None else {"messages": [message]}
 
@@ -188,11 +188,11 @@ class GraphRun(HeardRun):
 
     @property
     def node(self) -> str | None:
-        """The node whose word an answer of ours is taken for."""
+        """The node to which an answer of ours is attributed."""
         return next((name for name in _MODEL_NODES if name in self.graph.nodes), None)
 
     def shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
-        """Return what an answer changes in the state, and the items that tell it."""
+        """Return an answer's changes to the state, and the items that contain it."""
         messages, graph = "langchain_core.messages", self.graph
         given = state.update_of(self.given)
         given = dict(given) if isinstance(given, Mapping) else {}
@@ -218,7 +218,7 @@ class GraphRun(HeardRun):
     # -- the shape of items -------------------------------------------------------------------
 
     def item(self, mode: str, payload: Any, namespace: tuple[str, ...] = ()) -> Any:
-        """Return an item in the shape that was asked for."""
+        """Return an item in the requested shape."""
         if self.is_v2:
             item = {"type": mode, "ns": namespace, "data": payload}
             return {**item, "interrupts": ()} if mode == "values" else item
@@ -226,7 +226,7 @@ class GraphRun(HeardRun):
         return (*parts, payload) if parts else payload
 
     def parts(self, item: Any) -> tuple[tuple[str, ...], str, Any]:
-        """Return an item's namespace, mode and payload, whatever shape was asked for."""
+        """Return an item's namespace, mode and payload, in any requested shape."""
         if self.is_v2:
             return item["ns"], item["type"], item["data"]
         if not self.has_namespace and not self.has_mode:

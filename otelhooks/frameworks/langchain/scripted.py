@@ -23,10 +23,10 @@ _ids = itertools.count(1)
 
 
 class ScriptedModel(BaseChatModel):
-    """A model that says what a function says, in one piece or as a stream.
+    """A model that answers with what a function returns, in one piece or as a stream.
 
     Attributes:
-        next_step: Function of all that the model is shown, as one text; returns a final text, or
+        next_step: Takes everything that the model is shown, as one text; returns a final text, or
             the tool calls to ask for: pairs of name and arguments.
     """
 
@@ -76,7 +76,7 @@ def _agent(trial: trials.Trial) -> Any:
 
 
 def _graph(trial: trials.Trial) -> Any:
-    """Return a graph whose one node calls tools by itself, as the model asks for them."""
+    """Return a graph with one node that itself calls tools as the model asks for them."""
     from langgraph.graph import START, MessagesState, StateGraph
 
     tools = {tool.name: tool for tool in _tools(trial)}
@@ -123,7 +123,7 @@ def _said(state: Any) -> str:
 
 
 def _in_thread(call: Callable[[trials.Trial], str]) -> Callable[[trials.Trial], Any]:
-    """Have a plain function called where no event loop runs, as programs call it."""
+    """Call a plain function in a thread without an event loop, as programs do."""
     return lambda trial: anyio.to_thread.run_sync(call, trial)
 
 
@@ -137,11 +137,11 @@ _PATHS: dict[str, dict[str, Callable[[trials.Trial], Any]]] = {
         "agent.astream": _astream,
     },
 }
-"""The module that paths need -> name of a path, and what takes it."""
+"""The module that paths need -> name of a path, and its function."""
 
 
 def prove() -> Any:
-    """Run scripted tools, graphs and agents of what is installed against a deny."""
+    """Run scripted tools, graphs and agents of the installed packages against a deny."""
     installed = [paths for module, paths in _PATHS.items() if importlib.util.find_spec(module)]
     paths = {name: run for each in installed for name, run in each.items()}
     return trials.prove("langchain", "langchain-core", "langchain_core", paths)

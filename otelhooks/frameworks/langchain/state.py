@@ -1,7 +1,7 @@
 # pyright: basic, reportMissingImports=false
-"""What goes into a graph and what comes out of it: messages in states, commands and stream items.
+"""Input and output of a graph: messages in states, commands and stream items.
 
-Everything here is a function of its arguments; inputs are the application's and never changed.
+Everything here is a function of its arguments; the application's inputs are never changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_command(value: Any) -> bool:
 
 
 def update_of(value: Any) -> Any:
-    """Return what an input puts into the state; a command has that in an attribute."""
+    """Return what an input puts into the state; a command has it in an attribute."""
     return getattr(value, "update", None) if is_command(value) else value
 
 
@@ -51,7 +51,7 @@ def _get(value: Any, name: str) -> Any:
 
 
 def thread_of(*configs: Any) -> str:
-    """Return the conversation that the first configuration with a thread names; empty for none."""
+    """Return the conversation of the first configuration with a thread; empty for none."""
     for config in configs:
         configurable = (config or {}).get("configurable") or {}
         if "thread_id" in configurable:
@@ -70,7 +70,7 @@ def _role(message: Any) -> Any:
 
 
 def _last_of_user(given: Any) -> tuple[list[Any], int | None]:
-    """Return the messages in an input, and where the user's last one is among them."""
+    """Return the messages in an input, and the position of the user's last one."""
     messages = None if isinstance(given, (str, type(None))) else _get(given, "messages")
     if not isinstance(messages, list):
         messages = [] if messages is None else [messages]
@@ -81,7 +81,7 @@ def _last_of_user(given: Any) -> tuple[list[Any], int | None]:
 
 
 def prompt_of(given: Any) -> tuple[bool, Any]:
-    """Return whether an input holds a message of the user, and what it says."""
+    """Return whether an input contains a message of the user, and its text."""
     messages, index = _last_of_user(given)
     if index is None:
         return False, given
@@ -92,7 +92,7 @@ def prompt_of(given: Any) -> tuple[bool, Any]:
 
 
 def with_prompt(given: Any, prompt: Any) -> Any:
-    """Return an input whose last message of the user says something else."""
+    """Return an input whose last message of the user has another text."""
     inside = update_of(given)
     messages, index = _last_of_user(inside)
     if index is None:
@@ -139,7 +139,7 @@ def is_same(message: Any, old: Any) -> bool:
 
 
 def replace(value: Any, old: Any, new: Any) -> Any:
-    """Return the same with one message replaced, however deep it lies."""
+    """Return the same with one message replaced, at any depth."""
     if isinstance(value, dict):
         return {key: replace(item, old, new) for key, item in value.items()}
     if isinstance(value, list):
@@ -152,7 +152,7 @@ def replace(value: Any, old: Any, new: Any) -> Any:
 
 
 def refused_by_graph(items: list[Any]) -> Iterator[str]:
-    """Yield the ids of calls whose message says that they failed, those told last first."""
+    """Yield the ids of calls whose message reports a failure, last ones first."""
     stack: list[Any] = list(items)
     while stack:
         value = stack.pop()

@@ -22,13 +22,13 @@ _COMMAND = "langgraph.types:Command"
 class ToolRun(kit.ToolCall):
     """One call of one tool, through ``run`` or ``arun``.
 
-    Hooks see a message's content, or what the tool gave back where its caller wants no message.
+    Hooks see a message's content, or the tool's return value if its caller wants no message.
 
     Attributes:
         title: Name by which the model knows the tool.
-        argument: The one argument that was handed over bare; None where all go by name.
+        argument: The single argument that was passed bare; None if all go by name.
         hidden: Arguments that the framework fills in.
-        was_told: Whether the tool told its failure as a message.
+        was_told: Whether the tool reported its failure as a message.
     """
 
     group, pauses = "langchain.tool", ("langgraph.errors:GraphBubbleUp",)
@@ -49,8 +49,8 @@ class ToolRun(kit.ToolCall):
             tool: The tool.
             given: A dict of arguments, or the text of a tool with one argument.
             config: langchain's; its thread is the conversation of a call outside any run.
-            rest: What the method is handed besides.
-            further: Likewise, by name.
+            rest: Further positional arguments of the method.
+            further: Further keyword arguments.
         """
         self.owner, self.rest, self.further = tool, rest, further
         self.conversation = thread_of(config)
@@ -67,10 +67,10 @@ class ToolRun(kit.ToolCall):
         self._locate(tool)
 
     def _locate(self, tool: Any) -> None:
-        """Read whether an MCP server runs it: its name there, and what the server is called.
+        """Read whether an MCP server runs it: its name there, and the server's name.
 
-        The application names a server where it makes the client, and langchain-mcp-adapters keeps
-        that name in the closure of the tool's function only.
+        The application names a server when it creates the client, and langchain-mcp-adapters keeps
+        that name only in the closure of the tool's function.
         """
         function = field(tool, "coroutine")
         module = getattr(function, "__module__", None) or ""
@@ -89,7 +89,7 @@ class ToolRun(kit.ToolCall):
         return wrapped(self.form(args), *self.rest, **self.further)
 
     def form(self, args: dict[str, Any]) -> Any:
-        """Return what was approved in the form that the method was handed."""
+        """Return what was approved in the form that the method got."""
         if self.argument is None:
             return {**args, **self.hidden}
         return args[self.argument] if list(args) == [self.argument] else args
@@ -101,7 +101,7 @@ class ToolRun(kit.ToolCall):
         return super().next_seat() or self.at_seat_of(self.owner)
 
     def stages(self) -> Any:
-        """Return what the adapter of another package knows of the steps of one of its tools."""
+        """Return another package's adapter's facts about the steps of one of its tools."""
         return self.stages_of(self.owner)
 
     # -- answers ------------------------------------------------------------------------------
@@ -111,18 +111,18 @@ class ToolRun(kit.ToolCall):
         return reason if self.id is None else self._message(reason, status="error")
 
     def refused(self, error: Exception) -> Any:
-        """Tell the model; any other caller gets the error."""
+        """Report to the model; any other caller gets the error."""
         if self.id is None:
             raise error
         return super().refused(error)
 
     def value(self, raw: Any) -> Any:
-        """Return the content for the model, if there is one in it."""
+        """Return the content for the model, if there is any."""
         message = _message_in(raw, self.id)
         return raw if message is None else message.content
 
     def with_value(self, raw: Any, value: Any) -> Any:
-        """Put other content in; the artifact goes, since it repeats what was replaced."""
+        """Replace the content; the artifact is dropped, since it repeats what was replaced."""
         message = _message_in(raw, self.id)
         if message is None:
             return self.recovered(value)
@@ -130,7 +130,7 @@ class ToolRun(kit.ToolCall):
         return _replace(raw, message, new)
 
     def error(self, raw: Any) -> str | None:
-        """Return the text of an error that the tool told as a message."""
+        """Return the text of an error that the tool reported as a message."""
         message = _message_in(raw, self.id)
         if message is None or message.status != "error":
             return None
@@ -138,7 +138,7 @@ class ToolRun(kit.ToolCall):
         return message.text if isinstance(message.text, str) else str(message.content)
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Return the failure with another text: told where it was told, raised where raised."""
+        """Return the failure with another text, as a message or raised, as it was."""
         if self.was_told or (self.op is not None and self.op.failure is not None):
             return self.denied(message)
         return super().failed(error, message)
@@ -152,7 +152,7 @@ class ToolRun(kit.ToolCall):
     def _content(self, value: Any) -> Any:
         if isinstance(value, list) and all(isinstance(item, (str, dict)) for item in value):
             return value
-        return self.text_of(value)  # as langchain itself tells models of other values
+        return self.text_of(value)  # as langchain itself shows other values
 
     def _message(self, content: Any, **further: Any) -> Any:
         make = kit.native(_MESSAGE, self.owner)
@@ -162,8 +162,8 @@ class ToolRun(kit.ToolCall):
 class InvokeRun(ToolRun):
     """One call of an ``invoke`` that a subclass overrides; langchain's own leads to ``run``.
 
-    Only this method may be handed a whole tool call. In the arguments of any other, what looks like
-    one is the model's own words.
+    Only this method may get a whole tool call. In the arguments of any other, something that looks
+    like one is the model's own text.
     """
 
     asked: dict[str, Any] | None = None
@@ -180,7 +180,7 @@ class InvokeRun(ToolRun):
         return None
 
     def form(self, args: dict[str, Any]) -> Any:
-        """Return what was approved, as a tool call where it was handed one."""
+        """Return what was approved, as a tool call if it was passed as one."""
         form = super().form(args)
         return form if self.asked is None else {**self.asked, "args": form}
 
