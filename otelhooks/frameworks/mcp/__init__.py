@@ -1,6 +1,6 @@
 """MCP, client and server: package ``mcp``, 1.22 and later, 2.x.
 
-Seats, outermost first; a call passes those that lie in its process, and is judged at the first:
+Seats, outermost first; a call passes those in its process, and is judged at the first:
 
 - ``Client.call_tool`` (2.x): the call with all the rounds in which the server asks back.
 - ``ClientSession.call_tool``: every client, ``ClientSessionGroup`` and framework above it.
@@ -9,14 +9,14 @@ Seats, outermost first; a call passes those that lie in its process, and is judg
 - ``Tool.run``: tools of ``FastMCP`` and ``MCPServer`` that are called without a request.
 - what a server asks of its client: see `questions`.
 
-A deny is a result that says ``isError``, the form in which MCP tells a model of a tool's error;
+A deny is a result with ``isError``, the form in which MCP reports a tool's error to a model;
 ``Tool.run`` raises the package's ``ToolError``. A request for another kind of result gets a
 JSON-RPC error.
 
-**Server identity.** On the client the server's name is that of the entry of ``mcp_servers=`` with
-the same command and arguments, or the same address, or that of the framework above (its permit
-names it). What a server says of itself is only that. In the server's own process its name is the
-one its code gave it, unless ``mcp_servers=`` gives that name to something else.
+**Server identity.** On the client, the server's name is that of the entry of ``mcp_servers=`` with
+the same command and arguments, or the same address, or that of the framework above (its permit has
+it). A server's own name for itself proves nothing. In the server's own process its name is the one
+that its code gave it, unless ``mcp_servers=`` gives that name to something else.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _TRANSPORTS = (
     _in_2(f"{_SHARED}.jsonrpc_dispatcher:JSONRPCDispatcher.__init__", connections.made_dispatcher),
     _in_1(f"{_SESSION}.initialize", connections.initialized),
 )
-"""Seats that learn what an application connects to; no call passes them."""
+"""Seats that see what an application connects to; calls do not pass them."""
 
 _SESSIONS = (
     _in_1(f"{_EARLIER}.__aenter__", sessions.entered),

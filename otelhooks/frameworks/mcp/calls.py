@@ -1,7 +1,7 @@
 """What MCP's seats have in common: a call in the protocol, and the form of a tool's result.
 
-Hooks see a result's text, or its content as JSON where that is not all text; what they return takes
-the place of content and structured content.
+Hooks see a result's text, or its content as JSON if that is not all text; what they return replaces
+content and structured content.
 """
 # pyright: basic
 
@@ -27,7 +27,7 @@ _known: set[str] = set()
 
 
 def serves(name: str) -> None:
-    """Note the name of a tool of this process; others are only the word of who calls."""
+    """Note the name of a tool of this process; any other name is only the caller's word."""
     if len(_known) < _MAX_KNOWN:
         _known.add(name)
 
@@ -36,7 +36,7 @@ class McpCall(kit.ToolCall):
     """A call at any of MCP's seats.
 
     Attributes:
-        metric: That its duration is recorded under.
+        metric: Metric of its duration.
         keeps_schema: Whether its result is still checked against the tool's schema.
         peer: What is known of the other side.
     """
@@ -49,10 +49,10 @@ class McpCall(kit.ToolCall):
         """Read a call.
 
         Args:
-            name: The tool's.
+            name: Name of the tool.
             arguments: As they were given.
             server: The application's name for the server; None if it gave none.
-            says: What the server calls itself.
+            says: The name that the server gives itself.
         """
         self.name, self.args, self._is_bare = name, dict(arguments or {}), arguments is None
         self.server, self.claimed_server, self.server_says = server, server is None, says
@@ -61,7 +61,7 @@ class McpCall(kit.ToolCall):
     def changes(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return what was approved as parameters: a call without any arguments stays one.
 
-        The name too: whoever holds the request may have written another one meanwhile.
+        The name too: holders of the request may have written another one meanwhile.
         """
         return {"name": self.name, "arguments": None if self._is_bare and not args else args}
 
@@ -77,7 +77,7 @@ class McpCall(kit.ToolCall):
         return self.made(wire.error_result(reason))
 
     def refused(self, error: Exception) -> Any:
-        raise error  # a package that is not known may have other forms
+        raise error  # an unknown package may have other forms
 
     def value(self, raw: Any) -> Any:
         return contents.value_of(self.inner(raw))
@@ -90,7 +90,7 @@ class McpCall(kit.ToolCall):
         return contents.error_of(self.inner(raw))
 
     def failed(self, error: BaseException, message: str) -> Any:
-        """Return a result that says so, or a JSON-RPC error for one."""
+        """Return a result that reports the failure, or a JSON-RPC error for one."""
         if (found := wire.error_of(error)) is not None:
             return self.raised(wire.make_error(message, found.code))
         return self.made(wire.error_result(message))
@@ -109,7 +109,7 @@ class McpCall(kit.ToolCall):
 
     @classmethod
     def is_control_flow(cls, error: BaseException) -> bool:
-        """Return whether the user is to go to an address first."""
+        """Return whether the user must visit an address first."""
         found = wire.error_of(error)
         return found is not None and found.code == wire.URL_ELICITATION_REQUIRED
 

@@ -17,7 +17,7 @@ from otelhooks.frameworks.mcp.connections import Peer, peer_of
 __all__ = ["HostCall", "RequestCall", "RoundCall", "SessionCall", "send_with_trace"]
 
 _REFUSED = -32603
-"""JSON-RPC code "internal error", of a refused request that has no form for a tool's error."""
+"""JSON-RPC code "internal error", for a refused request without a form for a tool's error."""
 
 
 class ClientCall(McpCall):
@@ -59,13 +59,13 @@ class SessionCall(ClientCall):
         return self.at(REQUEST)
 
     def follow_up(self, raw: Any) -> Any:
-        """Expect a further round where the server asks back."""
+        """Expect a further round if the server asks back."""
         asks = contents.field(raw, "input_requests"), contents.field(raw, "request_state")
         return None if asks == (None, None) else self.at(ROUND)
 
 
 class RoundCall(SessionCall):
-    """`ClientSession.call_tool` with answers to what the server asked, in the call that is open."""
+    """`ClientSession.call_tool` with answers to the server's questions, in the open call."""
 
     group = ROUND
     judges_again = True
@@ -110,7 +110,7 @@ class RequestCall(ClientCall):
             link.pop(number, None)
 
     def denied(self, reason: str) -> Any:
-        """Return a tool's error, or raise where another kind of result is wanted."""
+        """Return a tool's error, or raise if another kind of result is wanted."""
         expected = self.rest[0] if self.rest else self.further.get("result_type")
         if isinstance(expected, type):
             if not issubclass(expected, kit.native("mcp.types:CallToolResult")):
@@ -118,7 +118,7 @@ class RequestCall(ClientCall):
         return super().denied(reason)
 
     def next_seat(self) -> Any:
-        """Go on to the server, if it may lie in this process."""
+        """Continue to the server, if it may be in this process."""
         return self.at(SERVER) if self.peer.connection is None else None
 
 

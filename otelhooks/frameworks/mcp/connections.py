@@ -1,9 +1,9 @@
-"""Which server a client session talks to: what its transport was given, and what the server says.
+"""Which server a client session talks to: its transport's target, and what the server says.
 
-Transports are functions that give a pair of streams; sessions are made from such a pair. Both are
-noted, so that a session leads to the command or address that the application wrote down. Where
-anything in between is unknown (other transports, streams that were wrapped, functions that were
-copied before `instrument()`), the session has no connection, and its server no name.
+Transports are functions that return a pair of streams; sessions are created from such a pair. Both
+are noted, so that a session leads to the command or address that the application wrote. If anything
+in between is unknown (other transports, wrapped streams, functions that were copied before
+`instrument()`), the session has no connection, and its server no name.
 """
 # pyright: basic
 
@@ -41,7 +41,7 @@ class Connection(NamedTuple):
 class Link(dict[Any, Context]):
     """A client and a server session in one process, over a pair of streams in memory.
 
-    Holds the context of each call on its way, by its request id.
+    Contains the context of each call on its way, by its request id.
     """
 
 
@@ -51,10 +51,10 @@ class Peer:
 
     Attributes:
         connection: None if unknown.
-        link: Shared with the session of the other side, if that lies in this process (1.x only).
-        protocol: Version that was agreed on.
-        says: What a server calls itself.
-        calls: Contexts of the calls that are open.
+        link: Shared with the session of the other side, if that is in this process (1.x only).
+        protocol: The negotiated version.
+        says: The name that a server gives itself.
+        calls: Contexts of the open calls.
     """
 
     connection: Connection | None = None
@@ -64,17 +64,17 @@ class Peer:
     calls: list[Context] = dataclasses.field(default_factory=list)
 
 
-_streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referred to weakly
+_streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referenced weakly
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _peers: weakref.WeakKeyDictionary[Any, Peer] = weakref.WeakKeyDictionary()
 
 
 def peer_of(session: Any) -> Peer:
-    """Return what is known of a session's other side; nothing for a session made before us."""
+    """Return what is known of a session's other side; empty for a session created before us."""
     peer = _peers.get(session)
     if peer is None:
         peer = _peers[session] = Peer()
-    info = getattr(session, "server_info", None)  # 2.x keeps it, and it may be adopted late
+    info = getattr(session, "server_info", None)  # 2.x keeps it, and it may be set late
     if info is not None:
         peer.says = info.name
     peer.protocol = getattr(session, "protocol_version", None) or peer.protocol
@@ -85,7 +85,7 @@ def peer_of(session: Any) -> Peer:
 
 
 class _Noted(wrapt.ObjectProxy):
-    """A transport that gives a pair of streams, or two; they are noted while it is open."""
+    """A transport that returns a pair of streams, or two; they are noted while it is open."""
 
     def __init__(self, transport: Any, origin: Any) -> None:
         super().__init__(transport)
@@ -125,7 +125,7 @@ def connected_memory(wrapped: Any, owner: Any) -> Any:
 
 
 def _origin(reads: Any, writes: Any) -> Any:
-    """Return where a pair of streams comes from; None unless both come from there."""
+    """Return the origin of a pair of streams; None unless both have the same one."""
     (_, origin), (_, other) = (_streams.get(id(one), (None, None)) for one in (reads, writes))
     return origin if origin is other else None
 

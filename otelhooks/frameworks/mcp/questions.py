@@ -1,8 +1,8 @@
-"""What a server asks of its client: answers of the user (elicitation), and model calls (sampling).
+"""A server's questions to its client: answers of users (elicitation), model calls (sampling).
 
 2.x sends both through `ClientSession.dispatch_input_request`, whether the server asked in a request
-of its own or in answer to a tool call. In 1.x the callbacks that a session is made with are the
-only place that sees question and answer.
+of its own or in answer to a tool call. In 1.x only the callbacks of a session see question and
+answer.
 """
 # pyright: basic
 
@@ -58,7 +58,7 @@ def made_client(
     *rest: Any,
     **further: Any,
 ) -> Any:
-    """Listen to `ClientSession.__init__` of 1.x: guard the callbacks that it is given."""
+    """Listen to `ClientSession.__init__` of 1.x: guard its callbacks."""
     sampling = _guarded(sampling_callback, "CreateMessageRequest")
     elicitation = _guarded(elicitation_callback, "ElicitRequest")
     given = (read_stream, write_stream, read_timeout_seconds, sampling, elicitation)
@@ -81,8 +81,9 @@ def _guarded(callback: Any, kind: str) -> Any:
 def _context_of(session: Any, meta: Any) -> Context | None:
     """Return the context that a question belongs to; None for the current one.
 
-    Requests of a server are answered in a task of the session, which knows nothing of the call
-    that made the server ask. Where one call is open it must be that; else the server's own word.
+    Requests of a server are answered in a task of the session, which does not know the call that
+    made the server ask. If one call is open it must be that; otherwise the server's own word
+    decides.
     """
     calls = peer_of(session).calls
     if len(calls) == 1:
@@ -96,7 +97,7 @@ def _context_of(session: Any, meta: Any) -> Context | None:
 
 
 class Elicitation(Question):
-    """A form, or an address to go to; one question for each field of a form."""
+    """A form, or an address to visit; one question for each field of a form."""
 
     def read(self, session: Any, context: Any, request: Any) -> None:
         self.given = (context, request)
@@ -111,13 +112,13 @@ class Elicitation(Question):
         return wrapped(*self.given)
 
     def spec(self) -> Any:
-        """Return the questions; a form without fields, or an address, is to be accepted or not."""
+        """Return the questions; a form without fields, or an address, can be accepted or not."""
         text, options = self.form.message, [{"id": id, "text": id} for id in (_ACCEPT, _DECLINE)]
         whole = {"question": f"{text} ({self.url})" if self.url else text, "options": options}
         return self.spec_of({"questions": self.form.questions() or [whole]})
 
     def answered(self, answer: Any) -> Any:
-        """Return an `ElicitResult` for answers to the questions, or for a form filled in."""
+        """Return an `ElicitResult` for answers to the questions, or for a filled-in form."""
         if isinstance(answer, Mapping):
             return _result(_ACCEPT, content=dict(answer))
         if field(answer, "action") is not None:
@@ -153,7 +154,7 @@ def _message(role: str) -> Any:
 
 
 class Sampling(kit.ModelCall):
-    """A model call that a server asks its client for; the server runs the tools, not we."""
+    """A model call that a server requests of its client; the server runs the tools, not we."""
 
     table = kit.PartTable(
         made={"text": lambda part: _text(part.text)},
@@ -191,7 +192,7 @@ class Sampling(kit.ModelCall):
         return {"finish_reasons": reasons, "model": field(raw, "model") or ""}
 
     def parts(self, message: Any) -> Any:
-        """Read texts; all else, such as pictures and calls of the server's tools, stays."""
+        """Read texts; anything else, such as pictures and calls of the server's tools, stays."""
         content = field(message, "content")
         for block in content if isinstance(content, list) else [content]:
             if field(block, "type") == "text":
@@ -203,7 +204,7 @@ class Sampling(kit.ModelCall):
         return message.role
 
     def denied(self, reason: str) -> Any:
-        """Return what tells the server that the user rejects its request."""
+        """Return the answer that the user rejects the server's request."""
         return wire.make("ErrorData", code=_REJECTED, message=reason)
 
     def answered(self, response: Any) -> Any:

@@ -39,7 +39,7 @@ def _connected(trial: trials.Trial) -> Any:
 
 
 async def _play(trial: trials.Trial, call: Any) -> str:
-    """Ask for both tools, as a host does for its model; return its answer."""
+    """Call both tools, as a host does for its model; return its answer."""
     trial.shown = str(contents.value_of(await call("danger", {"path": "/"})))
     return "done" if contents.value_of(await call("safe", {"x": 1})) == "1" else "not run"
 
@@ -68,7 +68,7 @@ async def _server(trial: trials.Trial) -> str:
     async def call(name: str, args: dict[str, Any]) -> Any:
         try:
             found = await server.call_tool(name, args)
-        except Exception as error:  # the package's class for a tool's error lies elsewhere in 1.x
+        except Exception as error:  # the package's class for a tool's error is elsewhere in 1.x
             return str(error)
         return contents.content_value(*found) if isinstance(found, tuple) else found
 
@@ -76,7 +76,7 @@ async def _server(trial: trials.Trial) -> str:
 
 
 def prove() -> Any:
-    """Run a denied and an allowed tool on each path; the deny holds for this block only."""
+    """Run a denied and an allowed tool on each path; the deny applies only to this block."""
     has_trio = importlib.util.find_spec("trio") is not None
     return trials.prove(
         "mcp",

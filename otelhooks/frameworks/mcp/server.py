@@ -25,7 +25,7 @@ class ServerCall(McpCall):
     """A call in the server's process."""
 
     def on(self, server: str | None, name: str, arguments: Any) -> None:
-        """Read a call; one from a client in this process keeps the name that the client knows."""
+        """Read a call; one from a client in this process keeps the client's name for the server."""
         taken = any(config.name == server for config in self.servers())
         known = None if taken or self.is_on_its_way(self.group) else server or None
         self.of(name, arguments, known, server if known is None else None)
@@ -49,7 +49,7 @@ class HandlerCall(ServerCall):
 
     def stages(self) -> Any:
         """Return the steps of the tool of a `FastMCP` or `MCPServer`."""
-        func = _closure(self.function).get("func")  # its `call_tool`, where it is one
+        func = _closure(self.function).get("func")  # its `call_tool`, if it is one
         manager = getattr(getattr(func, "__self__", None), "_tool_manager", None)
         tools = getattr(manager, "_tools", None)
         tool = tools.get(self.name) if isinstance(tools, dict) else None
@@ -79,7 +79,7 @@ class EarlierHandlerCall(HandlerCall):
 
 
 def request_handler(wrapped: Any, server: Any, method: str) -> Any:
-    """Guard what `Server.get_request_handler` of 2.x gives; it is asked at each request."""
+    """Guard what `Server.get_request_handler` of 2.x returns; it is called at each request."""
     entry = wrapped(method)
     if entry is None or method != semconv.MCP_METHOD_TOOLS_CALL:
         return entry
@@ -88,9 +88,9 @@ def request_handler(wrapped: Any, server: Any, method: str) -> Any:
 
 
 def _sent(meta: Any) -> Context | None:
-    """Return the trace that came in ``_meta``; None where the package's own span has taken it up.
+    """Return the trace that came in ``_meta``; None if the package's own span continues it.
 
-    It opens none that does where nobody set a global provider.
+    Without a global provider, the package opens no such span.
     """
     if not meta or trace.get_current_span().get_span_context().is_valid:
         return None
@@ -100,7 +100,7 @@ def _sent(meta: Any) -> Context | None:
 def _origin() -> tuple[Context | None, Peer]:
     """Return the context that a request of 1.x comes from, and what is known of its client.
 
-    It is that of the caller in this process, or the trace that came in ``_meta``.
+    It is the context of the caller in this process, or the trace that came in ``_meta``.
     """
     request = kit.native("mcp.server.lowlevel.server:request_ctx").get(None)
     if request is None:  # a handler that user code calls
@@ -114,7 +114,7 @@ def _origin() -> tuple[Context | None, Peer]:
 
 
 class ToolRun(ServerCall):
-    """`Tool.run` of `MCPServer` and `FastMCP`; it raises what it has to say of a failure."""
+    """`Tool.run` of `MCPServer` and `FastMCP`; it raises its failures."""
 
     group = TOOL
 
@@ -161,7 +161,7 @@ class ToolRun(ServerCall):
         return super().error(raw) if contents.is_result(raw) else None
 
     def next_seat(self) -> Any:
-        """Go on to the package's method from that of a subclass, which may call it."""
+        """Continue to the package's method from that of a subclass, which may call it."""
         if not self.function.__module__.startswith("mcp.server."):
             return self.at(TOOL)
         return self.at_seat_of(self.tool.fn)
@@ -171,7 +171,7 @@ class ToolRun(ServerCall):
 
 
 def _closure(function: Any) -> dict[str, Any]:
-    """Return what a function has of the scope that it was made in; empty for what is none."""
+    """Return the names in a function's closure; empty for anything else."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     found: dict[str, Any] = {}
     for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):

@@ -1,8 +1,8 @@
-"""How long MCP sessions last, as metrics; no call passes these seats.
+"""How long MCP sessions last, as metrics; calls do not pass these seats.
 
-A session is a client's from entering to leaving it, and a server's likewise (1.x) or while it
-serves one connection (2.x, whose server sessions last for a request). A client and a server of 2.x
-in one process have no connection.
+A client's session lasts from entering to leaving it, and so does a server's in 1.x; in 2.x a
+server's lasts while it serves one connection (its session objects last for a request). A client and
+a server of 2.x in one process have no connection.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def left(wrapped: Any, session: Any, *failure: Any) -> Any:
 
 
 async def served(wrapped: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
-    """Listen to what serves one connection."""
+    """Listen to the function that serves one connection."""
     started, failure = perf_counter(), None
     try:
         return await wrapped(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""The records of the MCP package, read and made alike for 1.x and 2.x.
+"""The records of the MCP package, read and created alike for 1.x and 2.x.
 
 Both majors write the same JSON; their Python names differ (``isError``, ``is_error``). Records are
-therefore made from the JSON form. The package is never imported here.
+therefore created from the JSON form. The package is never imported here.
 """
 # pyright: basic
 
@@ -32,7 +32,7 @@ URL_ELICITATION_REQUIRED = -32042
 
 
 def make(name: str, **fields: Any) -> Any:
-    """Return a record of a type, from the JSON form of its fields."""
+    """Return a record of a type, created from the JSON form of its fields."""
     return kit.native(f"mcp.types:{name}").model_validate(fields)
 
 
@@ -59,9 +59,9 @@ def copy_request(request: Any, **changes: Any) -> Any:
 
 
 def with_trace(request: Any) -> Any:
-    """Return a request that carries the current trace context in ``_meta``, as 2.x sends it.
+    """Return a request with the current trace context in ``_meta``, as 2.x sends it.
 
-    Keys that are there already stay; baggage is not sent.
+    Existing keys stay; baggage is not sent.
     """
     params: Any = getattr(getattr(request, "root", request), "params", None)
     carrier = telemetry.carrier()
@@ -82,7 +82,7 @@ def trace_of(meta: Any) -> Context:
 
 
 def error_result(text: str) -> Any:
-    """Return a result that says that the tool failed."""
+    """Return a result that reports that the tool failed."""
     return make("CallToolResult", content=contents.blocks_of(text), isError=True)
 
 
@@ -97,7 +97,7 @@ def error_class() -> Any:
 
 
 def error_of(error: BaseException) -> Any:
-    """Return the JSON-RPC error, with code and message, that an exception stands for, else None."""
+    """Return the JSON-RPC error of an exception, with code and message, else None."""
     return error.error if isinstance(error, error_class()) else None  # type: ignore[attr-defined]
 
 
