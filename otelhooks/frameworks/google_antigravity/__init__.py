@@ -1,10 +1,11 @@
 """Google Antigravity SDK (``google-antigravity``), ``>=0.1.17,<0.2``.
 
 The agent's loop is a program of its own, the harness. It calls the model, runs the built-in tools
-and those of MCP servers, and asks this process, over a WebSocket, what hooks say. Seats:
+and those of MCP servers, and asks this process, over a WebSocket, for the decisions of hooks.
+Seats:
 
-- ``LocalConnectionStrategy._build_harness_config``: has the harness ask, whatever hooks the
-  application has; takes out tools that a rule hides.
+- ``LocalConnectionStrategy._build_harness_config``: makes the harness ask, whatever hooks the
+  application has; removes tools that a rule hides.
 - ``parse_initialize_response``, ``LocalConnection.__init__``: the conversation's id, and a state
   for each start of a harness.
 - ``LocalConnection.send``, ``send_trigger_notification``, ``receive_steps``, ``disconnect``:
@@ -17,15 +18,15 @@ and those of MCP servers, and asks this process, over a WebSocket, what hooks sa
   of agents that the harness does not ask for, and direct calls.
 - ``HookRunner.dispatch_stop``, ``dispatch_post_turn``, ``dispatch_interaction``,
   ``dispatch_compaction``; ``process_event``, ``dispatch_pre_step``, ``dispatch_post_step`` for what
-  the harness tells unasked.
-- The SDK's own OpenTelemetry hooks, which rest while ours make spans.
+  the harness reports unasked.
+- The SDK's own OpenTelemetry hooks, which pause while ours make spans.
 
-The model is told of a refusal by the step's error, and the run goes on; a refused turn is answered
+The model learns of a refusal from the step's error, and the run goes on; a refused turn is answered
 with the reason. A Python tool's result and failure can be changed. Those of tools in the harness
-cannot: a failure gets another text, and a result that a hook takes back or rewrites stops the turn
+cannot: a failure gets another text, and a result that a hook withholds or rewrites stops the turn
 and closes the conversation, since the harness would show it to the model.
 
-What the harness does not ask about is refused or taken away where anything could deny it; see
+What the harness does not ask about is refused or removed if anything could deny it; see
 `agents`, and ``ADAPTER.not_covered``.
 """
 

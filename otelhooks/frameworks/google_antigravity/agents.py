@@ -1,9 +1,9 @@
-"""What the harness is told before an agent starts, and which agents it may start.
+"""What the harness gets before an agent starts, and which agents it may start.
 
 The harness asks before each tool call of an agent and of its copies (types ``self`` and
 ``research``). It does not ask about calls of agents that the application configured or the model
 defined, nor about a few tools of its own; native policies do not reach those either. What could be
-denied, and would not be asked about, is refused or taken away, unless the application says
+denied but would not be asked about is refused or removed, unless the application sets
 ``frameworks={"google_antigravity": {"unjudged": "allow"}}``. Decision code: fails closed.
 """
 # pyright: basic
@@ -21,7 +21,7 @@ from otelhooks.frameworks.kit import unjudged
 __all__ = ["ALLOW", "INVOKE", "KINDS", "REFUSE", "TABLE", "UNJUDGED", "build_config", "objection"]
 
 UNJUDGED = "unjudged"
-"""Option of the framework: what becomes of agents and tools that the harness does not ask for."""
+"""Option of the framework for agents and tools that the harness does not ask about."""
 REFUSE, ALLOW = "refuse", "allow"
 
 INVOKE, WORKFLOW = "invoke_subagent", "run_workflow"
@@ -61,7 +61,7 @@ TABLE = kit.BuiltIns(
     },
     {},
 )
-"""The same for reports: the harness runs them, and its names are all that there is of them here."""
+"""The same for reports: the harness runs them, and only their names are known here."""
 
 _FIELDS: dict[str, str] = {
     "find": "find_file",
@@ -72,7 +72,7 @@ _FIELDS: dict[str, str] = {
     "user_questions": "ask_question",
     "subagents": INVOKE,
 }
-"""Field of the harness's configuration -> built-in tool, where the names differ."""
+"""Field of the harness's configuration -> built-in tool, if the names differ."""
 
 _NOT_ASKED_FOR = ("manage_task", "schedule")
 """Built-in tools that the harness calls without asking."""
@@ -109,7 +109,7 @@ def _built_in(name: str) -> unjudged.Call:
 
 
 def objection(call: Any) -> Any:
-    """Return the rules that refuse a call which starts agents that could do what is denied."""
+    """Return the rules that refuse a call that starts agents which could do what is denied."""
     facts, branch = call.loop.facts, call.branch or call.loop.agent
     if call.option(UNJUDGED) == ALLOW:
         return None
@@ -126,7 +126,7 @@ def objection(call: Any) -> Any:
 
 
 def _types(args: dict[str, Any]) -> list[str]:
-    """Return the types of the agents that a call starts; what cannot be read as a type of none."""
+    """Return the types of agents that a call starts; an unreadable one is an unknown type."""
     entries = args.get("Subagents")
     if not isinstance(entries, list):
         return [_UNREADABLE]
@@ -142,7 +142,7 @@ def _is_unjudged(name: str, facts: Facts) -> bool:
 
 
 def _tools_of(facts: Facts, name: str) -> list[Any] | None:
-    """Return the built-in tools of a configured agent; None where they are not known."""
+    """Return the built-in tools of a configured agent; None if unknown."""
     tools = None if facts.has_mcp else facts.static_agents.get(name)
     return None if tools is None else list(map(_built_in, tools))
 
@@ -153,7 +153,7 @@ def _tools_of(facts: Facts, name: str) -> list[Any] | None:
 def build_config(wrapped: Any, strategy: Any) -> Any:
     """Listen to ``LocalConnectionStrategy._build_harness_config``, called at each start.
 
-    Has the harness ask, and takes away what a rule hides and what would not be asked about.
+    Makes the harness ask, and removes what a rule hides or what it would not ask about.
     """
     runner = strategy._hook_runner
     if runner is None:
@@ -186,7 +186,7 @@ def _facts(strategy: Any, runner: Any, config: Any) -> Facts:
 
 
 def _name_of(field: Any) -> str:
-    """Return the built-in tool that a field of the configuration is for."""
+    """Return the built-in tool that a field of the configuration controls."""
     name: str = field.name
     return _FIELDS.get(name, name)
 
@@ -206,7 +206,7 @@ def _enable_hooks(config: Any) -> None:
 
 
 def _take_away(config: Any, facts: Facts) -> None:
-    """Take out what rules hide, and tools that could be denied and are not asked for."""
+    """Remove what rules hide, and tools that could be denied but are not asked for."""
     hiding = unjudged.Hiding(facts.agent)
     refuses = SubRun.option(UNJUDGED) != ALLOW
 

@@ -1,6 +1,6 @@
 """Tool calls: what the harness asks before and after each, and the Python tools that run here.
 
-Built-in tools and those of servers run in the harness: when it tells of their end, nothing can be
+Built-in tools and those of servers run in the harness: when it reports their end, nothing can be
 changed any more.
 """
 # pyright: basic
@@ -26,9 +26,9 @@ class _Asked(asked.AskedCall):
     """A call as the harness asks about it; this one is of a Python tool.
 
     Attributes:
-        envelope: The arguments of a call of ``call_mcp_tool``, which has those of this call inside;
-            None where they are the call's own.
-        is_text: Whether they are a text there: the harness then gets what we have read in it.
+        envelope: The arguments of a call of ``call_mcp_tool``, which contain those of this
+            call; None if they are the call's own.
+        is_text: Whether they are text there: the harness then gets what we have read in it.
     """
 
     envelope: dict[str, Any] | None = None
@@ -44,11 +44,11 @@ class _Asked(asked.AskedCall):
             self.goes_to(_PYTHON, self.name)
 
     def objection(self) -> Any:
-        """Return the rules that refuse the start of agents which would not be asked for."""
+        """Return the rules that refuse the start of agents whose calls would not be asked for."""
         return agents.objection(self)
 
     def written(self) -> dict[str, Any] | None:
-        """Return the arguments that the harness is to take instead of its own, or None."""
+        """Return the arguments that the harness must use instead of its own, or None."""
         if not self.version and not self.is_text:
             return None
         if self.envelope:
@@ -60,7 +60,7 @@ class _HarnessCall(asked.RemoteCall, _Asked):
     """A call of a built-in tool, or of a server's."""
 
     def of(self, given: Any, harness: Any) -> None:
-        """Read it; the name of a built-in tool is today's."""
+        """Read it; a built-in tool gets its current name."""
         super().of(given, harness)
         self._unpack(given)
         self.server = given.server_name or None
@@ -72,8 +72,8 @@ class _HarnessCall(asked.RemoteCall, _Asked):
     def _unpack(self, given: Any) -> None:
         """Take the arguments inside those of ``call_mcp_tool``.
 
-        The model calls tools of servers by that one unless it was offered each by itself; the
-        harness tells server and tool of it, and hands on what is inside.
+        The model calls tools of servers through that tool unless it was offered each one
+        separately; the harness reports server and tool of it, and passes on what is inside.
         """
         args, inside = self.args, self.args.get(_INSIDE)
         is_other = any(args.get(key) != getattr(given, name) for key, name in _NAMED.items())
@@ -87,7 +87,7 @@ class _HarnessCall(asked.RemoteCall, _Asked):
             self.args, self.envelope, self.is_text = inside, args, is_text
 
     def starts_agent(self) -> bool:
-        """Return whether it starts agents, under the name that they have now."""
+        """Return whether it starts agents, under their current name."""
         return self.name == agents.INVOKE and self.server is None
 
     def starts(self) -> list[Any]:
@@ -148,7 +148,7 @@ async def after_error(wrapped: Any, runner: Any, op_context: Any, error: Any) ->
 
 
 async def run_python_tool(wrapped: Any, processor: Any, tool_call: Any) -> Any:
-    """Listen to ``LocalHarnessEventProcessor.handle_tool_call``: remember whose call it is."""
+    """Listen to ``LocalHarnessEventProcessor.handle_tool_call``: remember the call's origin."""
     harness = Harness.of(processor)
     if harness is not None:
         harness.serve(tool_call.id, tool_call.trajectory_id)

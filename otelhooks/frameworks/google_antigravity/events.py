@@ -1,6 +1,6 @@
-"""What the harness tells beside its questions: states of agents, tokens, and steps.
+"""What the harness reports besides its questions: states of agents, tokens, and steps.
 
-Telemetry, and turns that begin without a message. What fails here is logged: it runs in the reader
+Telemetry, and turns that begin without a message. Failures here are logged: this runs in the reader
 of the connection, which it must not end.
 """
 # pyright: basic
@@ -53,7 +53,7 @@ async def _see_agent(harness: Any, update: Any) -> None:
 
 
 async def see_first_step(wrapped: Any, runner: Any, turn_context: Any, step: Any) -> None:
-    """Listen to ``HookRunner.dispatch_pre_step``: what agents are told, and what they ask for."""
+    """Listen to ``HookRunner.dispatch_pre_step``: agents' instructions, and what they ask for."""
     harness = Harness.of(runner)
     if harness is not None:
         with loops.understood(_STEP):
@@ -64,7 +64,7 @@ async def see_first_step(wrapped: Any, runner: Any, turn_context: Any, step: Any
 
 
 def _note_asked(harness: Any, step: Any) -> None:
-    """Note the calls that a step shows and no seat has judged."""
+    """Note the calls of a step that no seat has judged."""
     for call in step.tool_calls:
         harness.is_answering = False
         if call.name in harness.facts.python_tools and not call.server_name:
@@ -103,7 +103,7 @@ async def _close_unrun(harness: Any, step: Any) -> None:
         harness.undone[trajectory] -= 1  # refused by a hook; its operation is closed
         return
     waiting = [call for call in harness.calls.values() if call.key == trajectory]
-    if len(waiting) == 1:  # else the end of the turn closes it
+    if len(waiting) == 1:  # otherwise the end of the turn closes it
         call = harness.ended(waiting[0].id)
         harness.unshown[trajectory] = max(0, harness.unshown.get(trajectory, 0) - 1)
         await call.has_not_run(step.error or step.content, is_refused=False)

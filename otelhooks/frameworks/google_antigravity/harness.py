@@ -16,21 +16,21 @@ from otelhooks.frameworks.kit.telemetry import semconv
 __all__ = ["AGENT", "Facts", "Harness", "SubRun", "connect", "disconnect", "known", "tokens_of"]
 
 AGENT = "Antigravity"
-"""Name of an agent, which has none in this SDK: the one that the SDK's own spans give it."""
+"""Name of an agent, as in the SDK's own spans; agents have no name in this SDK."""
 
 _HALT_S = 30.0
-"""Longest wait for a harness that was told to stop, in seconds."""
+"""Longest wait for a harness that is being stopped, in seconds."""
 
 
 class Facts(NamedTuple):
-    """What a strategy tells of its agent.
+    """What a strategy knows of its agent.
 
     Args:
         agent: Its name.
         model: Name of its text model.
         python_tools: Names of the tools that this process runs.
         has_mcp: Whether the harness is a client of any MCP server.
-        static_agents: Built-in tools of each sub-agent that was configured, by its name.
+        static_agents: Built-in tools of each configured sub-agent, by its name.
     """
 
     agent: str
@@ -48,13 +48,13 @@ class Harness(loops.Loop):
     """One connection to a harness.
 
     Attributes:
-        facts: Of its agent.
-        connection: The SDK's; None once it is gone.
-        refused: What a turn that did not start is answered with, until it is read.
-        halted: Why the running turn was stopped by us; empty where it was not.
-        unshown: How many calls that run in the harness were allowed and show no step yet, by
+        facts: Facts about its agent.
+        connection: The SDK's connection; None once it is gone.
+        refused: Answer of a turn that did not start, until it is read.
+        halted: Why we stopped the running turn; empty if we did not.
+        unshown: How many calls that run in the harness were allowed and have no step yet, by
             trajectory.
-        undone: How many calls were denied and show no step yet, by trajectory.
+        undone: How many calls were denied and have no step yet, by trajectory.
         is_read: Whether the steps are being read.
     """
 
@@ -65,7 +65,7 @@ class Harness(loops.Loop):
 
     def __init__(self, connection: Any, conversation: str, facts: Facts) -> None:
         super().__init__(conversation, facts.agent, facts.model)
-        self._connection = weakref.ref(connection)  # as it is found by it
+        self._connection = weakref.ref(connection)  # because the connection leads to this object
         self.facts = facts
         self.has_history = bool(connection._initial_history)
         self.used = tokens_of(connection.cumulative_usage)
@@ -98,7 +98,7 @@ class Harness(loops.Loop):
             await self.connection.cancel()
 
     async def close_for(self, reason: str) -> None:
-        """Stop the turn for good: the conversation's history holds what was taken back.
+        """Stop the turn for good: the conversation's history contains what was withheld.
 
         Waits until the harness has stopped, before it is answered.
         """
@@ -121,10 +121,10 @@ class Harness(loops.Loop):
 
 
 known: weakref.WeakKeyDictionary[Any, Facts] = weakref.WeakKeyDictionary()
-"""What a strategy told of its agent, by the hook runner that it hands to the connection."""
+"""What a strategy knows of its agent, by the hook runner that it passes to the connection."""
 
 _handshake: contextvars.ContextVar[str] = contextvars.ContextVar("otelhooks-handshake", default="")
-"""Id of the conversation that the harness has just told, until the connection is made."""
+"""Id of the conversation that the harness has just reported, until the connection exists."""
 
 
 def note_conversation(wrapped: Any, _: Any, init_resp: Any) -> Any:
@@ -140,13 +140,13 @@ def connect(wrapped: Any, connection: Any, *args: Any, **kwargs: Any) -> None:
     _handshake.set("")
     runner = connection._hook_runner
     facts = known.get(runner) if runner is not None else None
-    if facts is not None:  # else it was configured before us, and does not ask
+    if facts is not None:  # otherwise it was configured before us, and does not ask
         harness = Harness(connection, conversation, facts)
         harness.found_by(connection, runner, connection._tool_runner, connection._processor)
 
 
 async def disconnect(wrapped: Any, connection: Any) -> None:
-    """Listen to ``LocalConnection.disconnect``: the conversation ends, as far as we see it."""
+    """Listen to ``LocalConnection.disconnect``: the conversation ends, as far as we can see."""
     try:
         await wrapped()
     finally:

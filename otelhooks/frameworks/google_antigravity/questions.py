@@ -16,7 +16,7 @@ _HOOKS = "google.antigravity.hooks.hooks"
 
 
 def _context_of(runner: Any) -> Any:
-    """Return the context of the turn that a runner of hooks is for; None where there is none."""
+    """Return the context of the turn of a runner of hooks; None if there is none."""
     harness = Harness.of(runner)
     return harness.context_of() if harness is not None else None
 
@@ -45,12 +45,12 @@ class Asked(Question):
         return kit.native(f"{_HOOKS}:HookResult")(allow=True), found, operation
 
     def declined(self) -> Any:
-        """Return nothing: the application may answer yet."""
+        """Return None: the application may still answer."""
         return None
 
 
 class Compacted(Compaction):
-    """The history made shorter."""
+    """The shortened history."""
 
     def read(self, runner: Any, turn_context: Any, data: Any) -> None:
         """Read ``HookRunner.dispatch_compaction``."""
@@ -59,5 +59,5 @@ class Compacted(Compaction):
         self.step = data
 
     def summary(self, raw: Any) -> str:
-        """Return what the step says."""
+        """Return the step's text."""
         return self.step.content

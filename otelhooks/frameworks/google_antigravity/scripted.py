@@ -20,12 +20,12 @@ __all__ = ["ScriptedGemini", "offline", "prove"]
 
 
 class ScriptedGemini:
-    """A server on loopback that answers as Gemini does, with what a function says.
+    """A server on loopback that answers like Gemini, with what a function returns.
 
     Args:
-        next_step: Function of all that the model is shown, one text a part of a message; returns a
-            final text, or the tool calls to ask for: pairs of name and arguments. Called in a
-            thread of the server.
+        next_step: Takes everything that the model is shown, one text for each part of a message;
+            returns a final text, or the tool calls to ask for: pairs of name and arguments. Called
+            in a thread of the server.
 
     Attributes:
         tools: Names of the tools that the model was last offered.
@@ -40,7 +40,7 @@ class ScriptedGemini:
             protocol_version = "HTTP/1.1"
 
             def log_message(self, *args: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
             def do_POST(self) -> None:
                 """Answer one model call with one event."""
@@ -123,7 +123,7 @@ def offline(url: str, folder: Path, **settings: Any) -> LocalAgentConfig:
 
 
 async def _chat(trial: trials.Trial) -> str:
-    """Return what an agent's answer to one message ends with."""
+    """Return the end of an agent's answer to one message."""
     with tempfile.TemporaryDirectory(prefix="otelhooks-prove-") as folder:
         with ScriptedGemini(lambda shown: trial.next_step("\n".join(shown))) as model:
             config = offline(model.url, Path(folder), tools=[trial.danger, trial.safe])

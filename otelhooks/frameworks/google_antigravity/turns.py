@@ -25,7 +25,7 @@ _LATE = (
 
 
 class Turn(loops.RemoteRun):
-    """A turn from its begin to its end; an agent with a schema answers with a value."""
+    """A turn from beginning to end; an agent with a schema answers with a value."""
 
     can_go_on = True
     given: Any = None
@@ -45,7 +45,7 @@ class Turn(loops.RemoteRun):
         return bool(says) and step.source.value == "MODEL" and step.target.value == "TARGET_USER"
 
     def hear(self, step: Any) -> None:
-        """Note what a finished step of the agent says."""
+        """Note the text of a finished step of the agent."""
         if step.type.value == "FINISH":
             self.value = step.structured_output
         elif step.is_complete_response:
@@ -53,7 +53,7 @@ class Turn(loops.RemoteRun):
 
 
 def _shown(given: Any) -> Any:
-    """Return a message as hooks see it: the text of what is text only, else the parts."""
+    """Return a message as hooks see it: its text if it is only text, else the parts."""
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
         parts = list(given)
         return "\n".join(parts) if all(isinstance(part, str) for part in parts) else parts
@@ -89,7 +89,7 @@ def _guarded(connection: Any) -> Any:
     """Return the harness of a connection; None for one that was started without us.
 
     Raises:
-        SeatError: It was, and anything could be denied.
+        SeatError: It was, and something could be denied.
     """
     harness = Harness.of(connection)
     if harness is None:
@@ -126,7 +126,7 @@ async def after_turn(wrapped: Any, runner: Any, turn_context: Any, response: Any
     await wrapped(turn_context, response)
     harness = Harness.of(runner)
     if harness is not None and not harness.is_cancelled:
-        await harness.end()  # else the reader of the steps gets the error
+        await harness.end()  # otherwise the reader gets the error
 
 
 def read_steps(wrapped: Any, connection: Any) -> Any:
@@ -175,7 +175,7 @@ async def _steps(harness: Any, inner: Any) -> AsyncIterator[Any]:
 
 
 def _step(harness: Any, answer: Any) -> Any:
-    """Return a step in which the agent says an answer."""
+    """Return a step with the agent's answer."""
     text = _text(answer)
     told: dict[str, Any] = {
         "trajectory_id": harness.conversation,
