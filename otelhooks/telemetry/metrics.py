@@ -315,11 +315,13 @@ class Instruments:
             self.flush()
 
     def flush(self) -> None:
-        """Pass the waiting values to the SDK."""
+        """Pass the waiting values to the SDK, and wait for those that the worker is passing on."""
         hub = self._hub
-        if hub is None or not self._waiting.number:
+        if hub is None:
             return
         with self._drain_lock:
+            if not self._waiting.number:
+                return
             self._waiting.number = 0  # first: what comes meanwhile counts
             for name, histogram in self._histograms.items():
                 for cell in histogram.cells():

@@ -290,6 +290,26 @@ class TestHistograms:
         is_delta = "delta" in request.node.name
         assert (sum(counts) if is_delta else counts[-1]) == 12_000
 
+    def test_a_collection_waits_for_values_that_the_worker_is_passing_on(
+        self, instruments, reader, monkeypatch
+    ):
+        began, go_on, hand_over = threading.Event(), threading.Event(), instruments._hand_over
+
+        def slow(*args):
+            began.set()
+            go_on.wait(10)
+            hand_over(*args)
+
+        instruments.record(DURATION, 0.1, TOOL)
+        monkeypatch.setattr(instruments, "_hand_over", slow)
+        worker = threading.Thread(target=instruments.flush)
+        worker.start()
+        assert began.wait(10)
+        threading.Timer(0.1, go_on.set).start()
+        [point] = points(reader, DURATION)
+        assert point.count == 1
+        worker.join()
+
     def test_the_newest_exemplar_of_each_bucket_is_kept(self, instruments, reader, monkeypatch):
         tracer = TracerProvider(shutdown_on_exit=False).get_tracer("t")
         spans = [tracer.start_span("s").get_span_context() for _ in range(4)]
