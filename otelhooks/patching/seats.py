@@ -421,20 +421,29 @@ class _Overrides:
         self._attribute = attribute
         self._make = make
         self._switch = switch
+        self._owner = owner
         self._classes: weakref.WeakSet[type] = weakref.WeakSet()
         self._subclasses = Subclasses(owner, self._wrap)
 
     def _wrap(self, cls: type) -> None:
         """Wrap one class; runs inside the user's class statement, so it never raises."""
-        value = vars(cls).get(self._attribute)
-        if self._switch.mode == PASS or not _is_function(value) or cls in self._classes:
+        name = self._attribute
+        where = next(base for base in cls.__mro__ if name in vars(base))
+        # A class that inherits the method from a mixin gets a wrapper of its own: the mixin may
+        # serve classes that have nothing to do with the framework.
+        is_other = where is not cls and issubclass(where, self._owner)
+        if self._switch.mode == PASS or is_other or cls in self._classes:
             return
         try:
+            value = vars(where)[name]
+            if not _is_function(value) and not isinstance(value, functools.partialmethod):
+                _logger.error("override not guarded: %s.%s is no function", cls.__qualname__, name)
+                return
             arguments = (self._make(value), self._switch)
-            wrapt.wrap_object(cls, self._attribute, SeatWrapper, arguments)
+            wrapt.wrap_object(cls, name, SeatWrapper, arguments)
             self._classes.add(cls)
         except Exception:
-            _logger.exception("override not guarded: %s.%s", cls.__qualname__, self._attribute)
+            _logger.exception("override not guarded: %s.%s", cls.__qualname__, name)
 
     def undo(self) -> None:
         self._subclasses.undo()
@@ -443,7 +452,15 @@ class _Overrides:
             wrapper = wrapt.find_wrapper(value, predicate=self._is_mine)
             if wrapper is not None:
                 _unwrap(cls, self._attribute, wrapper)
+            if self._attribute in vars(cls) and _is_inherited(cls, self._attribute):
+                delattr(cls, self._attribute)
 
     def _is_mine(self, entry: Any) -> bool:
         # isinstance() would ask the wrapped object
         return issubclass(type(entry), SeatWrapper) and entry._self_switch is self._switch
+
+
+def _is_inherited(cls: type, attribute: str) -> bool:
+    """Return whether a class's own attribute is just what it would inherit without it."""
+    inherited = (vars(base)[attribute] for base in cls.__mro__[1:] if attribute in vars(base))
+    return next(inherited, None) is vars(cls)[attribute]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,10 @@ __all__ = ["Subclasses"]
 
 
 class Subclasses:
-    """Calls a function with each subclass of a class, until `undo`.
+    """Calls a function once with each subclass of a class, until `undo`.
+
+    A subclass with an `__init_subclass__` of its own, which need not call the one above, is watched
+    as well. One that a mixin outside the class gives it is not: Python calls nothing of ours then.
 
     Args:
         owner: The class.
@@ -18,36 +22,50 @@ class Subclasses:
     """
 
     def __init__(self, owner: type, each: Callable[[type], None]) -> None:
-        self._owner = owner
-        self._original: Any = vars(owner).get("__init_subclass__")
-        self._hook = self._make_hook(each)
-        owner.__init_subclass__ = self._hook
-        _below(owner, each)
+        self._each = each
+        self._met: weakref.WeakSet[type] = weakref.WeakSet()
+        self._hooked: weakref.WeakSet[type] = weakref.WeakSet()
+        self._hook(owner)
+        self._below(owner)
 
-    def _make_hook(self, each: Callable[[type], None]) -> Any:
-        owner, original = self._owner, self._original
+    def _meet(self, cls: type) -> None:
+        if cls not in self._met:
+            self._met.add(cls)
+            if "__init_subclass__" in vars(cls):
+                self._hook(cls)
+            self._each(cls)
+
+    def _hook(self, owner: type) -> None:
+        original: Any = vars(owner).get("__init_subclass__")
+        place = weakref.ref(owner)  # the hook must not keep a class alive
 
         def __init_subclass__(cls: type, **kwargs: Any) -> None:
+            above: Any = place()
             if original is None:
-                super(owner, cls).__init_subclass__(**kwargs)
+                super(above, cls).__init_subclass__(**kwargs)
             else:
                 original.__get__(None, cls)(**kwargs)
-            each(cls)
+            self._meet(cls)
 
+        hook: Any = __init_subclass__
+        hook.made = self, original  # here, because a table of ours would keep the class alive
         make: Any = classmethod
-        return make(__init_subclass__)
+        owner.__init_subclass__ = make(hook)
+        self._hooked.add(owner)
+
+    def _below(self, owner: type) -> None:
+        for cls in type.__subclasses__(owner):
+            self._meet(cls)
+            self._below(cls)
 
     def undo(self) -> None:
         """Leave later subclasses alone; a hook that another library has put on top stays."""
-        if vars(self._owner).get("__init_subclass__") is not self._hook:
-            return
-        if self._original is None:
-            del self._owner.__init_subclass__
-        else:
-            self._owner.__init_subclass__ = self._original
-
-
-def _below(owner: type, each: Callable[[type], None]) -> None:
-    for cls in type.__subclasses__(owner):
-        each(cls)
-        _below(cls, each)
+        for owner in list(self._hooked):
+            hook: Any = vars(owner).get("__init_subclass__")
+            by, original = getattr(getattr(hook, "__func__", None), "made", (None, None))
+            if by is not self:
+                continue
+            if original is None:
+                del owner.__init_subclass__
+            else:
+                owner.__init_subclass__ = original

@@ -77,6 +77,7 @@ class Providers:
         self._retired: list[Any] = []
         self._callbacks: list[Callable[[Providers], None]] = []
         self._lock = threading.Lock()
+        self._changed_by = 0
         self._is_stale = False
         self._is_shut_down = False
         self._warned: set[str] = set()
@@ -168,21 +169,33 @@ class Providers:
                     break
             else:
                 return False
-        try:
-            with self._lock:
+        if self._changed_by == threading.get_ident():
+            return False  # asked by a callback, or by a signal handler in the middle of it
+        with self._lock:
+            self._changed_by = threading.get_ident()
+            try:
                 if not self._exchange():
                     return False
-        except Exception as error:
-            self._is_stale = False
-            self._watched = {}
-            _log.error("providers could not be exchanged, the old ones stay: %s", outline(error))
-            return False
+                self._tell_changed()
+            except Exception as error:
+                self._watched = {}
+                _log.error(
+                    "providers could not be exchanged, the old ones stay: %s", outline(error)
+                )
+                return False
+            finally:
+                # Last: until then other threads wait at the lock, instead of using what a forked
+                # child has inherited and nothing sends.
+                self._is_stale = False
+                self._changed_by = 0
+        return True
+
+    def _tell_changed(self) -> None:
         for callback in list(self._callbacks):
             try:
                 callback(self)
             except Exception as error:
                 _log.error("a callback for changed providers failed: %s", outline(error))
-        return True
 
     def _exchange(self) -> bool:
         has_changed = False
@@ -199,12 +212,10 @@ class Providers:
             self.owned -= {signal}
             self._use(signal, found, "the application's provider")
             has_changed = True
-        if self._is_stale:
-            self._is_stale = False
-            if self.owned:
-                has_other = len(self.owned) < len(SIGNALS)
-                self._take(_build(self._config, has_other=has_other), tuple(self.owned))
-                has_changed = True
+        if self._is_stale and self.owned:
+            has_other = len(self.owned) < len(SIGNALS)
+            self._take(_build(self._config, has_other=has_other), tuple(self.owned))
+            has_changed = True
         return has_changed
 
     def set_global(self) -> None:
@@ -273,6 +284,7 @@ class Providers:
         Passed-in and global providers stay: the SDK restarts them by itself.
         """
         self._lock = threading.Lock()
+        self._changed_by = 0
         self._retired = []
         self._is_stale = bool(self.owned)
 

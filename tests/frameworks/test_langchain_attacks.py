@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import anyio
+import pydantic
 import pytest
 
 pytest.importorskip("langchain_core")
@@ -112,6 +113,48 @@ def test_an_override_that_calls_its_input_otherwise_is_judged_by_what_it_is_give
     assert give({"path": "/etc"}) == REASON
     assert give({"path": "/tmp"}) == "ran"
     assert ran == [{"path": "/tmp"}]
+
+
+class Order(pydantic.BaseModel):
+    path: str
+
+
+def test_an_object_that_changes_while_a_person_is_asked_is_not_what_runs(start: Any) -> None:
+    held, ran = Order(path="/tmp"), list[Any]()
+
+    def ask(call: types.ToolCall) -> bool:
+        held.path = "/etc"
+        return True
+
+    def place(order: Order, names: set) -> str:
+        """Place an order."""
+        ran.append((order.path, names))
+        return "ran"
+
+    start(policy.ask_user("place", handler=ask))
+    tool = StructuredTool.from_function(place)
+    assert tool.invoke({"order": held, "names": {"a"}}) == "ran"
+    assert ran == [("/tmp", {"a"})]
+
+
+@pytest.mark.parametrize("name", ["run", "invoke"])
+def test_what_a_class_gets_from_a_mixin_or_wraps_is_judged(start: Any, name: str) -> None:
+    ran: list[Any] = []
+
+    def override(self: Any, tool_input: Any, *rest: Any, **further: Any) -> Any:
+        ran.append(tool_input)
+        return "ran"
+
+    wrapped = functools.wraps(getattr(BaseTool, name))(override)
+    mixin = type("Mixin", (), {name: override})
+    start(policy.deny("shell", reason=REASON))
+    for kind in (
+        type("Mixed", (mixin, Tool), {}),
+        type("Wrapping", (Tool,), {name: wrapped}),
+    ):
+        shell = kind(name="shell", description="Run.", func=None)
+        assert getattr(shell, name)({"path": "/etc"}) == REASON
+    assert ran == []
 
 
 def test_what_the_framework_injects_is_not_shown_and_arrives(start: Any) -> None:

@@ -58,6 +58,25 @@ def test_what_the_caller_changes_later_is_not_in_the_tools_copy() -> None:
     assert copied(given) == given
 
 
+@dataclasses.dataclass(frozen=True)
+class Order:
+    lines: list[str]
+
+
+def test_what_is_copied_changes_no_more() -> None:
+    for given, change in (
+        (Order(["a"]), lambda value: value.lines.append("b")),
+        ({"a"}, lambda value: value.add("b")),
+        (bytearray(b"a"), lambda value: value.append(1)),
+        ([Order(["a"])], lambda value: value[0].lines.append("b")),
+    ):
+        own = copied(given)
+        assert own == given
+        change(given)
+        assert own != given
+    assert copied(Order) is Order
+
+
 @pytest.mark.parametrize("given", [MODEL, {"parts": [Inner(account="a")]}])
 def test_what_a_hook_wrote_becomes_an_object_again(given: Any) -> None:
     value = Value(given, "given")
@@ -105,7 +124,7 @@ def test_rules_see_what_a_model_may_have_written(given: Any, shown: Any) -> None
 def test_other_objects_are_given_back_as_they_are_or_made_again(given: Any) -> None:
     value = Value({"it": given}, "given")
     assert value.shown == {"it": plain(given)}
-    assert value.write({"it": plain(given)})["it"] is given
+    assert value.write({"it": plain(given)})["it"] == given
     other = {"day": "2030-01-01"} if type(given) is Plain else "2030-01-01"
     if type(given) is Decimal:
         assert value.write({"it": 8}) == {"it": Decimal(8)}

@@ -824,6 +824,63 @@ class TestOverrides:
         assert tools.Loud().run(3) == ("loud", "ran", 3)
         assert seen == ["Tool.run"] * 4  # by the override, and by its super()
 
+    def test_a_method_inherited_from_a_mixin_before_the_class_is_an_override(self, seen):
+        tools = _import("fakefw.tools")
+
+        class Mixin:
+            def run(self, x):
+                return ("mixin", x)
+
+        earlier = type("Earlier", (Mixin, tools.Tool), {})
+        own = vars(Mixin)["run"]
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        later = type("Later", (Mixin, tools.Tool), {})
+        below = type("Below", (later,), {})
+
+        for made in (earlier, later, below):
+            assert made().run(1) == ("mixin", 1)
+        assert seen == ["Tool.run"] * 3
+        assert Mixin().run(1) == ("mixin", 1)
+        assert seen == ["Tool.run"] * 3  # the mixin by itself is not of the framework
+        patches.uninstall()
+        assert "run" not in {**vars(earlier), **vars(later), **vars(below)}
+        assert vars(Mixin)["run"] is own
+
+    def test_classes_are_watched_below_one_that_calls_no_init_subclass_above_it(self, seen):
+        tools = _import("fakefw.tools")
+
+        class Silent(tools.Tool):
+            def __init_subclass__(cls, **kwargs):
+                pass
+
+        hook = vars(Silent)["__init_subclass__"]
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        mine = type("Mine", (Silent,), {"run": lambda self, x: x})
+
+        assert mine().run(1) == 1
+        assert seen == ["Tool.run"]
+        patches.uninstall()
+        assert vars(Silent)["__init_subclass__"] is hook
+
+    def test_a_partial_method_is_an_override(self, seen):
+        tools = _import("fakefw.tools")
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+
+        class Mine(tools.Tool):
+            def act(self, kind, x):
+                return (kind, x)
+
+            run = functools.partialmethod(act, "mine")
+
+        assert Mine().run(1) == ("mine", 1)
+        assert seen == ["Tool.run"]
+
+    def test_an_override_that_is_no_function_is_logged(self, seen, caplog):
+        tools = _import("fakefw.tools")
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        type("Mine", (tools.Tool,), {"run": property(lambda self: lambda x: x)})
+        assert "override not guarded" in caplog.text
+
     def test_overrides_are_put_back_identically(self, seen):
         tools = _import("fakefw.tools")
         loud = vars(tools.Loud)["run"]

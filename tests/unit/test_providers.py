@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 
 import opentelemetry._logs._internal as logs_api
@@ -447,6 +448,33 @@ class TestExchange:
         assert providers.refresh() is True
         assert calls == [providers]
         assert "callback" in caplog.text
+
+    def test_threads_of_a_forked_child_wait_until_what_uses_the_providers_has_new_ones(self, make):
+        providers = make()
+        inherited, seen = providers.tracer_provider, []
+        used, began = [inherited], threading.Event()
+
+        def use(changed):
+            began.set()
+            assert changed.refresh() is False  # no deadlock
+            time.sleep(0.1)
+            used[:] = [changed.tracer_provider]
+
+        def call():
+            providers.refresh()
+            seen.extend(used)
+
+        providers.on_change(use)
+        providers.after_fork()
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        threads[0].start()
+        assert began.wait(10)
+        for thread in threads[1:]:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert seen == [providers.tracer_provider] * 4
+        assert providers.tracer_provider is not inherited
 
     def test_the_api_without_the_known_variable_is_asked_in_public(self, make, monkeypatch):
         from otelhooks.telemetry import providers as module

@@ -44,10 +44,12 @@ class Method:
         is_below = False
         for cls in type(self._owner).__mro__:
             found = vars(cls).get(self._name)
-            if found is not None and is_below:
+            if found is None:
+                continue
+            if any(entry is function for entry in wrapt.wrapper_chain(found)):
+                is_below = True  # a class that inherits it from a mixin holds it as well
+            elif is_below:
                 return _has_seat(found)
-            if found is not None:
-                is_below = any(entry is function for entry in wrapt.wrapper_chain(found))
         return False
 
     def reaches(self, path: str) -> bool:

@@ -158,7 +158,7 @@ class ToolCall(Passage, Call):
 
         Args:
             given: By name, or as JSON text. Objects are shown to rules as plain data, and returned
-                unchanged; if hooks changed them, `validate` creates them again.
+                as copies; if hooks changed them, `validate` creates them again.
             hidden: Names of those that the framework fills in, and rules do not see.
         """
         if given is None or isinstance(given, (str, bytes)):
@@ -171,7 +171,9 @@ class ToolCall(Passage, Call):
         args = {name: each for name, each in given.items() if name not in hidden}
         if not all(map(_is_plain, args.values())):
             shown = {
-                name: (plain(value), value) for name, value in args.items() if not _is_plain(value)
+                name: (plain(value), copied(value))
+                for name, value in args.items()
+                if not _is_plain(value)
             }
             self._objects = shown
             args.update({name: copy.deepcopy(each) for name, (each, _) in shown.items()})

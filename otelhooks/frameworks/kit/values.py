@@ -8,7 +8,9 @@ the caller changes its objects after the decision, this does not change what run
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
+from collections import deque
 from decimal import Decimal
 from typing import Any
 
@@ -63,13 +65,29 @@ def text_of(value: Any) -> str:
 
 
 def copied(value: Any) -> Any:
-    """Copy containers and pydantic objects, at any depth; other values are passed on uncopied."""
+    """Copy containers, pydantic objects and dataclasses, at any depth.
+
+    Other values are passed on uncopied: not every object can be copied, such as a client.
+    """
+    if type(value) in (set, bytearray, deque):
+        return value.copy()
     if _is_model(value):
         own = copy.copy(value)
         for items in (vars(own), own.__pydantic_extra__ or {}):
             items.update({name: copied(item) for name, item in items.items()})
         return own
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _copied_dataclass(value)
     return _mapped(copied, value)
+
+
+def _copied_dataclass(value: Any) -> Any:
+    own = copy.copy(value)
+    for field in dataclasses.fields(value):
+        if hasattr(value, field.name):
+            # a frozen one does not let its own attributes be set
+            object.__setattr__(own, field.name, copied(getattr(value, field.name)))
+    return own
 
 
 def plain(value: Any) -> Any:

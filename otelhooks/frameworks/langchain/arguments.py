@@ -19,12 +19,12 @@ from typing import Any, get_args, get_type_hints
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.fields import field, functions
 
-__all__ = ["facts_of", "note", "only_argument", "split"]
+__all__ = ["SCALARS", "facts_of", "note", "only_argument", "split"]
 
 PLAIN_ARGUMENT = "__arg1"
 """Name that langchain itself gives models for the single argument of a tool without a schema."""
 
-_SCALARS = (str, int, float, bool, type(None))
+SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def facts_of(tool: Any) -> tuple[Mapping[str, bool], Any]:
@@ -146,7 +146,7 @@ def _is_json(value: Any) -> bool:
     stack, seen = [value], set[int]()
     while stack:
         item = stack.pop()
-        if type(item) in _SCALARS:
+        if type(item) in SCALARS:
             continue
         if type(item) not in (dict, list) or id(item) in seen:
             return False

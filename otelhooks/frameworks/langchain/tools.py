@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.langchain.arguments import facts_of, only_argument, split
+from otelhooks.frameworks.langchain.arguments import SCALARS, facts_of, only_argument, split
 from otelhooks.frameworks.langchain.builtin import read
 from otelhooks.frameworks.langchain.fields import closure, field
 from otelhooks.frameworks.langchain.state import thread_of
@@ -59,6 +59,10 @@ class ToolRun(kit.ToolCall):
         injected, built_in = facts_of(tool)
         if isinstance(given, dict):
             self.args, self.hidden = split(given, injected)
+            for each in self.args.values():
+                if type(each) not in SCALARS and not self.is_on_its_way(self.group):
+                    self.args = self.own(self.args)  # the caller may change its objects meanwhile
+                    break
         else:
             self.argument, self.hidden = only_argument(tool), {}
             self.args = {self.argument: given}
@@ -187,7 +191,9 @@ class InvokeRun(ToolRun):
 
 def _is_native(method: Any) -> bool:
     """Return whether a tool's method is langchain's own, which calls no other with a seat."""
-    return (getattr(method, "__module__", None) or "").startswith("langchain_core.")
+    # Not by `__module__`, which `functools.wraps` copies.
+    names: Any = getattr(getattr(method, "__func__", method), "__globals__", ())
+    return "__name__" in names and names["__name__"].startswith("langchain_core.")
 
 
 # -- results ----------------------------------------------------------------------------------
