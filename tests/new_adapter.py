@@ -25,7 +25,7 @@ __all__ = ["ADAPTER"]
 class Tool(kit.ToolCall):
     """A call of a tool."""
 
-    def read(self, tool: Any, **given: Any) -> None:
+    def read(self, tool: Any, /, **given: Any) -> None:
         """Read ``NAME.tools:Tool.invoke``; take over the parameters of the real function."""
         self.name, self.description = tool.name, tool.description
         self.take(given)

@@ -340,6 +340,28 @@ def test_objects_that_a_hook_rewrites_are_made_again(instrument: Any) -> None:
     assert got == [Order(day=datetime.date(2030, 1, 1))]
 
 
+@pytest.mark.parametrize("written", [{"count": "many"}, {"count": 2, "other": 1}])
+def test_what_a_hook_writes_and_the_tool_does_not_take_never_reaches_it(
+    instrument: Any, written: dict[str, Any]
+) -> None:
+    got: list[Any] = []
+
+    @hooks.pre_tool_call_decide
+    def change(call: types.ToolCall) -> types.HookResult:
+        return types.HookResult(modified_args=written)
+
+    instrument(hooks=[change])
+
+    def book(count: int) -> str:
+        got.append(count)
+        return "booked"
+
+    script = Script(("book", {"count": 1}), "done")
+    result = asyncio.run(agent_of(script, Tool(book)).run("begin"))
+    assert got == []
+    assert result.output == "done"  # the model was told, and asked again
+
+
 @pytest.mark.parametrize("asked", [("book", {"order": 5}), ("unknown", {})])
 def test_a_call_that_the_framework_answers_itself_is_not_a_gap(
     instrument: Any, metrics_reader: Any, asked: Any

@@ -328,6 +328,8 @@ class ToolCall(Passage, Call):
             given = json_text.write(self.raw, self.text_name, approved, self.version > 0)
         elif self._objects is not None:
             given = self._with_objects(approved, self._objects)
+        elif self.version and self.validate is not None:
+            given = self.validate(approved)
         return self.call(wrapped, {**given, **self._hidden} if self._hidden else given)
 
     def _with_objects(
@@ -339,7 +341,7 @@ class ToolCall(Passage, Call):
             if name in approved and same_json(approved[name], shown)
         }
         written = {**approved, **kept}
-        changed = any(name in approved and name not in kept for name in objects)
+        changed = self.version or any(name in approved and name not in kept for name in objects)
         return self.validate(written) if changed and self.validate is not None else written
 
     def refused(self, error: Exception) -> Any:
