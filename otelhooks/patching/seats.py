@@ -428,7 +428,7 @@ class _Overrides:
     def _wrap(self, cls: type) -> None:
         """Wrap one class; runs inside the user's class statement, so it never raises."""
         name = self._attribute
-        where = next(base for base in cls.__mro__ if name in vars(base))
+        where = next((base for base in cls.__mro__ if name in vars(base)), self._owner)
         # A class that inherits the method from a mixin gets a wrapper of its own: the mixin may
         # serve classes that have nothing to do with the framework.
         is_other = where is not cls and issubclass(where, self._owner)

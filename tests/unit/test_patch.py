@@ -875,6 +875,12 @@ class TestOverrides:
         assert Mine().run(1) == ("mine", 1)
         assert seen == ["Tool.run"]
 
+    def test_a_class_can_be_made_after_the_method_was_taken_away(self, seen):
+        tools = _import("fakefw.tools")
+        patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
+        del tools.Tool.run
+        assert not hasattr(type("Mine", (tools.Tool,), {}), "run")
+
     def test_an_override_that_is_no_function_is_logged(self, seen, caplog):
         tools = _import("fakefw.tools")
         patches.install(_adapter(_seat(seen, "Tool.run", overrides=True)), strict=True)
