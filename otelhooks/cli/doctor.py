@@ -333,7 +333,7 @@ def _in_part(parts: Sequence[tuple[str, str, str]]) -> Iterator[str]:
 def _load(policies: tuple[str, ...]) -> Policies | None:
     if not policies:
         return None
-    from otelhooks.policy.tools.subject import Subject
+    from otelhooks.cli.policies.subject import Subject
 
     return Subject.open(policies).policies
 

@@ -20,8 +20,8 @@ from otelhooks.plain_text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from otelhooks.policy.tools.recorded import Source
-    from otelhooks.policy.tools.subject import Subject
+    from otelhooks.cli.policies.recorded import Source
+    from otelhooks.cli.policies.subject import Subject
 
 
 class _Policy(click.types.StringParamType):
@@ -112,7 +112,7 @@ def check_command(
     Also those that contradict one another, and files that do not load. Exit code 0: nothing
     found, or warnings only; 1: something is wrong; 2: a file cannot be loaded.
     """
-    from otelhooks.policy.tools import check, hook_lint
+    from otelhooks.cli.policies import check, hook_lint
 
     subject = _open(policies)
     calls = _source("", None, 1).calls() if with_store else ()
@@ -158,7 +158,7 @@ def test_command(
     green; 1: some are red; 2: a file cannot be used, or there are no cases.
     """
     from otelhooks.cli import policy_words
-    from otelhooks.policy.tools import trials
+    from otelhooks.cli.policies import trials
 
     results = list(trials.run(_named(policies), files))
     for result in results:
@@ -200,7 +200,7 @@ def explain_command(
     Exit code 0: it may run, or is asked about; 1: it is denied.
     """
     from otelhooks.cli import policy_words
-    from otelhooks.policy.tools.explain import explain, read_call_text
+    from otelhooks.cli.policies.explain import explain, read_call_text
 
     given = [word for word in (labels or "").split(",") if word]
     found, in_force = read_call_text(
@@ -247,7 +247,7 @@ def replay_command(
     Exit code 0: nothing would change; 1: something would; 2: a source or policy cannot be used.
     """
     from otelhooks.cli import policy_words
-    from otelhooks.policy.tools.replay import replay
+    from otelhooks.cli.policies.replay import replay
 
     subject = _open(policies)
     source = _source(traces, since, limit, headers)
@@ -272,7 +272,7 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
     Exit code 0: nothing differs; 1: something does.
     """
     from otelhooks.cli import policy_words
-    from otelhooks.policy.tools.diff import diff
+    from otelhooks.cli.policies.diff import diff
 
     notes = diff(_open((old,)), _open((new,)))
     if as_json:
@@ -303,8 +303,8 @@ def learn_command(
     What worked is allowed, the rest denied. TRACES as for `replay`. Tools that were asked about
     are asked about again; those that were denied, or never worked, are left out.
     """
-    from otelhooks.policy.tools.learn import learn
-    from otelhooks.policy.tools.scaffold import write_new
+    from otelhooks.cli.policies.learn import learn
+    from otelhooks.cli.policies.scaffold import write_new
 
     draft = learn(_source(traces, since, limit, headers).calls())
     if output is None:
@@ -333,7 +333,7 @@ def new_command(name: str, is_yaml: bool, event: str, folder: Path) -> None:
     A hook file, or rules in YAML, to be filled in. Exit code 2: there is such a file already,
     or the event is not known.
     """
-    from otelhooks.policy.tools.scaffold import new_policy, write_new
+    from otelhooks.cli.policies.scaffold import new_policy, write_new
 
     for path in write_new(new_policy(name, folder, is_yaml=is_yaml, event=event)):
         click.echo(f"wrote {path}", err=True)
@@ -393,7 +393,7 @@ def _named(policies: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _open(policies: tuple[str, ...]) -> Subject:
-    from otelhooks.policy.tools.subject import Subject
+    from otelhooks.cli.policies.subject import Subject
 
     return Subject.open(_named(policies))
 
@@ -406,7 +406,7 @@ def _configured(servers: str) -> tuple[Any, ...]:
 
 
 def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] = ()) -> Source:
-    from otelhooks.policy.tools.sources import open_source
+    from otelhooks.cli.policies.sources import open_source
 
     pairs = [header.partition("=") for header in headers]
     if not all(name and sign for name, sign, _ in pairs):

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otelhooks.policy.tools.explain import Explanation, masked
-from otelhooks.policy.tools.trials import Result, shown
+from otelhooks.cli.policies.explain import Explanation, masked
+from otelhooks.cli.policies.trials import Result, shown
 from otelhooks.telemetry.masking import Redactor
 
 if TYPE_CHECKING:
+    from otelhooks.cli.policies.diff import Note
+    from otelhooks.cli.policies.recorded import Source
+    from otelhooks.cli.policies.replay import Change, Replay
     from otelhooks.hooks.registry import Registration
-    from otelhooks.policy.tools.diff import Note
-    from otelhooks.policy.tools.recorded import Source
-    from otelhooks.policy.tools.replay import Change, Replay
 
 _LISTED = 10
 """Most calls that are listed for each tool."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-import otelhooks
 from otelhooks.errors import OtelHooksError
+from otelhooks.setup.instrument import instrument, uninstrument
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,7 +42,7 @@ class OtelHooksInstrumentor(BaseInstrumentor):
         """
         given = {key: value for key, value in kwargs.items() if not _is_unset(key, value)}
         try:
-            otelhooks.instrument(**given)
+            instrument(**given)
         except Exception as error:
             if not _is_python_starting():
                 raise
@@ -50,7 +50,7 @@ class OtelHooksInstrumentor(BaseInstrumentor):
 
     def _uninstrument(self, **kwargs: Any) -> None:
         """Call `otelhooks.uninstrument`."""
-        otelhooks.uninstrument()
+        uninstrument()
 
 
 def _stop(error: Exception) -> None:

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-import otelhooks
 from otelhooks.errors import ConfigError
 
 pytest.importorskip("opentelemetry.instrumentation", reason="opentelemetry-instrument is not there")
 
+from otelhooks.setup import instrumentor as entry
 from otelhooks.setup.instrumentor import OtelHooksInstrumentor
 
 
@@ -17,12 +17,8 @@ class TestInstrumentor:
     @pytest.fixture
     def calls(self, monkeypatch):
         calls = []
-        monkeypatch.setattr(
-            otelhooks, "instrument", lambda **kw: calls.append(("on", kw)), raising=False
-        )
-        monkeypatch.setattr(
-            otelhooks, "uninstrument", lambda: calls.append(("off",)), raising=False
-        )
+        monkeypatch.setattr(entry, "instrument", lambda **kw: calls.append(("on", kw)))
+        monkeypatch.setattr(entry, "uninstrument", lambda: calls.append(("off",)))
         yield calls
         OtelHooksInstrumentor._instance = None
 
@@ -38,7 +34,7 @@ class TestInstrumentor:
         def fail(**kwargs):
             raise ConfigError("bad policy")
 
-        monkeypatch.setattr(otelhooks, "instrument", fail, raising=False)
+        monkeypatch.setattr(entry, "instrument", fail)
         with pytest.raises(ConfigError, match="bad policy"):
             OtelHooksInstrumentor().instrument()
 
@@ -49,7 +45,7 @@ class TestInstrumentor:
             raise ConfigError("bad policy")
 
         importlib.import_module("opentelemetry.instrumentation.auto_instrumentation")
-        monkeypatch.setattr(otelhooks, "instrument", fail, raising=False)
+        monkeypatch.setattr(entry, "instrument", fail)
         monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
         monkeypatch.setattr("os._exit", sys.exit)
         with pytest.raises(SystemExit) as caught:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from otelhooks import policy, types
+from otelhooks.cli.policies.check import Finding, KnownTools, covers, lint_rules
+from otelhooks.cli.policies.subject import Subject
 from otelhooks.policy.selectors import Selector
-from otelhooks.policy.tools.check import Finding, KnownTools, covers, lint_rules
-from otelhooks.policy.tools.subject import Subject
 
 GITHUB = types.McpStdioServer(name="github", command="x", enabled_tools=["search", "create_pr"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from otelhooks import hooks, policy, types
+from otelhooks.cli.policies.diff import diff
+from otelhooks.cli.policies.subject import Subject
 from otelhooks.policy.files import Loaded
-from otelhooks.policy.tools.diff import diff
-from otelhooks.policy.tools.subject import Subject
 from otelhooks.setup.policies import Policies
 
 

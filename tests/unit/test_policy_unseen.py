@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from otelhooks import policy
+from otelhooks.cli.policies.cases import read_suites
 from otelhooks.errors import ConfigError, PolicyFileError
 from otelhooks.policy.files import load, load_hooks
 from otelhooks.policy.starlark import compile_expression, compile_script
-from otelhooks.policy.tools.cases import read_suites
 from otelhooks.policy.unseen import described, find_unseen
 
 HIDDEN = {

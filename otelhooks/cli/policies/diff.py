@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.registry import registrations
 from otelhooks.policy import fingerprints
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files.front_matter import FrontMatter
 from otelhooks.policy.rules import Rule
-from otelhooks.policy.tools.subject import Subject
 
 __all__ = ["Entry", "Note", "diff"]
 

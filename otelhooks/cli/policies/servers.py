@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from otelhooks.cli.policies.otlp_calls import otlp_calls
+from otelhooks.cli.policies.recorded import RecordedCall, Source, read_call
 from otelhooks.errors import ConfigError
-from otelhooks.policy.tools.otlp_calls import otlp_calls
-from otelhooks.policy.tools.recorded import RecordedCall, Source, read_call
 from otelhooks.telemetry import semconv
 
 __all__ = ["JaegerSource", "TempoSource", "Web", "open_server"]

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from otelhooks.cli.policies.dry_run import DryRun, Judgement
+from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.verdict import ALLOW, MODIFY
-from otelhooks.policy.tools.dry_run import DryRun, Judgement
-from otelhooks.policy.tools.recorded import RecordedCall
 
 __all__ = ["Change", "Replay", "replay"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.cli.policies.otlp_calls import otlp_calls
+from otelhooks.cli.policies.recorded import RecordedCall, Source, read_call
 from otelhooks.errors import ConfigError
-from otelhooks.policy.tools.otlp_calls import otlp_calls
-from otelhooks.policy.tools.recorded import RecordedCall, Source, read_call
 
 if TYPE_CHECKING:
     from otelhooks.store.reader import Store
@@ -46,7 +46,7 @@ def open_source(
     """
     kind, plus, address = text.partition("+")
     if plus and "://" in address:
-        from otelhooks.policy.tools.servers import open_server
+        from otelhooks.cli.policies.servers import open_server
 
         return open_server(kind, address, since_ns=since_ns, limit=limit, headers=headers or {})
     if "://" in text:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from otelhooks import types
+from otelhooks.cli.policies.diff import describe_when
+from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.verdict import ALLOW
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy, Rule
 from otelhooks.policy.selectors import WILDCARD, Selector
-from otelhooks.policy.tools.diff import describe_when
-from otelhooks.policy.tools.recorded import RecordedCall
 
 __all__ = ["Finding", "KnownTools", "covers", "lint_rules"]
 

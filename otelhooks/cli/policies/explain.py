@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from otelhooks.cli.policies.cases import read_call
+from otelhooks.cli.policies.diff import describe_when
+from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import text_of
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
 from otelhooks.policy.rules import Rule
-from otelhooks.policy.tools.cases import read_call
-from otelhooks.policy.tools.diff import describe_when
-from otelhooks.policy.tools.dry_run import DryRun, Judgement
 from otelhooks.telemetry.masking import Redactor
 
 __all__ = ["Explanation", "Tried", "explain", "masked", "read_call_text"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otelhooks import types
+from otelhooks.cli.policies.dry_run import DryRun
 from otelhooks.config import Config, values
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.gates import Gate
@@ -17,13 +18,12 @@ from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import HookChain, Loaded, load_hooks
 from otelhooks.policy.rules import flatten_policies
-from otelhooks.policy.tools.dry_run import DryRun
 from otelhooks.setup.policies import Policies
 
 if TYPE_CHECKING:
+    from otelhooks.cli.policies.cases import Suite
     from otelhooks.policy.files.hook_script import HookScript
     from otelhooks.policy.files.source import Source
-    from otelhooks.policy.tools.cases import Suite
 
 __all__ = ["Subject"]
 
