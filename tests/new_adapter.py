@@ -177,8 +177,9 @@ As the result of the tool.
 `otelhooks doctor` lists the same.
 """
 
-LATEST = "DISTRIBUTION>=1,<2\n"
-OLDEST = "# The lowest that the adapter claims.\n" + LATEST
+WANTED = 'DISTRIBUTION>=1,<2 ; python_version >= "3.10"\n'
+LATEST = "# With certifi-override.txt. The first Python is that of DISTRIBUTION.\n" + WANTED
+OLDEST = "# The lowest that the adapter claims.\n" + WANTED
 
 FILES = {
     "otelhooks/frameworks/NAME/__init__.py": ADAPTER,
@@ -193,7 +194,11 @@ FILES = {
 BY_HAND = """\
 Then, by hand:
 - otelhooks/setup/catalogue.py: a line in ADAPTERS; otelhooks/setup/known.py: remove its line
-- noxfile.py: a line in FRAMEWORKS, two in LOCK_ARGUMENTS
+- tests/locks/NAME-*.in: the first Python that it, or what it needs, supports
+- noxfile.py: a line in FRAMEWORKS, and in LOCK_ARGUMENTS
+    "NAME-latest": ("--group", "test", *CERTIFI),
+    "NAME-oldest": ("--group", "test", *LOWEST),
+- tests/test_public_api.py: the module that it imports, in NOT_AT_IMPORT
 - .venv/bin/nox --session locks -- NAME-latest NAME-oldest
 - README.md and docs/index.md: its row and its page; CHANGELOG.md: a line
 - docs/writing-an-adapter.md: its column in the table of scenarios

@@ -50,7 +50,8 @@ class Actor:
     """One agent.
 
     Args:
-        name: Of the agent, and of the tool that starts it if it is a delegate.
+        name: Of the agent, as all traces show it, and of the tool that starts it if it is a
+            delegate.
         script: What its model says.
         tools: Bodies of its tools, named as rules name them.
         delegates: Agents that it starts, each through a tool of that name with one text, `task`.
@@ -110,7 +111,11 @@ class Host(ABC):
 
     @abstractmethod
     def open(self, actor: Actor) -> AbstractAsyncContextManager[Run]:
-        """Make the agent, and give what runs it on a user's message up to its answer."""
+        """Make the agent, and give what runs it on a user's message up to its answer.
+
+        Traces and hooks show ``actor.name`` as the agent's: where agents have no names, give it
+        where the adapter looks for one, such as to a component, or to the tool that starts it.
+        """
 
     def converse(self, actor: Actor) -> AbstractAsyncContextManager[Converse]:
         """Make the agent, and give what runs it on a message and a history."""

@@ -25,7 +25,17 @@ def test_it_lays_out_package_model_test_locks_and_page(tmp_path: Path) -> None:
     for path in written:
         text = path.read_text()
         assert not any(word in text for word in ("NAME", "DISTRIBUTION", "TITLE"))
-    assert "shop-agents>=1,<2" in written[4].read_text()
+    for lock in written[4:6]:
+        assert lock.read_text().endswith('\nshop-agents>=1,<2 ; python_version >= "3.10"\n')
+
+
+def test_it_prints_the_lines_to_add_by_hand(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(new_adapter, "ROOT", tmp_path)
+    monkeypatch.setattr(new_adapter.lay_out, "__defaults__", (tmp_path,))
+    new_adapter.main(["shop"])
+    said = capsys.readouterr().out
+    assert '    "shop-latest": ("--group", "test", *CERTIFI),\n' in said
+    assert "NOT_AT_IMPORT" in said
 
 
 def test_the_adapter_that_it_lays_out_is_one(tmp_path: Path) -> None:
