@@ -28,12 +28,12 @@ class Tool(kit.ToolCall):
 
     framework = "fake"
 
-    def read(self, tool: Any, x: Any, **further: Any) -> Any:
+    def read(self, tool: Any, /, x: Any, **further: Any) -> Any:
         self.name = tool.name
         self.take({"x": x, **further}, hidden=("state",))
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        return wrapped(**args)
+        return wrapped(args.pop("x"), **args)
 
     def denied(self, reason: str) -> Any:
         return f"denied: {reason}"
@@ -130,7 +130,7 @@ def guarded(framework: Any, method: str, passage: Any, *rules: Any, **settings: 
     assert guard.problem(function) == ""
     wrapper = guard.bind(function, switch)
 
-    def method_of(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method_of(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return wrapper(function.__get__(self), self, args, kwargs)
 
     setattr(framework, method, method_of)
@@ -156,6 +156,21 @@ def test_an_allowed_call_runs_once_with_its_result(framework: Any, kind: str) ->
     with guarded(framework, METHODS[kind], StreamedTool, DENY):
         assert CALLS[kind](made, 1) == "got 1"
     assert made.ran == [1]
+
+
+def other_names(self: Any, /, y: Any, **more: Any) -> Any:
+    return f"got {y}"
+
+
+@pytest.mark.parametrize("function", [None, other_names])
+@pytest.mark.parametrize("name", ["tool", "self", "passage", "owner"])
+def test_an_argument_may_have_a_name_that_we_use(framework: Any, function: Any, name: str) -> None:
+    framework.plain = function or (lambda self, /, x, **more: f"got {x}")
+    given = {"y" if function else "x": 1, name: "red"}
+    red = policy.deny("danger", reason="Not that.", when=lambda args: args[name] == "red")
+    with guarded(framework, "plain", Tool, red):
+        assert framework("safe").plain(**given) == "got 1"
+        assert framework("danger").plain(**given) == "denied: Not that."
 
 
 @pytest.mark.parametrize("kind", CALLS)
@@ -448,6 +463,10 @@ class Strange(Tool):
     def read(self, tool: Any, colour: Any, **further: Any) -> Any: ...
 
 
+class Mixing(Tool):
+    def read(self, tool: Any, x: Any, **further: Any) -> Any: ...
+
+
 class Narrow(Tool):
     def read(self, tool: Any) -> Any: ...
 
@@ -456,6 +475,12 @@ class Narrow(Tool):
     ("passage", "method", "kind", "problem"),
     [
         (Strange, "coroutine", "", "`read` names `colour`, which the function does not have"),
+        (
+            Mixing,
+            "plain",
+            "",
+            "`read` lacks `/` behind `tool`: the function takes arguments of any",
+        ),
         (Narrow, "coroutine", "", "`read` does not take `x`, which the function demands"),
         (
             Tool,

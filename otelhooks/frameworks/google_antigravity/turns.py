@@ -60,7 +60,7 @@ def _shown(given: Any) -> Any:
     return "" if given is None else given
 
 
-async def send(wrapped: Any, connection: Any, prompt: Any, **options: Any) -> None:
+async def send(wrapped: Any, connection: Any, /, prompt: Any, **options: Any) -> None:
     """Listen to ``LocalConnection.send``."""
     harness = _guarded(connection)
     if harness is None:

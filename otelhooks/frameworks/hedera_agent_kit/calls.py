@@ -193,7 +193,7 @@ class ToolRun(_Call, steps.StagedCall):
         return _staged(self.owner, self.name, *self.given)
 
 
-def from_langchain(wrapped: Any, tool: Any, *args: Any, **parameters: Any) -> Any:
+def from_langchain(wrapped: Any, tool: Any, /, *args: Any, **parameters: Any) -> Any:
     """Pass on a call of the kit's tool for langchain, with langchain's validated parameters."""
     ApiCall.expect(tool.method, tool.hedera_api, parameters, LANGCHAIN)
     return wrapped(*args, **parameters)

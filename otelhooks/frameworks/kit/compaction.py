@@ -19,7 +19,7 @@ class Compaction(Passage):
     must = ()
     words = "summary"
 
-    def read(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(self, owner: Any, /, *args: Any, **kwargs: Any) -> Any:
         self._given = (args, kwargs)
 
     def summary(self, raw: Any) -> str:

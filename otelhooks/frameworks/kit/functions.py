@@ -65,7 +65,7 @@ def renaming(read: Any, function: Any) -> Any:
     if not names:
         return read
 
-    def renamed(passage: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    def renamed(passage: Any, owner: Any, /, *args: Any, **kwargs: Any) -> Any:
         kwargs = {names.get(name, name): value for name, value in kwargs.items()}
         return read(passage, owner, *args, **kwargs)
 
@@ -73,9 +73,9 @@ def renaming(read: Any, function: Any) -> Any:
 
 
 def _positional(function: Any) -> list[str]:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters
-    return [name for name, each in parameters.items() if each.kind is kind]
+    return [name for name, each in parameters.items() if each.kind in kinds]
 
 
 def mismatch(read: Any, function: Any) -> str:
@@ -85,11 +85,17 @@ def mismatch(read: Any, function: Any) -> str:
     """
     name = getattr(read, "__name__", "read")
     try:
-        ours = list(inspect.signature(read).parameters.values())[2:]
+        given = list(inspect.signature(read).parameters.values())
+        head, ours = given[:2], given[2:]
         theirs = list(inspect.signature(_plain(function)).parameters.values())
     except (TypeError, ValueError):
         return ""
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in theirs)
+    if takes_any and any(each.kind is each.VAR_KEYWORD for each in ours):
+        if any(each.kind is each.POSITIONAL_OR_KEYWORD for each in head):
+            owner = head[-1].name
+            return f"`{name}` lacks `/` behind `{owner}`: the function takes arguments of any name"
     if any(each.kind in variadic for each in theirs):
         return ""
     names = {each.name for each in theirs}

@@ -97,7 +97,7 @@ class Passage:
 
     # -- what an adapter writes ---------------------------------------------------------------
 
-    def read(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(self, owner: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Read a call of the framework's function; the signature is that function's own.
 
         Args:
@@ -217,7 +217,7 @@ class Passage:
 
     @classmethod
     def through(
-        cls, kind: str, function: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any
+        cls, kind: str, function: Callable[..., Any], owner: Any, /, *args: Any, **kwargs: Any
     ) -> Any:
         """Call a function through this class, from a stand-in for an object of the framework.
 

@@ -69,7 +69,7 @@ class Step(Passage):
     point: ClassVar[str] = ""
     behind: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(self, owner: Any, /, *args: Any, **kwargs: Any) -> Any:
         self._call: Any = StagedCall.running(owner)
         if self._call is None or self._call.taken is None or self._call.step is type(self):
             return SKIP  # no call, or `super` continues within the step

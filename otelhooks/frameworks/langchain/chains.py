@@ -29,7 +29,7 @@ class ChainRun(HeardRun):
 
     has_begun = False
 
-    def read(self, chain: Any, input: Any, config: Any = None, **further: Any) -> Any:
+    def read(self, chain: Any, /, input: Any, config: Any = None, **further: Any) -> Any:
         """Read ``Chain.invoke``, or an executor's ``stream``."""
         is_agent = kit.is_a(chain, "langchain_classic.agents.agent:AgentExecutor")
         if not is_agent and not self.is_outermost():

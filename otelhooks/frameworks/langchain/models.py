@@ -69,7 +69,13 @@ class ChatCall(kit.ModelCall):
     hosted = staticmethod(hosted)
 
     def read(
-        self, model: Any, messages: Any, stop: Any = None, run_manager: Any = None, **further: Any
+        self,
+        model: Any,
+        /,
+        messages: Any,
+        stop: Any = None,
+        run_manager: Any = None,
+        **further: Any,
     ) -> Any:
         self.manager, about = run_manager, getattr(run_manager, "metadata", None)
         self.stream = (
@@ -201,7 +207,7 @@ class StreamedCall(ChatCall):
     """A call of a chat model that user code streams; its chunks add up to one message."""
 
     def read(  # type: ignore[override]
-        self, model: Any, input: Any, config: Any = None, *, stop: Any = None, **further: Any
+        self, model: Any, /, input: Any, config: Any = None, *, stop: Any = None, **further: Any
     ) -> Any:
         """Read ``BaseChatModel.stream``, unless it leads to ``invoke`` anyway."""
         if not model._should_stream(async_api=self.is_async, **{**further, "stream": True}):
@@ -258,7 +264,7 @@ class EventsCall(StreamedCall):
     """
 
     def read(  # type: ignore[override]
-        self, model: Any, messages: Any, *, run_manager: Any, stream: Any, **further: Any
+        self, model: Any, /, messages: Any, *, run_manager: Any, stream: Any, **further: Any
     ) -> Any:
         if self.is_inner():
             return kit.SKIP

@@ -46,7 +46,7 @@ class _Changed(NamedTuple):
 class GraphRun(HeardRun):
     """One run of one graph, through ``stream`` or ``astream``."""
 
-    def read(self, graph: Any, input: Any, config: Any = None, **further: Any) -> None:
+    def read(self, graph: Any, /, input: Any, config: Any = None, **further: Any) -> None:
         self.graph, self.given, self.config, self.further = graph, input, config, further
         self.title = graph.get_name()
         self.configurable = (config or {}).get("configurable") or {}

@@ -37,7 +37,7 @@ class ToolRun(kit.ToolCall):
     hidden: dict[str, Any]
     was_told = False
 
-    def read(self, tool: Any, tool_input: Any, *rest: Any, **further: Any) -> Any:
+    def read(self, tool: Any, /, tool_input: Any, *rest: Any, **further: Any) -> Any:
         """Read ``BaseTool.run``."""
         self.id = further.get("tool_call_id")
         self.of(tool, tool_input, further.get("config"), rest, further)
@@ -172,7 +172,7 @@ class InvokeRun(ToolRun):
 
     asked: dict[str, Any] | None = None
 
-    def read(self, tool: Any, input: Any, *rest: Any, **further: Any) -> Any:
+    def read(self, tool: Any, /, input: Any, *rest: Any, **further: Any) -> Any:
         """Read ``BaseTool.invoke``."""
         self.owner, given = tool, input
         if isinstance(given, dict) and given.get("type") == "tool_call":

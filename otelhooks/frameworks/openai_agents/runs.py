@@ -29,7 +29,7 @@ class AgentRun(kit.Run):
         options: All other arguments of the run.
     """
 
-    def read(self, runner: Any, starting_agent: Any, input: Any, **options: Any) -> None:
+    def read(self, runner: Any, /, starting_agent: Any, input: Any, **options: Any) -> None:
         """Read ``AgentRunner.run``."""
         is_state = kit.is_a(input, "agents.run_state:RunState")
         self.begins(starting_agent, input, options, input if is_state else None)

@@ -328,7 +328,7 @@ class AgentRun(kit.Run):
 
     can_go_on = True
 
-    def read(self, agent: Any, user_prompt: Any = None, **options: Any) -> None:
+    def read(self, agent: Any, /, user_prompt: Any = None, **options: Any) -> None:
         self.options = options
         resumed = options.get("deferred_tool_results") is not None
         history = options.get("message_history") or getattr(
