@@ -1,7 +1,8 @@
 """What a handler of an ask rule answered.
 
 Decision code: only `True`, or a valid `Approval` that approves, approves. Any other answer denies,
-and an unreadable one is an error, which denies as well.
+and an unreadable one is an error, which denies as well. None, which a function returns that ends
+without an answer, is not recorded as the answer of a person.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def read_answer(answer: Any, rule: RuleLike, args: dict[str, Any]) -> Approval:
     if type(answer) is Raised:
         status = "expired" if isinstance(answer.error, TimeoutError) else "error"
         return Approval(status, error=answer.error, rejected_by=rule)
+    if answer is None:
+        return Approval("rejected", approver_type="", rejected_by=rule)
     if not isinstance(answer, Approval):
         return Approval("approved" if answer is True else "rejected", rejected_by=rule)
     try:

@@ -140,7 +140,7 @@ class Approval:
     Attributes:
         status: ``approved``, ``rejected``, ``expired``, ``withdrawn`` or ``error``.
         edit: Arguments that the approver changed, to merge into the call.
-        approver_type: ``human``, ``service`` or ``rule``.
+        approver_type: ``human``, ``service`` or ``rule``; empty if no approver answered.
         approver_id: Pseudonym, if the channel knows one.
         wait_s: Seconds from question to answer.
         error: Why the question could not be put or answered.
@@ -193,7 +193,7 @@ class Approval:
     @property
     def is_answered(self) -> bool:
         """Whether an approver has answered: not after a timeout, or without an approver."""
-        return self.status in {"approved", "rejected"}
+        return self.approver_type != "" and self.status in {"approved", "rejected"}
 
     def join(self, before: Approval | None) -> None:
         """Include an earlier approval, if it is for the same arguments."""

@@ -340,6 +340,9 @@ class Unit:
 
 
 def _applies(seat: Seat, version: str) -> bool:
+    """Return whether a version has a seat; an unreadable one may have any, all of them refused."""
+    if versions.parse(version) is None:
+        return True
     return (seat.since is None or versions.at_least(version, seat.since)) and not (
         seat.until is not None and versions.at_least(version, seat.until)
     )

@@ -10,11 +10,11 @@ Masked are: values under keys that name a secret (``password``, ``client_secret`
 ``authorization``, ...) at any depth of nested containers, of JSON text and of JSON text escaped
 into JSON text, also as ``key=value``, ``key: value``, ``--key value`` and ``<key>value</key>`` in
 running text, as two items of a list of arguments, and as pairs such as ``{"name": "DB_PASS",
-"value": ...}``; passwords that programs take as an option of one letter (see
-`otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix, JSON web tokens,
-private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card numbers that pass the
-Luhn check; e-mail addresses on request. Keys of mappings are masked by these forms too. Already
-masked text stays as it is.
+"value": ...}``, or ``("X-Api-Key", ...)`` in a list; passwords that programs take as an option of
+one letter (see `otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix,
+JSON web tokens, private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card
+numbers that pass the Luhn check; e-mail addresses on request. Keys of mappings are masked by these
+forms too. Already masked text stays as it is.
 
 Time is bounded: every pattern is linear in the length of the text, containers are read up to
 `MAX_DEPTH` levels and `MAX_NODES` values. Masking is telemetry, but it fails towards hiding: if a
@@ -32,7 +32,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from otelhooks.errors import ConfigError
 from otelhooks.records.failures import outline
@@ -103,6 +103,14 @@ def _names_secret(key: object, value: object) -> bool:
     if is_secret_key(key):
         return True
     return isinstance(value, str) and isinstance(key, str) and _names_secret_text(key[-128:])
+
+
+def _is_secret_pair(item: object) -> TypeGuard[Sequence[object]]:
+    """Return whether an item of a list is a name and a secret, as in lists of HTTP headers."""
+    if not isinstance(item, (list, tuple)) or len(cast("Sequence[object]", item)) != 2:
+        return False
+    name, value = cast("Sequence[object]", item)
+    return _names_secret(name, value) and value not in (None, "")
 
 
 _SHORTEST = 8
@@ -220,6 +228,8 @@ class Redactor:
                     break
                 if index in hidden:
                     items.append(f"{str(item)[: hidden[index]]}{MASK}")
+                elif self.is_on and _is_secret_pair(item):
+                    items.append([self._mask(item[0], depth + 2, budget), MASK])
                 else:
                     items.append(self._mask(item, depth + 1, budget))
             return items

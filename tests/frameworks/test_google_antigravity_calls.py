@@ -518,6 +518,32 @@ class TestAttacks:
             anyio.run(lambda: Mine(tools_of(world)).execute("danger", path="/"))
         assert world.ran == []
 
+    def test_a_subclass_of_the_runner_that_runs_tools_itself(self, instrument):
+        """Also a subclass from before `instrument()`; what leads to the SDK's is judged once."""
+
+        class Early(ToolRunner):
+            async def execute(self, tool_name: str, **kwargs: Any) -> Any:
+                return self.tools[tool_name](**kwargs)
+
+        world, judged = World(), []
+
+        def look(context: Any, call: types.ToolCall) -> types.HookResult:
+            judged.append(call.name)
+            return types.HookResult.allowed()
+
+        instrument(policy.deny("danger", reason=REASON), hooks=[hooks.pre_tool_call_decide(look)])
+
+        class Late(Early):
+            async def execute(self, tool_name: str, **kwargs: Any) -> Any:
+                return await super().execute(tool_name, **kwargs)
+
+        for runner in (Early, Late):
+            with pytest.raises(Denied, match=REASON):
+                anyio.run(lambda made=runner: made(tools_of(world)).execute("danger", path="/"))
+            assert anyio.run(lambda made=runner: made(tools_of(world)).execute("safe", x=1))
+        assert world.bodies == ["safe", "safe"]
+        assert judged == ["danger", "safe"] * 2
+
     def test_calls_at_once_of_the_same_tool_are_each_judged(self, instrument):
         world = World()
         instrument(policy.deny("safe", when=lambda args: args["x"] % 2 == 0, reason=REASON))

@@ -143,3 +143,17 @@ class TestFirstOf:
         attributes = governed.attributes("execute_tool t")
         assert attributes[semconv.APPROVAL_STATUS] == "error"
         assert semconv.APPROVAL_APPROVER_TYPE not in attributes
+
+    def test_no_human_is_reported_where_a_handler_ends_without_an_answer(
+        self, governed: Any
+    ) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        governed(policies=[policy.ask_user("t")], approvals=lambda call: None)
+        with pytest.raises(Denied, match="denied tool 't'"):
+            t()
+        for span in ("execute_tool t", "otelhooks.approval.wait t"):
+            attributes = governed.attributes(span)
+            assert attributes[semconv.APPROVAL_STATUS] == "rejected"
+            assert semconv.APPROVAL_APPROVER_TYPE not in attributes

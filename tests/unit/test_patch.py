@@ -693,6 +693,14 @@ class TestTables:
 
         assert _states() == {"tools.helper": "patched"}
 
+    def test_a_package_whose_version_cannot_be_read_refuses_at_seats_of_all_versions(self, publish):
+        publish(version="unknown")
+        seats = [_seat([], "helper", until="1.4", required=False), _seat([], "Tool.later")]
+        patches.install(_adapter(*seats), strict=True)
+
+        with pytest.raises(SeatError):
+            _import("fakefw.tools").helper(1)
+
     def test_each_package_of_a_framework_counts_for_itself(self, publish):
         publish()
         publish("other-fw", "7.0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,18 @@ class TestNamesOfSecrets:
         masked = [{name: "DB_PASS", value: MASK}, {name: "REGION", value: "eu"}]
         assert redactor.mask(given) == masked
         assert json.loads(redactor.mask_text(json.dumps(given))) == masked
+
+    @pytest.mark.parametrize("kind", [list, tuple])
+    def test_headers_as_a_list_of_pairs(self, redactor: Redactor, kind: Any) -> None:
+        pairs = [("X-Api-Key", "hunter2"), ("Accept", "text/html"), ("token", ""), ("n", 1, 2)]
+        given = {"headers": [kind(pair) for pair in pairs]}
+        shown = [["X-Api-Key", MASK], *map(list, pairs[1:])]
+        assert redactor.mask(given) == {"headers": shown}
+        assert json.loads(redactor.mask_text(json.dumps(given))) == {"headers": shown}
+
+    def test_a_list_of_two_names_is_not_a_pair(self, redactor: Redactor) -> None:
+        given = {"required": ["password", "email"]}
+        assert redactor.mask(given) == given
 
     def test_a_description_of_a_parameter_is_not_a_pair(self, redactor: Redactor) -> None:
         given = {"name": "password", "type": "string", "description": "of the user"}

@@ -68,7 +68,9 @@ _SEATS = (
     kit.listen(f"{_HOOKS}.dispatch_post_tool_call", calls.after_call),
     kit.listen(f"{_HOOKS}.dispatch_on_tool_error", calls.after_error),
     kit.listen(f"{_PROCESSOR}.handle_tool_call", calls.run_python_tool),
-    kit.seat("google.antigravity.tools.tool_runner:ToolRunner.execute", calls.PythonCall),
+    kit.seat(
+        "google.antigravity.tools.tool_runner:ToolRunner.execute", calls.PythonCall, overrides=True
+    ),
     kit.listen(f"{_HOOKS}.dispatch_stop", turns.before_stop),
     kit.listen(f"{_HOOKS}.dispatch_post_turn", turns.after_turn),
     kit.seat(f"{_HOOKS}.dispatch_interaction", questions.Asked),

@@ -13,7 +13,7 @@ from typing import Any
 
 from otelhooks.frameworks.google_antigravity import agents
 from otelhooks.frameworks.google_antigravity.harness import Harness, SubRun
-from otelhooks.frameworks.kit import asked
+from otelhooks.frameworks.kit import asked, overrides
 
 __all__ = ["PythonCall", "after_call", "after_error", "before_call", "run_python_tool"]
 
@@ -156,13 +156,15 @@ async def run_python_tool(wrapped: Any, processor: Any, tool_call: Any) -> Any:
 
 
 class PythonCall(asked.OwnCall):
-    """A call of ``ToolRunner.execute``, through which every Python tool runs."""
+    """A call of ``ToolRunner.execute``, or of an override: every Python tool runs through it."""
 
     group = _PYTHON
 
     def read(self, runner: Any, /, tool_name: str, **given: Any) -> None:
         """Read it."""
         self.name, self.is_known = tool_name, tool_name in runner.tool_names
+        if overrides.Method(runner, "execute").calls_on(self.function):
+            self.goes_to(_PYTHON, tool_name)
         self.take_for(Harness.of(runner), given)
 
     async def call(self, wrapped: Any, args: Any) -> Any:
