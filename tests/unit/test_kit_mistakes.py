@@ -141,6 +141,52 @@ def test_a_name_that_the_kit_keeps_for_itself_is_refused_with_the_class(make, fo
     assert "hint: use another name" in text
 
 
+def has_a_value_for_a_method() -> None:
+    class Has(Base):
+        denied: Any = "Not that."
+
+
+def has_a_property_for_a_method() -> None:
+    class Has(kit.Run):
+        framework = "fake"
+
+        @property
+        def is_paused(self) -> Any:
+            return True
+
+
+def sets_a_value_for_a_method() -> None:
+    class Has(Base):
+        def read(self, owner: Any, x: Any) -> Any:
+            self.attributes = {"x": x}
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (has_a_value_for_a_method, "defines `denied` as a value"),
+        (has_a_property_for_a_method, "defines `is_paused` as a value"),
+        (sets_a_value_for_a_method, "sets `self.attributes`"),
+    ],
+)
+def test_a_value_for_which_the_kit_has_a_method_is_refused_with_the_class(make, found) -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        make()
+    assert f"class `Has` {found}, and the kit calls it" in str(caught.value)
+    assert "hint: make it a method" in str(caught.value)
+
+
+def test_other_kinds_of_methods_are_methods() -> None:
+    class Fine(Base):
+        is_paused = staticmethod(lambda raw: False)  # type: ignore[assignment]
+
+        @classmethod
+        def is_control_flow(cls, error: BaseException) -> bool:
+            return False
+
+    assert not Fine.is_control_flow(ValueError())
+
+
 def test_who_sets_a_context_of_the_frameworks_learns_of_the_word_for_it() -> None:
     with pytest.raises(errors.ConfigError, match=r"call `self\.runs_in`"):
         sets_the_context()

@@ -84,6 +84,35 @@ class Ask(Question):
         return "declined"
 
 
+class TextPart(SimpleNamespace):
+    pass
+
+
+class CallPart(SimpleNamespace):
+    pass
+
+
+def test_the_names_of_classes_tell_parts_apart() -> None:
+    table = kit.PartTable(
+        made={},
+        kind="__class__",
+        text=("TextPart",),
+        call=("CallPart",),
+        roles={"TextPart": "user"},
+    )
+    words, call = TextPart(content="hello"), CallPart(name="safe", id="1", args={"x": 1})
+    assert table.read(words) == kit.Part("text", words, "hello")
+    assert table.read(call) == kit.Part("call", call, "", "safe", "1", {"x": 1})
+    assert table.read(SimpleNamespace(content="")).kind == "other"
+
+    class ByClass(Chat):
+        role = kit.ModelCall.role
+
+    ByClass.table = table
+    roles = [ByClass().role(table.read(one), None) for one in (words, call)]
+    assert roles == ["user", "assistant"]
+
+
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, governed: Any) -> Any:
     """Install an adapter of a fake framework; returns its module."""

@@ -27,6 +27,7 @@ _REMEDIES = {
     "answered": "define it: return a hook's answer in the framework's form",
     "declined": "define it: return the framework's form of a question that is not answered",
 }
+_METHOD = "make it a method, `def {}(self, ...)`, that returns the value"
 _OTHER_WORDS = {"context": "; for the context that the function runs in, call `self.runs_in`"}
 
 
@@ -56,18 +57,25 @@ def missing(cls: type, names: Iterable[str]) -> tuple[str, str] | None:
 def clash(cls: type) -> tuple[str, str] | None:
     """Return which of the kit's own names a class defines, or sets on its objects; and the remedy.
 
-    Names from a base class that is not a passage count, too.
+    A value for which the kit has a method counts, and so do names from a base class that is not a
+    passage.
     """
     kits = [each for each in cls.__mro__ if each.__module__.startswith(_KIT)]
     ours = {each for kit in kits for each in kit.__mro__}
-    kept = frozenset[str]().union(*map(_kept, kits)) - _words(kits)
+    words = _words(kits)
+    kept = frozenset[str]().union(*map(_kept, kits)) - words
+    called = frozenset(name for name in words if callable(getattr(kits[0], name, None)))
     for each in cls.__mro__:
         if each in ours or (each is not cls and not ours.isdisjoint(each.__mro__[:-1])):
             continue
         for name in vars(each).keys() & kept:
             return _clashing("defines", name)
-        for method in vars(each).values():
-            for name in _set_by(method, kept):
+        for name, method in vars(each).items():
+            if name in called and not (callable(method) or isinstance(method, classmethod)):
+                return f"defines `{name}` as a value, and the kit calls it", _METHOD.format(name)
+            for name in _set_by(method, kept | called):
+                if name in called:
+                    return f"sets `self.{name}`, and the kit calls it", _METHOD.format(name)
                 return _clashing("sets", f"self.{name}")
     return None
 

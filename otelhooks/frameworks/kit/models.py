@@ -49,8 +49,9 @@ class PartTable(NamedTuple):
 
     Args:
         made: Our kind to a function that creates such a part of the framework.
-        kind: Name of the attribute that tells them apart; empty if the adapter reads parts itself,
-            and messages have the names that APIs of chat models share.
+        kind: Name of the attribute that tells them apart, ``__class__`` if that is the name of
+            their class; empty if the adapter reads parts itself, and messages have the names that
+            APIs of chat models share.
         text, call, result: Its values for texts, tool calls, and results of tools.
         roles: Its values to the roles of messages; all others are the assistant's.
         messages: Role to a function that creates a message from a text; "" for any other role.
@@ -68,9 +69,14 @@ class PartTable(NamedTuple):
     fields: tuple[str, str, str, str] = ("content", "name", "id", "args")
     between: str = ""
 
+    def kind_of(self, part: Any) -> Any:
+        """Return the value that tells a part of the framework apart."""
+        kind = getattr(part, self.kind)
+        return kind.__name__ if isinstance(kind, type) else kind
+
     def read(self, part: Any) -> Part:
         """Read a part of the framework."""
-        kind, (content, name, id, args) = getattr(part, self.kind), self.fields
+        kind, (content, name, id, args) = self.kind_of(part), self.fields
         if kind in self.call:
             given = parse_arguments(getattr(part, args)) or {}
             return Part("call", part, "", getattr(part, name), getattr(part, id) or "", given)
@@ -140,7 +146,7 @@ class ModelCall(Passage, ModelRequest):
         """Return the role of a part of a message."""
         if part.kind == "result":
             return "tool"
-        return self.table.roles.get(getattr(part.native, self.table.kind), "assistant")
+        return self.table.roles.get(self.table.kind_of(part.native), "assistant")
 
     def offered(self, definition: Any) -> Call | None:
         """Return a call of a defined tool as rules will see it, like the tool's seat reads it."""

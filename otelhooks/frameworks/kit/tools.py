@@ -180,7 +180,10 @@ class ToolCall(Passage, Call):
         self.args = args
 
     def goes_to(self, group: str, name: str, server: str | None = None) -> None:
-        """Name the deeper seat that the framework will pass this very call to."""
+        """Name the deeper seat that the framework will pass this very call to.
+
+        A call comes to one seat next: the last of these calls, and of `is_of_server`, counts.
+        """
         self._next = NextSeat(group, name, server)
 
     def take_all(self, given: Any) -> None:
