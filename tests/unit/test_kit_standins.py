@@ -30,6 +30,13 @@ class Model:
         return f"answer to {text}"
 
 
+class Plain:
+    """One without coroutine functions."""
+
+    def ask(self, text: str) -> str:
+        return f"answer to {text}"
+
+
 class Wrapper:
     """The framework's own way to wrap one."""
 
@@ -86,6 +93,13 @@ def test_calls_of_a_stand_ins_methods_pass_the_class(module: Any, path: str, fie
     assert standing.ask("x") == "Not that."
     assert asyncio.run(standing.ask_later("x")) == "Not that."
     assert agents == ["worker"] * 3
+
+
+def test_a_stand_in_has_the_methods_that_its_object_has() -> None:
+    """Frameworks ask whether a model can be awaited, and call its plain method if it cannot."""
+    standing = Asked.stand_in("wrapt:ObjectProxy", "__wrapped__", **METHODS)(Plain(), "worker")
+    assert hasattr(standing, "ask")
+    assert not hasattr(standing, "ask_later")
 
 
 def test_a_subclass_is_made_of_the_class_of_this_version(module: Any) -> None:

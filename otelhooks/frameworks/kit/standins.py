@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,15 +20,16 @@ def stand_in(path: str, field: str, **methods: tuple[Any, str]) -> Callable[[Any
         path: Class of stand-ins, created with the object: one of the framework's wrappers, or
             ``wrapt:ObjectProxy``.
         field: Its attribute that holds the object.
-        **methods: Name of a method to the adapter's class and the kind of function.
+        **methods: Name of a method to the adapter's class and the kind of function. A stand-in
+            has those that its object has.
     """
 
-    def passing(name: str, passage: Any, kind: str) -> Callable[..., Any]:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def passing(name: str, passage: Any, kind: str) -> property:
+        def method(self: Any) -> Callable[..., Any]:
             asked = getattr(getattr(self, field), name)
-            return passage.through(kind, asked, self, *args, **kwargs)
+            return functools.partial(passage.through, kind, asked, self)
 
-        return call
+        return property(method)
 
     @subclass(path)
     def made(base: type[Any]) -> type[Any]:
