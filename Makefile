@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-older pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) frameworks matrix e2e e2e-full bench bench-collector fuzz mutants locks
+TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-collector fuzz mutants locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -63,6 +63,7 @@ configs: ## files that servers start from: collector, compose, dashboards; and `
 lint: ## ruff: rules and format
 types: ## pyright: strict inside, complete outside
 matrix: ## examples of five systems beside the frameworks that play them, as a table
+paths: ## the contract by framework, path and version, as a table, and the README's rows
 frameworks: ## each adapter against the newest and oldest version of its framework
 frameworks-newest: ## of these the newest
 frameworks-older: ## of these the others

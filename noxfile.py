@@ -62,6 +62,8 @@ FRAMEWORKS = {
     "pydantic_ai": ("pydantic_ai", ("pydantic_ai.mcp", "pydantic_ai.tool_manager")),
 }
 
+AGES = ("latest", "between", "oldest")
+
 # Further arguments for `uv pip compile`, by lock. Reasons stand in the `.in` files.
 CERTIFI = ("--override", "tests/locks/certifi-override.txt")
 LOWEST = ("--resolution", "lowest-direct")
@@ -235,7 +237,7 @@ def coverage(session: nox.Session) -> None:
     [
         nox.param(name, age, id=f"{name}-{age}")
         for name in FRAMEWORKS
-        for age in ("latest", "between", "oldest")
+        for age in AGES
         if f"{name}-{age}" in LOCK_ARGUMENTS
     ],
 )
@@ -244,14 +246,47 @@ def frameworks(session: nox.Session, name: str, age: str) -> None:
     subject, modules = FRAMEWORKS[name]
     python = environment(session, f"{name}-{age}")
     session.run(python, "-c", f"import {', '.join(modules)}")
-    files = sorted((ROOT / "tests" / "frameworks").glob(f"test_{subject}*.py"))
+    files = tests_of(subject)
     if not files:
         session.error(f"there is no `tests/frameworks/test_{subject}*.py`")
     shared = ("test_imported_again.py", "test_model_clients.py")
     files += [ROOT / "tests" / "frameworks" / name for name in shared]
     imports = "test_imports.py::test_import_loads_no_framework_no_sdk_and_nothing_heavy"
     further = ("tests/test_public_api.py", f"{PROCESSES}/{imports}")
-    pytest(session, python, *THEIRS, *map(str, files), *further)
+    with tempfile.TemporaryDirectory() as folder:
+        report = (*PLAYED, f"{folder}/{name}-{age}.json")
+        pytest(session, python, *THEIRS, *report, *map(str, files), *further)
+        if not session.posargs:
+            session.run(python, "-m", "tests.frameworks.paths", folder, silent=True)
+
+
+# Has the contract's paths reported to the file that comes after it.
+PLAYED = ("-p", "tests.frameworks.paths", "--paths-to")
+
+
+def tests_of(subject: str) -> list[Path]:
+    """Return the files with the tests of an adapter."""
+    return sorted((ROOT / "tests" / "frameworks").glob(f"test_{subject}*.py"))
+
+
+@nox.session
+def paths(session: nox.Session) -> None:
+    """The contract on every path of every framework and version, as a table; the README's rows.
+
+    Names of locks can be given, such as `openai_agents-oldest`; a red path makes it fail.
+    """
+    locks = [f"{name}-{age}" for name in FRAMEWORKS for age in AGES]
+    locks = [lock for lock in locks if lock in LOCK_ARGUMENTS]
+    wanted = session.posargs or locks
+    if unknown := ", ".join(name for name in wanted if name not in locks):
+        session.error(f"no framework has the lock `{unknown}`; there are {', '.join(locks)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for lock in wanted:
+            files = tests_of(FRAMEWORKS[lock.rpartition("-")[0]][0])
+            options = ("-q", *THEIRS, *PLAYED, f"{folder}/{lock}.json", "--paths-only")
+            python = environment(session, lock)
+            session.run(python, "-m", "pytest", *options, *map(str, files), success_codes=[0, 1])
+        session.run(sys.executable, "-m", "tests.frameworks.paths", folder, "--write")
 
 
 @nox.session

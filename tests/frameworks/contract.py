@@ -61,6 +61,7 @@ from otelhooks.patching import patches, seats, versions
 from otelhooks.setup.catalogue import adapter
 from otelhooks.telemetry import semconv
 from tests import conformance
+from tests.frameworks.paths import performed
 
 REASON = "Nobody may touch that; read it with safe instead."
 SECRET = "is 4711"  # with a blank: ids in messages may hold any digits
@@ -245,7 +246,9 @@ _NEED_TOOL = {"deny_of_every_subagent"}
 
 def perform(path: Path, run: Run, prompt: str = "please begin") -> Any:
     """Run a path to its end from a plain function."""
-    if not inspect.iscoroutinefunction(run):
+    is_async = inspect.iscoroutinefunction(run)
+    performed(path.name, "async" if is_async else "sync")
+    if not is_async:
         return run(prompt)
     return anyio.run(run, prompt, backend=path.backend)
 
