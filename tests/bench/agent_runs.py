@@ -2,10 +2,8 @@
 
 A run is 20 tool calls one after the other, each asked for by a model call of its own, and an
 answer. Ours makes turn, model and tool spans, decides by one rule and keeps metrics; the peer is
-the instrumentation of OpenTelemetry's own project for the same framework. Spans by hand are the
-SDK's own, round the model's and the tool's function and with as many attributes as ours: no turn,
-no decision, no metrics. Nothing that makes these spans can cost less. All sides run in one process,
-round about, each switched on and off.
+the instrumentation of OpenTelemetry's own project for the same framework; what is by hand is in
+`by_hand.py`. All sides run in one process, round about, each switched on and off.
 """
 
 from __future__ import annotations
@@ -13,16 +11,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from opentelemetry.context import attach, detach
-from opentelemetry.trace import Span, Tracer, set_span_in_context
-
 import otelhooks
 from otelhooks import policy
-from otelhooks.telemetry import otlp_encoder, semconv
+from otelhooks.telemetry import otlp_encoder
+from tests.bench import by_hand
 from tests.bench.measure import Contender, Encoding, Row, Sink, alternate, floor
 
 CALLS = 20  # of tools in a run
@@ -38,17 +34,11 @@ class Scripted:
 
     Attributes:
         run: Runs it.
-        model: Owner and name of the function that replaces the model.
-        tool: The same of the tool.
-        is_async: Whether both are awaited.
         own_tracing: Switches the framework's own tracing: on for the peer, which makes its spans of
             it, and off for all others, which do without; the framework has it on by default.
     """
 
     run: Run
-    model: tuple[Any, str]
-    tool: tuple[Any, str]
-    is_async: bool
     own_tracing: Callable[[bool], None] | None = None
 
 
@@ -106,12 +96,12 @@ def _sides(framework: str, agent: Scripted, instrumentor: str) -> dict[str, Cont
 
         return Contender(work, CALLS, sink.flush, on, otelhooks.uninstrument, sink)
 
-    by_hand = ByHand(agent)
+    bare = Contender(work, CALLS)
     contenders = {
-        "bare": Contender(work, CALLS),
+        "bare": bare,
         "ours": ours(Sink()),
         "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
-        "by hand": Contender(work, CALLS, by_hand.sink.flush, by_hand.on, by_hand.off),
+        **by_hand.sides(bare, ours),
     }
     module = f"opentelemetry.instrumentation.genai.{framework}"
     if _is_there(module):
@@ -121,17 +111,30 @@ def _sides(framework: str, agent: Scripted, instrumentor: str) -> dict[str, Cont
             return getattr(importlib.import_module(module), instrumentor)()
 
         def on() -> None:
-            if agent.own_tracing is not None:
-                agent.own_tracing(True)
             peer().instrument(tracer_provider=other.tracers, meter_provider=other.meters)
 
-        def off() -> None:
-            peer().uninstrument()
-            if agent.own_tracing is not None:
-                agent.own_tracing(False)
-
-        contenders["peer"] = Contender(work, CALLS, other.flush, on, off)
+        instrumented = Contender(work, CALLS, other.flush, on, lambda: peer().uninstrument(), other)
+        contenders["peer"] = _with(agent.own_tracing, instrumented)
+    if agent.own_tracing is not None:
+        contenders["bare, own tracing"] = _with(agent.own_tracing, bare)
+        contenders["ours, own tracing"] = _with(agent.own_tracing, ours(Sink()))
     return contenders
+
+
+def _with(own_tracing: Callable[[bool], None] | None, side: Contender) -> Contender:
+    """Return a side with the framework's own tracing on, if it has any."""
+    if own_tracing is None:
+        return side
+
+    def on() -> None:
+        own_tracing(True)
+        side.on()
+
+    def off() -> None:
+        side.off()
+        own_tracing(False)
+
+    return replace(side, on=on, off=off)
 
 
 def _is_there(module: str) -> bool:
@@ -160,9 +163,9 @@ def _rows(
         rows.append(times.row("  beside OTel GenAI's", beside_peer, "ours", "peer", "bare"))
         rows.append(times.row("    on our provider", own_beside, "on our provider", "peer", "bare"))
         rows.append(times.row("  OTel GenAI's", None, "peer", "floor", "bare"))
-    rows.append(times.row("  the SDK's spans alone, by hand", None, "by hand", "floor", "bare"))
+    rows.append(times.row("  the same by hand", None, "by hand", "floor", "bare"))
     if "peer" in sides:
-        rows.append(times.row("    beside OTel GenAI", None, "by hand", "peer", "bare"))
+        rows.append(times.row("    beside OTel GenAI's", None, "by hand", "peer", "bare"))
     what = f"  bytes a span of a {framework} run, content off"
     rows.append(Row(what, _exporter(sides["ours"]).bytes_a_span, 500, "bytes"))
     return rows
@@ -181,81 +184,6 @@ def _spans_of_a_run(ours: Contender) -> int:
     ours.flush()
     ours.off()
     return exporter.spans - before
-
-
-class ByHand:
-    """Spans around the functions of model and tool, as written by hand."""
-
-    def __init__(self, agent: Scripted) -> None:
-        self.sink = Sink(metrics=False)
-        tracer = self.sink.tracers.get_tracer("by hand")
-        self._seats: list[tuple[Any, str, Any, Any]] = []
-        for (owner, name), start, end in ((agent.model, CHAT, USAGE), (agent.tool, TOOL, {})):
-            plain = getattr(owner, name)
-            traced = _traced(tracer, plain, start, end, is_async=agent.is_async)
-            self._seats.append((owner, name, plain, traced))
-
-    def on(self) -> None:
-        """Put the spans round."""
-        for owner, name, _, traced in self._seats:
-            setattr(owner, name, traced)
-
-    def off(self) -> None:
-        """Take them away."""
-        for owner, name, plain, _ in self._seats:
-            setattr(owner, name, plain)
-
-
-CHAT = {
-    semconv.GEN_AI_OPERATION_NAME: semconv.OP_CHAT,
-    semconv.GEN_AI_PROVIDER_NAME: "tests",
-    semconv.GEN_AI_REQUEST_MODEL: "scripted",
-    semconv.GEN_AI_AGENT_NAME: "assistant",
-}
-USAGE = {
-    semconv.GEN_AI_USAGE_INPUT_TOKENS: 120,
-    semconv.GEN_AI_USAGE_OUTPUT_TOKENS: 20,
-}
-TOOL = {
-    semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-    semconv.GEN_AI_TOOL_NAME: "search",
-    semconv.GEN_AI_TOOL_TYPE: semconv.TOOL_TYPE_FUNCTION,
-    semconv.GEN_AI_TOOL_CALL_ID: "call_1",
-    semconv.GEN_AI_AGENT_NAME: "assistant",
-    semconv.POLICY_DECISION: semconv.DECISION_ALLOW,
-    semconv.POLICY_RULE_ID: "allow_search_f506bdbc",
-}
-
-
-def _traced(
-    tracer: Tracer, function: Any, start: dict[str, Any], end: dict[str, Any], *, is_async: bool
-) -> Callable[..., Any]:
-    """Return a function with a span round it."""
-    name = start[semconv.GEN_AI_OPERATION_NAME]
-
-    def opened() -> tuple[Span, Any]:
-        span = tracer.start_span(name, attributes=start)
-        return span, attach(set_span_in_context(span))
-
-    def close(span: Span, token: Any) -> None:
-        detach(token)
-        if end:
-            span.set_attributes(end)
-        span.end()
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        span, token = opened()
-        result = function(*args, **kwargs)
-        close(span, token)
-        return result
-
-    async def awaited(*args: Any, **kwargs: Any) -> Any:
-        span, token = opened()
-        result = await function(*args, **kwargs)
-        close(span, token)
-        return result
-
-    return awaited if is_async else called
 
 
 # -- the agents -------------------------------------------------------------------------------
@@ -315,13 +243,7 @@ def _openai_agents() -> Scripted:
         result = await agents.Runner.run(agent, "What is the weather?", max_turns=calls + 1)
         return str(result.final_output)
 
-    return Scripted(
-        lambda calls: asyncio.run(converse(calls)),
-        model=(ScriptedModel, "get_response"),
-        tool=(tool, "on_invoke_tool"),
-        is_async=True,
-        own_tracing=own_tracing,
-    )
+    return Scripted(lambda calls: asyncio.run(converse(calls)), own_tracing)
 
 
 def _langchain() -> Scripted:
@@ -363,4 +285,4 @@ def _langchain() -> Scripted:
         result = agent.invoke({"messages": [("user", "What is the weather?")]}, limit)
         return str(result["messages"][-1].content)
 
-    return Scripted(run, (ScriptedModel, "_generate"), (made, "func"), is_async=False)
+    return Scripted(run)

@@ -4,7 +4,8 @@
 
 A count is that of all threads, warm, of some runs and of all that their spans and metrics then take
 to be exported, less the same runs without instrumentation. It is the same on a busy machine, so
-that ratios of a few per cent can be told. Where valgrind is missing there are no rows.
+that ratios of a few per cent can be told. Where valgrind is missing there are no rows. The bound of
+each ratio is what the same spans and histogram values cost by hand; see `by_hand.py`.
 
 The work is done by a process of its own under callgrind, for each group: ``python -m
 tests.bench.instructions GROUP``. It marks where a part begins and ends by `os.getloadavg`, at which
@@ -40,8 +41,6 @@ GROUPS: dict[str, tuple[Callable[[], Mapping[str, Contender]], int, float, float
 }
 """Contenders, calls in a run, and the budgets of ours beside the peer, on either provider."""
 
-SIDES = ("bare", "ours", "on our provider", "by hand", "peer")
-
 
 def measure(_rounds: int) -> list[Row]:
     """Return the rows of this file."""
@@ -58,18 +57,41 @@ def _rows(group: str) -> list[Row]:
     added = added_by_a_call(counts, calls)
     rows = [
         Row(f"{group}, a tool call", added["ours"] / 1e3, None, "kIr"),
-        Row("  on our provider", added["on our provider"] / 1e3, None, "kIr"),
-        Row("  the SDK's spans alone, by hand", added["by hand"] / 1e3, None, "kIr"),
+        *(Row(f"  {side}", added[side] / 1e3, None, "kIr") for side in added if side in _SHOWN),
     ]
-    if "peer" in added:
-        peer = added["peer"]
+    if "peer" not in added:
+        return rows
+    peer = added["peer"]
+    rows.append(Row("  OTel GenAI's", peer / 1e3, None, "kIr"))
+    for what, side, budget, suffix in (
+        ("  beside OTel GenAI's", "ours", beside_peer, ""),
+        ("    on our provider", "on our provider", own_beside, ", on our provider"),
+    ):
+        bound = added[f"by hand{suffix}"] / peer
+        spans = added[f"spans by hand{suffix}"] / peer
+        note = f"bound {bound:.2f}, of spans alone {spans:.2f}"
+        rows.append(Row(what, added[side] / peer, budget, "of peer", note))
+    if "bare, own tracing" in added:
+        own = added["bare, own tracing"]
         rows += [
-            Row("  OTel GenAI's", peer / 1e3, None, "kIr"),
-            Row("  beside OTel GenAI's", added["ours"] / peer, beside_peer, "of peer"),
-            Row("    on our provider", added["on our provider"] / peer, own_beside, "of peer"),
-            Row("    by hand", added["by hand"] / peer, None, "of peer"),
+            Row("  the framework's own tracing, in the peer's", own / 1e3, None, "kIr"),
+            Row(
+                "  beside OTel GenAI's, own tracing on for both",
+                (added["ours, own tracing"] - own) / (peer - own),
+                None,
+                "of peer",
+            ),
         ]
     return rows
+
+
+_SHOWN = (
+    "on our provider",
+    "by hand",
+    "by hand, on our provider",
+    "spans by hand",
+    "spans by hand, on our provider",
+)
 
 
 def added_by_a_call(counts: Mapping[str, int], calls: int) -> dict[str, float]:
@@ -115,10 +137,8 @@ def work(group: str) -> None:
     contenders, calls, _, _ = GROUPS[group]
     runtime.SLOW_S = math.inf  # each decision is slow here
     found = contenders()
-    sides = [side for side in SIDES if side in found]
     started = False
-    for side in sides:
-        contender = found[side]
+    for contender in found.values():
         contender.on()
         for _ in range(2):  # the second time everything is warm
             contender.work(calls)
@@ -139,7 +159,7 @@ def work(group: str) -> None:
         contender.flush()
         os.getloadavg()
         contender.off()
-    print("\n".join(sides))
+    print("\n".join(found))
 
 
 if __name__ == "__main__":

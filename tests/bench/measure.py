@@ -24,7 +24,7 @@ from typing import Any
 
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Metric
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -123,8 +123,18 @@ class Sink:
     def flush(self) -> None:
         """Export what is waiting, and collect."""
         self.tracers.force_flush()
-        if self._reader is not None:
-            self._reader.get_metrics_data()
+        self.collect()
+
+    def collect(self) -> list[Metric]:
+        """Return all metrics."""
+        found = self._reader.get_metrics_data() if self._reader is not None else None
+        resources = found.resource_metrics if found is not None else ()
+        return [
+            metric
+            for resource in resources
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        ]
 
 
 def _nothing() -> None:

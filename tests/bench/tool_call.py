@@ -8,7 +8,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otelhooks
 from otelhooks import policy
-from otelhooks.telemetry import otlp_encoder, semconv
+from otelhooks.telemetry import otlp_encoder
+from tests.bench import by_hand
 from tests.bench.measure import Contender, Row, Sink, alternate, floor
 
 CALLS = 300  # in a turn
@@ -45,7 +46,7 @@ def ours(sink: Sink) -> Contender:
             for _ in range(calls):
                 governed("weather", 3)
 
-    return Contender(work, CALLS, sink.flush, on, otelhooks.uninstrument)
+    return Contender(work, CALLS, sink.flush, on, otelhooks.uninstrument, sink)
 
 
 def peer() -> Contender | None:
@@ -62,29 +63,7 @@ def peer() -> Contender | None:
             with handler.tool("search", tool_type="function"):
                 search("weather", 3)
 
-    return Contender(work, CALLS, sink.flush)
-
-
-def span() -> Contender:
-    """Call it beside a span with the attributes that ours has, neither current nor governed."""
-    sink = Sink()
-    tracer = sink.tracers.get_tracer(semconv.SCOPE_NAME)
-
-    def work(calls: int) -> None:
-        for _ in range(calls):
-            attributes = {
-                semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL,
-                semconv.GEN_AI_TOOL_NAME: "search",
-                semconv.GEN_AI_TOOL_TYPE: semconv.TOOL_TYPE_FUNCTION,
-                semconv.GEN_AI_CONVERSATION_ID: "c1",
-                semconv.POLICY_DECISION: semconv.DECISION_ALLOW,
-                semconv.POLICY_RULE_ID: "allow_search_f506bdbc",
-            }
-            started = tracer.start_span("execute_tool search", attributes=attributes)
-            search("weather", 3)
-            started.end()
-
-    return Contender(work, CALLS, sink.flush)
+    return Contender(work, CALLS, sink.flush, sink=sink)
 
 
 def contenders() -> dict[str, Contender]:
@@ -93,7 +72,7 @@ def contenders() -> dict[str, Contender]:
         "bare": Contender(bare, CALLS),
         "ours": ours(Sink()),
         "on our provider": ours(Sink(encode=otlp_encoder.encode_spans)),
-        "by hand": span(),
+        **by_hand.sides(Contender(bare, CALLS), ours),
     }
     other = peer()
     return found if other is None else {**found, "peer": other}
@@ -108,7 +87,8 @@ def measure(rounds: int) -> list[Row]:
         "not sampled": Sink(ALWAYS_OFF),
         "not sampled, no metrics": Sink(ALWAYS_OFF, metrics=False),
     }
-    contenders = {"floor": floor(), "bare": Contender(bare, CALLS), "span": span()}
+    plain = Contender(bare, CALLS)
+    contenders = {"floor": floor(), "bare": plain, **by_hand.sides(plain, ours)}
     contenders.update((name, ours(sink)) for name, sink in sinks.items())
     other = peer()
     if other is not None:
@@ -123,9 +103,9 @@ def measure(rounds: int) -> list[Row]:
         rows.append(row("  beside opentelemetry-util-genai", 0.73, "sampled", "peer"))
         rows.append(row("    on our provider", 0.44, "on our provider", "peer"))
         rows.append(row("  opentelemetry-util-genai", None, "peer"))
-    rows.append(row("  the SDK's span alone, same attributes", None, "span"))
+    rows.append(row("  the same span by hand", None, "by hand"))
     if other is not None:
-        rows.append(row("    beside opentelemetry-util-genai", None, "span", "peer"))
+        rows.append(row("    beside opentelemetry-util-genai", None, "by hand", "peer"))
     size = sinks["sampled"].exporter.bytes_a_span
     rows += [
         row("tool call, allowed, no metrics", None, "sampled, no metrics"),
