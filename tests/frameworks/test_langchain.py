@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("langchain_core")
 
 from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage
 
 import otelhooks
@@ -202,6 +203,33 @@ def test_an_answer_that_a_hook_may_change_is_held_back(call: Any) -> None:
 
     otelhooks.instrument(hooks=[rewrite], frameworks=["langchain"])
     assert ask(call, World(ANSWER)) == "something else"
+
+
+@pytest.mark.parametrize("call", [*CALLS[1:2], *CALLS[4:5], *CALLS[6:]])
+def test_listeners_hear_nothing_early_of_a_model_that_streams_in_a_thread(call: Any) -> None:
+    heard: list[str] = []
+
+    class Listener(BaseCallbackHandler):
+        def on_llm_new_token(self, token: Any, **kwargs: Any) -> None:
+            heard.append(token)
+
+    class InThread(StreamingModel):
+        def _stream(
+            self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+        ) -> Any:
+            for chunk in super()._stream(messages, stop, run_manager, **kwargs):
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+
+    @hooks.post_model_call_transform
+    def rewrite(response: types.ModelResponse) -> str:
+        return "something else"
+
+    otelhooks.instrument(hooks=[rewrite], frameworks=["langchain"])
+    run = call(InThread(world=World(ANSWER), callbacks=[Listener()]))
+    assert anyio.run(run, "begin") == "something else"
+    assert ANSWER not in "".join(heard)
 
 
 @pytest.mark.parametrize("call", CALLS)

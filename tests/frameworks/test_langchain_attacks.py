@@ -393,6 +393,52 @@ def test_the_message_inside_a_command_is_rewritten_and_the_command_goes_on(start
     assert command.update["n"] == 1
 
 
+def _telling(*, is_list: bool) -> Any:
+    """Make a tool that returns several messages: its own, and one that answers no call."""
+
+    @tool
+    def tell(id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Tell."""
+        own = [ToolMessage("secret", tool_call_id=id) for _ in range(3)]
+        command = Command(update={"messages": [own[1], AIMessage("secret"), own[2]], "n": 1})
+        return [own[0], command] if is_list else command
+
+    return tell
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_result_of_several_messages_is_withheld_as_a_whole(start: Any, is_list: bool) -> None:
+    @hooks.post_tool_call_transform
+    def withhold(result: types.ToolResult) -> types.HookResult:
+        return types.HookResult(allow=False, message="not for you")
+
+    start(hooks=[withhold])
+    tell = _telling(is_list=is_list)
+    told = tell.invoke(as_call(tell, {}))
+    assert "secret" not in repr(told)
+    assert repr(told).count("not for you") == 1
+    assert is_list or told.update["n"] == 1
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_hook_sees_and_rewrites_all_messages_that_answer_a_call(
+    start: Any, is_list: bool
+) -> None:
+    seen: list[str] = []
+
+    @hooks.post_tool_call_transform
+    def redact(result: types.ToolResult) -> Any:
+        seen.append(str(result.result))
+        return "[redacted]"
+
+    start(hooks=[redact])
+    tell = _telling(is_list=is_list)
+    told = tell.invoke(as_call(tell, {}))
+    assert seen[0].count("secret") >= (3 if is_list else 2)
+    assert repr(told).count("[redacted]") == 1
+    assert repr(told).count("secret") <= 1  # the message that answers no call is not its result
+
+
 def test_an_error_that_a_tool_tells_can_be_recovered(start: Any) -> None:
     from langchain_core.tools import ToolException
 

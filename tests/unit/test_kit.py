@@ -548,6 +548,16 @@ def test_a_call_that_cannot_be_read_is_denied(
     assert "secret" not in caplog.text, "the text of an exception is content"
 
 
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_a_call_that_the_function_itself_does_not_take_raises_as_without_us(
+    framework: Any, kind: str, caplog: Any
+) -> None:
+    made = framework("safe")
+    with guarded(framework, METHODS[kind], Tool, DENY), pytest.raises(TypeError, match="missing"):
+        getattr(made, METHODS[kind])()
+    assert caplog.text == ""
+
+
 def test_a_call_that_cannot_be_read_runs_where_nothing_decides(framework: Any) -> None:
     made = framework("safe")
     with guarded(framework, "plain", Raises):

@@ -351,12 +351,14 @@ class Guarded:
         """Deny a call that could not be read; let it run if nothing decides.
 
         Raises:
-            TypeError: A function in a field is called in a way that its framework never uses.
+            TypeError: The function itself does not take these arguments, or it is one in a field
+                and called in a way that its framework never uses.
         """
         wanted = len(inspect.signature(self.cls.read).parameters) - 2
         if self.in_field and len(args) != wanted:
             problem = f"takes {wanted} arguments by position here, not {len(args)}"
             raise TypeError(f"a tool's function {problem}") from None
+        inspect.signature(wrapped).bind(*args, **kwargs)
         message = "%s: `read` failed for a call of `%s`: %s"
         _log.error(message, place(self.cls), self.target, outline(error))
         scope, loaded = current_scope(), rt.loaded

@@ -154,6 +154,8 @@ def without_tokens(run_manager: Any) -> Any:
         return None
     manager = _silenced(run_manager)
     manager.on_llm_new_token = manager.on_stream_event = _nothing
+    if hasattr(run_manager, "get_sync"):  # where a model streams in a thread
+        manager.get_sync = lambda: without_tokens(run_manager.get_sync())
     return manager
 
 

@@ -121,25 +121,31 @@ class ToolRun(kit.ToolCall):
         return super().refused(error)
 
     def value(self, raw: Any) -> Any:
-        """Return the content for the model, if there is any."""
-        message = _message_in(raw, self.id)
-        return raw if message is None else message.content
+        """Return the content for the model, if there is any; of several messages as one text."""
+        own = _messages_in(raw, self.id)
+        if len(own) > 1:
+            return "\n".join(self.text_of(message.content) for message in own)
+        return own[0].content if own else raw
 
-    def with_value(self, raw: Any, value: Any) -> Any:
+    def with_value(self, raw: Any, value: Any, *, alone: bool = False) -> Any:
         """Replace the content; the artifact is dropped, since it repeats what was replaced."""
-        message = _message_in(raw, self.id)
-        if message is None:
+        own = _messages_in(raw, self.id)
+        if not own:
             return self.recovered(value)
-        new = message.model_copy(update={"content": self._content(value), "artifact": None})
-        return _replace(raw, message, new)
+        new = own[0].model_copy(update={"content": self._content(value), "artifact": None})
+        return _replace(raw, own, new, alone=alone)
+
+    def withheld(self, raw: Any, reason: str) -> Any:
+        """Replace the content, and leave out all other messages."""
+        return self.with_value(raw, reason, alone=True)
 
     def error(self, raw: Any) -> str | None:
         """Return the text of an error that the tool reported as a message."""
-        message = _message_in(raw, self.id)
-        if message is None or message.status != "error":
-            return None
-        self.was_told = True
-        return message.text if isinstance(message.text, str) else str(message.content)
+        for message in _messages_in(raw, self.id):
+            if message.status == "error":
+                self.was_told = True
+                return message.text if isinstance(message.text, str) else str(message.content)
+        return None
 
     def failed(self, error: BaseException, message: str) -> Any:
         """Return the failure with another text, as a message or raised, as it was."""
@@ -199,31 +205,42 @@ def _is_native(method: Any) -> bool:
 # -- results ----------------------------------------------------------------------------------
 
 
-def _message_in(raw: Any, call_id: str | None) -> Any:
-    """Return the tool message of a call: the result itself, or inside commands and lists."""
+def _messages_in(raw: Any, call_id: str | None) -> list[Any]:
+    """Return the tool messages of a call: the result itself, or inside commands and lists."""
     if kit.is_a(raw, _MESSAGE):
-        return raw
+        return [raw]
     if isinstance(raw, list):
-        found = (_message_in(item, call_id) for item in raw if _carries(item))
-        return next((message for message in found if message is not None), None)
-    update = getattr(raw, "update", None) if kit.is_a(raw, _COMMAND) else None
-    messages = update.get("messages") if isinstance(update, dict) else None
-    for message in messages if isinstance(messages, list) else ():
-        if kit.is_a(message, _MESSAGE) and message.tool_call_id == call_id:
-            return message
-    return None
+        carriers = [item for item in raw if kit.is_a(item, _MESSAGE, _COMMAND)]
+        return [one for item in carriers for one in _messages_in(item, call_id)]
+    found = [one for one in _messages_of(raw) if kit.is_a(one, _MESSAGE)]
+    return [one for one in found if one.tool_call_id == call_id]
 
 
-def _replace(raw: Any, old: Any, new: Any) -> Any:
-    if raw is old:
+def _replace(raw: Any, own: list[Any], new: Any, *, alone: bool) -> Any:
+    """Put one message in the place of the first of a call's own, and leave out the others.
+
+    Args:
+        raw: A result.
+        own: The messages of the call in it.
+        new: The message.
+        alone: Whether to leave out all messages that are not the call's, too.
+    """
+    if raw is own[0]:
         return new
     if isinstance(raw, list):
-        return [_replace(item, old, new) if _carries(item) else item for item in raw]
-    if not kit.is_a(raw, _COMMAND) or not isinstance(raw.update, dict):
+        gone = {id(one) for one in own[1:]}
+        if alone:
+            gone.update(id(one) for one in raw if not kit.is_a(one, _COMMAND))
+        gone.discard(id(own[0]))
+        return [_replace(one, own, new, alone=alone) for one in raw if id(one) not in gone]
+    if not _messages_of(raw):
         return raw
-    messages = [new if message is old else message for message in raw.update.get("messages", ())]
+    messages = _replace(_messages_of(raw), own, new, alone=alone)
     return dataclasses.replace(raw, update={**raw.update, "messages": messages})
 
 
-def _carries(item: Any) -> bool:
-    return kit.is_a(item, _MESSAGE, _COMMAND)
+def _messages_of(raw: Any) -> list[Any]:
+    """Return the messages that a command puts into the state; none for any other result."""
+    update = getattr(raw, "update", None) if kit.is_a(raw, _COMMAND) else None
+    messages = update.get("messages") if isinstance(update, dict) else None
+    return messages if isinstance(messages, list) else [] if messages is None else [messages]
