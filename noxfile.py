@@ -59,6 +59,7 @@ FRAMEWORKS = {
     "langchain": ("langchain", ("langchain.agents", "langchain_core.tools", "langgraph.graph")),
     "hedera_agent_kit": ("hedera_agent_kit", ("hedera_agent_kit", "hedera_agent_kit.langchain")),
     "google_antigravity": ("google_antigravity", ("google.antigravity", "mcp")),
+    "fastmcp": ("fastmcp", ("fastmcp", "mcp")),
     "pydantic_ai": ("pydantic_ai", ("pydantic_ai.mcp", "pydantic_ai.tool_manager")),
 }
 
@@ -91,6 +92,9 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "pydantic_ai-latest": ("--group", "test"),
     "pydantic_ai-between": ("--group", "test"),
     "pydantic_ai-oldest": ("--group", "test", *LOWEST),
+    "fastmcp-latest": ("--group", "test", *CERTIFI),
+    "fastmcp-between": ("--group", "test", *CERTIFI),
+    "fastmcp-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }

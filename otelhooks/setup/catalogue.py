@@ -21,6 +21,7 @@ __all__ = ["ADAPTERS", "Frameworks", "adapter", "distributions", "wanted"]
 
 ADAPTERS: dict[str, tuple[str, ...]] = {
     "mcp": ("mcp",),
+    "fastmcp": ("fastmcp",),
     "langchain": (
         "langchain_core",
         "langgraph",

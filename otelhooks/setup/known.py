@@ -106,7 +106,6 @@ KNOWN = (
     _agent("claude_agent_sdk"),
     _agent("crewai"),
     _agent("dspy"),
-    _agent("fastmcp", "fastmcp fastmcp-slim"),
     _agent("google.adk", "google-adk"),
     _agent("griptape"),
     _agent("haystack", "haystack-ai"),

@@ -1,0 +1,211 @@
+"""FastMCP: ways round a seat, and calls that pass several."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("fastmcp")
+
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.server import create_proxy
+from fastmcp.server.middleware import Middleware
+from fastmcp.tools import Tool
+
+from otelhooks import hooks, policy
+from otelhooks.frameworks.fastmcp.scripted import caller, client, server_of, tool_objects
+from otelhooks.telemetry import semconv
+from tests.frameworks.contract import REASON, World
+from tests.frameworks.test_fastmcp import served
+
+
+@pytest.fixture
+def on(with_rules: Any) -> Any:
+    """Guard FastMCP and the package below it, with rules."""
+    return functools.partial(with_rules, frameworks=["fastmcp", "mcp"])
+
+
+def play(call: Any, name: str = "danger", **args: Any) -> str:
+    return anyio.run(call, name, args or {"path": "/"})
+
+
+def through_client(server: Any) -> Any:
+    async def call(name: str, args: Any) -> str:
+        async with Client(server) as session:
+            return await client(session)(name, args)
+
+    return call
+
+
+def tool_spans(exporter: Any) -> list[Any]:
+    return [
+        (span.attributes[semconv.GEN_AI_TOOL_NAME], span.attributes[semconv.POLICY_DECISION])
+        for span in exporter.get_finished_spans()
+        if semconv.POLICY_DECISION in (span.attributes or {})
+    ]
+
+
+def mounted(world: World) -> Any:
+    parent = FastMCP("parent")
+    parent.mount(served(world), namespace="child")
+    return parent
+
+
+def proxied(world: World) -> Any:
+    server = FastMCP("parent")
+    server.mount(create_proxy(served(world)), namespace="child")
+    return server
+
+
+def transformed(world: World) -> Any:
+    server = FastMCP("parent")
+    inner = Tool.from_function(world.danger, name="danger")
+    server.add_tool(Tool.from_tool(inner, name="child_danger"))
+    return server
+
+
+@pytest.mark.parametrize("make", [mounted, proxied, transformed])
+@pytest.mark.parametrize("reach", [through_client, lambda server: caller(server.call_tool)])
+@pytest.mark.parametrize("name", ["danger", "child_danger"])
+def test_a_renamed_tool_is_denied_under_either_name(on, make, reach, name):
+    world = World()
+    on(policy.deny(f"*/{name}", reason=REASON))
+    assert REASON in play(reach(make(world)), "child_danger", path="/")
+    assert world.bodies == []
+
+
+def test_a_mounted_server_is_denied_under_its_own_name(on):
+    world = World()
+    on(policy.deny("files/danger", reason=REASON))
+    parent = FastMCP("parent")
+    parent.mount(served(world))
+    assert REASON in play(caller(parent.call_tool))
+    assert REASON in play(through_client(parent))
+    assert world.bodies == []
+
+
+class Rewriting(Middleware):
+    """Calls another tool than the client asked for."""
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        changed = {"name": "danger", "arguments": {"path": "/etc"}}
+        message = context.message.model_copy(update=changed)
+        return await call_next(context.copy(message=message))
+
+
+class Running(Middleware):
+    """Runs a tool object instead of going on."""
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        tool = await context.fastmcp_context.fastmcp.get_tool("danger")
+        return await tool.run({"path": "/etc"})
+
+
+@pytest.mark.parametrize("middleware", [Rewriting, Running])
+@pytest.mark.parametrize("reach", [through_client, lambda server: caller(server.call_tool)])
+def test_middleware_that_calls_another_tool_is_denied(on, middleware, reach):
+    world = World()
+    server = served(world)
+    server.add_middleware(middleware())
+    on(policy.deny("files/danger", reason=REASON))
+    assert REASON in play(reach(server), "safe", x=1)
+    assert world.bodies == []
+
+
+class Retrying(Middleware):
+    """Calls a tool twice."""
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        await call_next(context)
+        return await call_next(context)
+
+
+def test_middleware_that_calls_a_tool_twice_is_limited_to_one_run(on):
+    world = World()
+    server = served(world)
+    server.add_middleware(Retrying())
+    on(policy.RateLimit(tool_calls=1))
+    play(caller(server.call_tool))
+    assert world.bodies == ["danger"]
+
+
+def test_a_tool_that_calls_another_one_is_judged_there(on, exporter):
+    world = World()
+    server = served(world)
+
+    async def shell(path: str) -> str:
+        return str(await server.call_tool("danger", {"path": path}))
+
+    async def same(path: str) -> str:
+        """Call the tool of its own name on another server."""
+        return str(await other.call_tool("same", {"path": path}))
+
+    other = server_of("other", same=world.danger)
+    server.tool(shell, name="shell")
+    server.tool(same, name="same")
+    on(policy.deny("files/danger", reason=REASON), policy.deny("other/same", reason=REASON))
+    for reach in (through_client(server), caller(server.call_tool), tool_objects(server)):
+        assert REASON in play(reach, "shell", path="/")
+        assert REASON in play(reach, "same", path="/")
+    assert world.bodies == []
+
+
+def test_a_class_of_tools_of_your_own_is_judged(on):
+    ran: list[Any] = []
+
+    class Own(Tool):
+        async def run(self, arguments: dict[str, Any]) -> Any:
+            ran.append(arguments)
+            return self.convert_result("done")
+
+    on(policy.deny("*/danger", reason=REASON))
+
+    class Later(Own):
+        async def run(self, arguments: dict[str, Any]) -> Any:
+            return await super().run(arguments)
+
+    for cls in (Own, Later):
+        tool = cls(name="danger", parameters={"type": "object"})
+        server = FastMCP("files")
+        server.add_tool(tool)
+        assert REASON in play(caller(server.call_tool))
+        assert REASON in play(through_client(server))
+        with pytest.raises(ToolError, match=REASON):
+            anyio.run(tool.run, {})
+    assert ran == []
+
+
+@pytest.mark.parametrize("reach", [through_client, lambda s: caller(s.call_tool), tool_objects])
+def test_a_call_has_one_span_and_is_counted_once(on, exporter, reach):
+    world = World()
+    on(policy.RateLimit(tool_calls=1))
+    play(reach(served(world)))
+    assert world.bodies == ["danger"]
+    assert tool_spans(exporter) == [("danger", "allow")]
+
+
+def test_a_server_that_masks_errors_tells_the_reason(on):
+    world = World()
+    server = FastMCP("files", mask_error_details=True)
+    server.tool(world.danger, name="danger")
+    on(policy.deny("files/danger", reason=REASON))
+    assert REASON in play(caller(server.call_tool))
+
+
+def test_a_redacted_result_is_not_in_its_structured_form(on):
+    @hooks.post_tool_call_transform
+    async def redact(result):
+        return "***"
+
+    world = World()
+    on(hooks=[redact])
+    server = served(world)
+
+    async def call() -> Any:
+        return await server.call_tool("safe", {"x": 1})
+
+    assert "4711" not in str(anyio.run(call))
