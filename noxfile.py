@@ -61,6 +61,7 @@ FRAMEWORKS = {
     "google_antigravity": ("google_antigravity", ("google.antigravity", "mcp")),
     "fastmcp": ("fastmcp", ("fastmcp", "mcp")),
     "pydantic_ai": ("pydantic_ai", ("pydantic_ai.mcp", "pydantic_ai.tool_manager")),
+    "strands": ("strands", ("strands.multiagent", "strands.tools.mcp")),
 }
 
 AGES = ("latest", "between", "oldest")
@@ -95,6 +96,9 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "fastmcp-latest": ("--group", "test", *CERTIFI),
     "fastmcp-between": ("--group", "test", *CERTIFI),
     "fastmcp-oldest": ("--group", "test", *LOWEST),
+    "strands-latest": ("--group", "test"),
+    "strands-between": ("--group", "test"),
+    "strands-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }

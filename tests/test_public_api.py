@@ -28,7 +28,7 @@ NOT_AT_IMPORT = {
         "langchain_core",
         "langgraph",
     ),
-    *("fastmcp", "mcp", "openai", "pydantic_ai"),
+    *("fastmcp", "mcp", "openai", "pydantic_ai", "strands"),
     *("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation"),
     *("click", "packaging", "rich", "ruamel", "sqlite3", "starlark", "yaml"),
 }

@@ -105,8 +105,9 @@ class RuntimeWatch(Watch):
         asks = getattr(call, "asks_framework", None)
         if asks is not None and isinstance(op, Op) and not any(rule.handler for rule in rules):
             before = op.resumed is not None and op.resumed.approval
-            if before and before.status == semconv.APPROVAL_STATUS_PENDING and passage.is_approved:
-                approval = Approval("approved")
+            answer = passage.is_approved
+            if answer is not None and before and before.status == semconv.APPROVAL_STATUS_PENDING:
+                approval = Approval("approved" if answer else "rejected")
                 approval.rules, approval.args = tuple(rules), copy_json(call.args)
                 approval.decision_id = before.decision_id
                 return approval

@@ -29,6 +29,7 @@ def stream(
     chunks: Callable[[Any], Iterable[Any]],
     holds_back: Callable[[], bool] = lambda: False,
     on_first: Callable[[], None] = lambda: None,
+    waits: Callable[[Any], bool] = lambda _: False,
 ) -> Generator[Any, Any, None]:
     """Run an operation whose body is a generator; yield its items.
 
@@ -41,6 +42,8 @@ def stream(
         holds_back: Called once the operation has been decided: whether all items must wait for the
             verdict on the whole.
         on_first: Called when the first item has come.
+        waits: Whether an item may be the result: it is kept back until another item comes, and the
+            last one for the verdict.
     """
     split = Split(operation).begin()
     if not split.proceeds:
@@ -48,7 +51,7 @@ def stream(
         return
     held = holds_back()
     while split.proceeds:  # more than once if a stop hook continues a run
-        yield from _pass(split, inner, final, chunks, held, on_first)
+        yield from _pass(split, inner, final, chunks, held, on_first, waits)
 
 
 def _pass(
@@ -58,8 +61,10 @@ def _pass(
     chunks: Callable[[Any], Iterable[Any]],
     held: bool,
     on_first: Callable[[], None],
+    waits: Callable[[Any], bool],
 ) -> Generator[Any, Any, None]:
     seen: list[Any] = []
+    kept = seen if held else []
     generator: Any = None
     ended = False
     try:
@@ -80,12 +85,15 @@ def _pass(
                 on_first()
             seen.append(item)
             if not held:
-                yield item
+                yield from kept
+                kept = [item] if waits(item) else []
+                if not kept:
+                    yield item
         ended = True
         raw = final(seen)
         result = split.finish(raw)
-        if held and not split.proceeds:
-            yield from seen if result is raw else chunks(result)
+        if (held or kept) and not split.proceeds:
+            yield from kept if result is raw else chunks(result)
     except GeneratorExit:
         _close(generator)
         if not ended:
@@ -107,6 +115,7 @@ async def astream(
     chunks: Callable[[Any], Iterable[Any]],
     holds_back: Callable[[], bool] = lambda: False,
     on_first: Callable[[], None] = lambda: None,
+    waits: Callable[[Any], bool] = lambda _: False,
 ) -> AsyncGenerator[Any, None]:
     """Like `stream`, for an asynchronous generator."""
     split = await Split(operation).abegin()
@@ -116,7 +125,7 @@ async def astream(
         return
     held = holds_back()
     while split.proceeds:
-        items = _apass(split, inner, final, chunks, held, on_first)
+        items = _apass(split, inner, final, chunks, held, on_first, waits)
         try:
             async for item in items:
                 yield item
@@ -131,8 +140,10 @@ async def _apass(
     chunks: Callable[[Any], Iterable[Any]],
     held: bool,
     on_first: Callable[[], None],
+    waits: Callable[[Any], bool],
 ) -> AsyncGenerator[Any, None]:
     seen: list[Any] = []
+    kept = seen if held else []
     generator: Any = None
     ended = False
     try:
@@ -154,12 +165,16 @@ async def _apass(
                 on_first()
             seen.append(item)
             if not held:
-                yield item
+                for each in kept:
+                    yield each
+                kept = [item] if waits(item) else []
+                if not kept:
+                    yield item
         ended = True
         raw = final(seen)
         result = await split.afinish(raw)
-        if held and not split.proceeds:
-            for item in seen if result is raw else chunks(result):
+        if (held or kept) and not split.proceeds:
+            for item in kept if result is raw else chunks(result):
                 yield item
     except GeneratorExit:
         if isinstance(frame := current_frame(split.context), Turn):

@@ -37,6 +37,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "hedera_agent_kit": ("hedera_agent_kit",),
     "google_antigravity": ("google.antigravity",),
     "pydantic_ai": ("pydantic_ai",),
+    "strands": ("strands",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

@@ -122,7 +122,6 @@ KNOWN = (
     _agent("qwen_agent"),
     _agent("semantic_kernel"),
     _agent("smolagents"),
-    _agent("strands", "strands-agents"),
     _stainless("anthropic"),
     _stainless("groq"),
     _stainless("openai"),
@@ -135,7 +134,7 @@ KNOWN = (
     _client("ollama"),
 )
 
-AMBIGUOUS = frozenset(("autogen", "camel", "haystack", "instructor", "letta", "marvin", "strands"))
+AMBIGUOUS = frozenset(("autogen", "camel", "haystack", "instructor", "letta", "marvin"))
 """Names that other packages have too, such as django-haystack; only the distribution decides."""
 
 _BY_NAME = {known.name: known for known in KNOWN}

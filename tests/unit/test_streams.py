@@ -135,3 +135,37 @@ def test_what_is_cancelled_since_the_consumer_left_has_not_failed(governed: Any,
     kinds = [span.attributes.get(semconv.ERROR_TYPE) for span in governed.spans]
     failed = ["asyncio.exceptions.CancelledError", "ConnectionError"]
     assert kinds == (failed if who == "framework" else [None, None])
+
+
+def test_what_may_be_the_result_waits_for_its_verdict(governed: Any) -> None:
+    """The rest of a stream that is not held back comes as it is said."""
+
+    class Changing(Seat):
+        def response(self, request: Any, raw: Any) -> Any:
+            return raw[-1]
+
+        def with_response(self, request: Any, raw: Any, response: Any) -> Any:
+            return [response]
+
+    async def aparts(request: RunRequest) -> Any:
+        for part in parts(request):
+            yield part
+
+    def run(waits: Any) -> Any:
+        operation = agent_run(rt, Changing(), RunRequest("a", "x"))
+        return list(stream(operation, parts, final=list, chunks=list, waits=waits))
+
+    async def arun(waits: Any) -> Any:
+        operation = agent_run(rt, Changing(), RunRequest("a", "x"))
+        items = astream(operation, aparts, final=list, chunks=list, waits=waits)
+        return [item async for item in items]
+
+    @hooks.post_agent_transform
+    def change(answer: Any) -> str:
+        return f"{answer}!"
+
+    governed(hooks=[change])
+    rt: Any = runtime.active()
+    for waiting, said in (("x1x2", ["x1", "x2!"]), ("x1", ["x1", "x2"])):
+        assert run(waiting.__contains__) == said
+        assert asyncio.run(arun(waiting.__contains__)) == said

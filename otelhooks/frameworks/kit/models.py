@@ -194,8 +194,13 @@ class ModelCall(Passage, ModelRequest):
         return found if any(found.values()) else {}
 
     def natives(self) -> list[Any]:
-        """Return the messages in the framework's form: hooks may add some with role and content."""
+        """Return the messages in the framework's form: hooks may add some with role and content.
+
+        Without functions for that in its `table`, an adapter converts them.
+        """
         made = self.table.messages
+        if not made:
+            return list(self.messages)
         return [
             (made.get(str(one.get("role"))) or made[""])(str(one.get("content", "")))
             if isinstance(one, Mapping)

@@ -84,7 +84,8 @@ class Passage:
     context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     words: ClassVar[str] = (
-        "framework function read call whole told items late deliver delivered is_over refused"
+        "framework function read call whole told items late deliver delivered is_over refused "
+        "is_result"
     )
 
     def __init_subclass__(cls) -> None:
@@ -121,6 +122,10 @@ class Passage:
     def told(self, result: Any) -> Any:
         """Return a result that hooks made in the consumer's form: items, or a stream."""
         raise NotImplementedError
+
+    def is_result(self, item: Any) -> bool:
+        """Return whether an item of a generator may be its result, which waits for the verdict."""
+        return False
 
     def late(self, result: Any) -> None:
         """Set a result that hooks made after the consumer had seen the framework's."""
@@ -176,7 +181,9 @@ class Passage:
         }
         if run is opened:
             return functools.partial(run, **shared, on_first=self.watch, late=self.late)
-        return functools.partial(run, **shared, on_first=self.note_first_chunk)
+        return functools.partial(
+            run, **shared, on_first=self.note_first_chunk, waits=self.is_result
+        )
 
     holds_back: bool
 

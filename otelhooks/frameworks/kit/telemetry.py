@@ -6,16 +6,25 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from opentelemetry import propagate
+from opentelemetry import propagate, trace
 from opentelemetry.context import Context, get_current
 
 from otelhooks.pipeline import runtime
+from otelhooks.pipeline.frames import Turn, current_frame
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar
 
-__all__ = ["carried_by", "carrier", "failed", "record", "replaces_spans", "semconv"]
+__all__ = [
+    "carried_by",
+    "carrier",
+    "failed",
+    "in_place_of_own",
+    "record",
+    "replaces_spans",
+    "semconv",
+]
 
 _log = logging.getLogger("otelhooks.instrumentation")
 
@@ -67,3 +76,20 @@ def replaces_spans(framework: str) -> bool:
     """
     rt = runtime.active()
     return rt is not None and rt.spans_of(framework) == "auto"
+
+
+def in_place_of_own(framework: str) -> trace.Span | None:
+    """Return a span for a framework to use as its own span of the run that has just begun.
+
+    It records nothing, and what is opened inside it is inside otelhooks' span of the run. None if
+    the framework should open its own.
+
+    Args:
+        framework: Adapter's name.
+    """
+    turn = current_frame()
+    if not isinstance(turn, Turn) or turn.span is None or not replaces_spans(framework):
+        return None
+    here = trace.get_current_span().get_span_context()
+    own = turn.span.get_span_context()
+    return trace.NonRecordingSpan(own) if here == own else None

@@ -58,7 +58,8 @@ class ToolCall(Passage, Call):
         recovers: Whether a hook's recovery is the result; otherwise it is the failure's text.
         pauses: Exceptions by which the framework pauses or jumps, such as ``pkg.mod:Class``.
         conversation: The framework's id of the conversation, for a call outside any run.
-        is_approved: Whether the framework reports that a person approved this very call.
+        is_approved: Whether a person approved this very call, as the framework reports; None if it
+            reports no answer.
         validate: Creates the framework's objects from plain arguments.
         text_name: Name under which rules see a model's text that is not a JSON object.
     """
@@ -77,7 +78,7 @@ class ToolCall(Passage, Call):
     pauses: ClassVar[tuple[str, ...]] = ()
     text_name: str = "arguments"
     conversation: str = ""
-    is_approved: bool = False
+    is_approved: bool | None = None
     validate: Callable[[Any], Any] | None = None
 
     _value: Value | None = None
@@ -139,7 +140,7 @@ class ToolCall(Passage, Call):
         """Return the exception by which the framework asks a person; None if it cannot now.
 
         Raised for an ask rule that has no handler of its own. When the framework continues the
-        call, `is_approved` is the answer.
+        call, `is_approved` is the answer; None asks again.
         """
         return None
 

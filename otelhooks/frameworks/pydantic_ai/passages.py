@@ -97,7 +97,7 @@ class ManagedCall(Tool):
         if validated.tool is None or validated.tool.tool_def.kind == "output":
             return kit.SKIP
         asked, self.given = validated.call, (validated, rest)
-        id, self.is_approved = asked.tool_call_id, bool(validated.ctx.tool_call_approved)
+        id, self.is_approved = asked.tool_call_id, validated.ctx.tool_call_approved or None
         self.can_pause = _can_pause.get() and manager.root_capability is not None
         self.of(validated.ctx, asked.tool_name, validated.validated_args, validated.tool, id)
         self.raw = asked.args if isinstance(asked.args, str) else None

@@ -1,0 +1,71 @@
+# pyright: basic
+"""Strands (``strands-agents``), 1.43 and newer.
+
+Seats and what passes through them:
+
+- ``AgentTool.stream``, and every method that overrides it: tool calls. It is the last point before
+  a body, behind hooks, middleware and executors, which may all exchange the tool or its input.
+- ``MCPClient.call_tool_async`` and ``call_tool_sync``: calls of MCP servers that a router tool or
+  user code makes.
+- ``DecoratedFunctionTool.__call__``: tools that user code calls like functions.
+- ``Model.stream``, and what overrides it: model calls.
+- ``stream_async`` of ``Agent``, ``Graph`` and ``Swarm``: runs; all ways to start one end here.
+
+The framework's own spans of tools and models get the verdicts. Its spans of runs are left out:
+otelhooks has a span for each.
+"""
+
+from __future__ import annotations
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.strands.passages import (
+    AgentRun,
+    ClientCall,
+    FunctionCall,
+    ModelCall,
+    Tool,
+    Workflow,
+    native_span,
+)
+
+__all__ = ["ADAPTER"]
+
+_CLIENT = "strands.tools.mcp.mcp_client:MCPClient"
+_TRACER = "strands.telemetry.tracer:Tracer"
+
+ADAPTER = kit.Adapter(
+    "strands",
+    kit.Package("strands-agents", ">=1.43,<2", module="strands"),
+    seats=(
+        kit.seat(
+            "strands.types.tools:AgentTool.stream", Tool, overrides=True, kind="async generator"
+        ),
+        kit.seat("strands.tools.decorator:DecoratedFunctionTool.__call__", FunctionCall),
+        kit.seat(f"{_CLIENT}.call_tool_async", ClientCall),
+        kit.seat(f"{_CLIENT}.call_tool_sync", ClientCall),
+        kit.seat(
+            "strands.models.model:Model.stream", ModelCall, overrides=True, kind="async generator"
+        ),
+        kit.seat("strands.multiagent.graph:Graph.stream_async", Workflow, entry=True),
+        kit.seat("strands.multiagent.swarm:Swarm.stream_async", Workflow, entry=True),
+        kit.seat("strands.agent.agent:Agent.stream_async", AgentRun, entry=True, overrides=True),
+        kit.listen(f"{_TRACER}.start_agent_span", native_span),
+        kit.listen(f"{_TRACER}.start_multiagent_span", native_span),
+    ),
+    not_covered=(
+        kit.NotCovered("the function under `@tool`", "what is called is plain Python"),
+        kit.NotCovered("tools of the provider", "they run there"),
+        kit.NotCovered("`A2AAgent`", "the agent runs on another machine"),
+        kit.NotCovered(
+            "`Model.structured_output`, and `Agent.structured_output`, which calls it",
+            "deprecated: where a provider does not stream, the call is not seen",
+        ),
+    ),
+    options={"approvals": ("native", "in_place")},
+    in_part=(
+        (
+            "turn.*, completion.*",
+            "a bidirectional agent's tools are guarded; it has no runs, and its model is not seen",
+        ),
+    ),
+)
