@@ -158,6 +158,7 @@ def test_configured_servers_are_known(fake) -> None:
         ({"url": "https://y.example/mcp"}, None),
         ({"command": "twice"}, None),
         ({"command": "twice", "env": {"AS": "root"}}, "root"),
+        ({}, None),
     ],
 )
 def test_a_server_is_known_by_command_or_address_and_two_by_their_environment(
@@ -170,8 +171,9 @@ def test_a_server_is_known_by_command_or_address_and_two_by_their_environment(
         types.McpStdioServer(name="root", command="twice", env={"AS": "root"}),
     ]
     fake(table(), mcp_servers=known)
-    given = {"url": "", "command": "", "args": (), "env": None, **place}
-    assert kit.ToolCall().server_at(python_types.SimpleNamespace(**given)) == name
+    whole = {"url": "", "command": "", "args": (), "env": None, **place}
+    for given in (place, whole):
+        assert kit.ToolCall().server_at(python_types.SimpleNamespace(**given)) == name
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,22 @@ def test_a_stand_in_has_the_methods_that_its_object_has() -> None:
     assert not hasattr(standing, "ask_later")
 
 
+def test_a_stand_in_may_hold_another_one(module: Any) -> None:
+    model = Asked.stand_in("wrapt:ObjectProxy", "__wrapped__", **METHODS)
+    agent = Asked.stand_in("wrapt:ObjectProxy", "__wrapped__", model=model)
+
+    @hooks.pre_model_call
+    def refuse(call: types.ModelCall) -> types.HookResult:
+        return types.HookResult(allow=False, message=f"Not for {call.agent}.")
+
+    otelhooks.instrument(hooks=[refuse], frameworks=[])
+    own = SimpleNamespace(model=Model(), steps=1)
+    seen = agent(own, "worker")
+    assert seen.model.ask("x") == "Not for worker."
+    seen.steps = 2
+    assert (own.steps, own.model.ask("x")) == (2, "answer to x")
+
+
 def test_a_subclass_is_made_of_the_class_of_this_version(module: Any) -> None:
     @kit.subclass("fake_models:Gone", "nowhere:Wrapper", "fake_models:Wrapper")
     def make(base: Any) -> Any:

@@ -18,19 +18,24 @@ def name_of(servers: Iterable[Any], place: Any) -> str | None:
 
     Args:
         servers: As configured.
-        place: Has ``url``, or ``command``, ``args`` and ``env``.
+        place: Has ``url``, or ``command``, ``args`` and ``env``; one without has no name.
     """
     found = [config for config in servers if _leads_to(config, place)]
     if len(found) > 1:
-        found = [c for c in found if (getattr(c, "env", None) or {}) == (place.env or {})]
+        env: Any = getattr(place, "env", None) or {}
+        found = [config for config in found if (getattr(config, "env", None) or {}) == env]
     return found[0].name if len(found) == 1 else None
 
 
 def _leads_to(config: Any, place: Any) -> bool:
-    if place.url:
-        return getattr(config, "url", None) == place.url
-    args = tuple(getattr(config, "args", None) or ())
-    return (getattr(config, "command", None), args) == (place.command, place.args)
+    if url := getattr(place, "url", None):
+        return getattr(config, "url", None) == url
+    command = getattr(place, "command", None)
+    return bool(command) and _command_of(config) == _command_of(place)
+
+
+def _command_of(server: Any) -> tuple[Any, ...]:
+    return (getattr(server, "command", None), *(getattr(server, "args", None) or ()))
 
 
 def network_of(place: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from otelhooks.frameworks.kit.classes import subclass
 __all__ = ["stand_in"]
 
 
-def stand_in(path: str, field: str, **methods: tuple[Any, str]) -> Callable[[Any, Any], Any]:
+def stand_in(path: str, field: str, **attributes: Any) -> Callable[[Any, Any], Any]:
     """Return a function that creates a stand-in from an object and from data for `read`.
 
     `read` gets the stand-in as owner, with the data in ``_self_of``.
@@ -20,20 +20,26 @@ def stand_in(path: str, field: str, **methods: tuple[Any, str]) -> Callable[[Any
         path: Class of stand-ins, created with the object: one of the framework's wrappers, or
             ``wrapt:ObjectProxy``.
         field: Its attribute that holds the object.
-        **methods: Name of a method to the adapter's class and the kind of function. A stand-in
-            has those that its object has.
+        **attributes: Name of a method to the adapter's class and the kind of function; or name of
+            an attribute to the function, made here, that creates a stand-in for its value. A
+            stand-in has those that its object has.
     """
 
-    def passing(name: str, passage: Any, kind: str) -> property:
-        def method(self: Any) -> Callable[..., Any]:
-            asked = getattr(getattr(self, field), name)
-            return functools.partial(passage.through, kind, asked, self)
+    def replaced(name: str, of: Any) -> property:
+        def attribute(self: Any) -> Any:
+            value = getattr(getattr(self, field), name)
+            if callable(of):
+                return of(value, self._self_of)
+            passage, kind = of
+            return functools.partial(passage.through, kind, value, self)
 
-        return property(method)
+        return property(attribute)
 
     @subclass(path)
     def made(base: type[Any]) -> type[Any]:
-        return type("StandIn", (base,), {name: passing(name, *of) for name, of in methods.items()})
+        return type(
+            "StandIn", (base,), {name: replaced(name, of) for name, of in attributes.items()}
+        )
 
     def make(stood_for: Any, of: Any) -> Any:
         found = made(stood_for)

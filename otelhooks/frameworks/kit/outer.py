@@ -1,0 +1,58 @@
+# pyright: basic
+"""Ids of calls that only an outer function knows, noted in the context in which the tool runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, copy_context
+from typing import Any
+
+__all__ = ["id_for", "noted"]
+
+_noted: ContextVar[tuple[Any, str] | None] = ContextVar("otelhooks_noted", default=None)
+
+
+def noted(
+    tool: Any, id: str | None, function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Call a function that calls a tool, now or later, with the id of that call noted.
+
+    Args:
+        tool: The tool object.
+        id: Of the call.
+        function: The framework's; it may be a coroutine function, or return one that calls the
+            tool, or a function that does so in a copy of this context.
+        *args: Its arguments.
+        **kwargs: Likewise.
+    """
+    note = (tool, id or "")
+    context = copy_context()
+    context.run(_noted.set, note)
+    found = context.run(function, *args, **kwargs)
+    if inspect.iscoroutine(found):
+        return _inside(note, lambda: found)
+    # A coroutine runs in the context of the task that awaits it, not in that of the call above.
+    return functools.partial(_inside, note, found) if inspect.iscoroutinefunction(found) else found
+
+
+async def _inside(note: Any, run: Callable[[], Awaitable[Any]]) -> Any:
+    token = _noted.set(note)
+    try:
+        return await run()
+    finally:
+        _noted.reset(token)
+
+
+def id_for(tool: Any) -> str:
+    """Return the id that was noted for the call of a tool, once: what its body calls has none.
+
+    Args:
+        tool: The tool object that is called.
+    """
+    note = _noted.get()
+    if note is None or note[0] is not tool:
+        return ""
+    _noted.set(None)
+    return note[1]
