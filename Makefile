@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-older pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-collector fuzz mutants locks
+TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-collector fuzz mutants canary locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -85,6 +85,7 @@ bench: ## each budget beside its figure
 bench-collector: ## what a span costs in each collector configuration, beside a bare collector
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 mutants: ## whether tests notice small changes to the code that decides and records
+canary: ## seats, proof and contract with the newest release of every framework, locked or not
 locks: ## resolve every file in tests/locks anew
 
 # A session has the name of its target but for these.

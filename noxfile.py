@@ -19,6 +19,7 @@ from typing import Any
 
 import filelock
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2024.10.9"
 nox.options.default_venv_backend = "none"
@@ -124,18 +125,19 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def environment(session: nox.Session, lock: str, base: str = sys.executable) -> str:
+def environment(session: nox.Session, lock: str | Path, base: str = sys.executable) -> str:
     """Return the Python of the environment for a lock file, made first where it is missing.
 
     Args:
         session: The session that asks; it prints what is installed.
-        lock: Stem of a file in `tests/locks`.
+        lock: The file, or the stem of one in `tests/locks`.
         base: Python to build on.
 
     Returns:
         Path of a Python that has the locked packages, and otelhooks from this folder, editable.
     """
-    content = (LOCKS / f"{lock}.txt").read_bytes()
+    file = lock if isinstance(lock, Path) else LOCKS / f"{lock}.txt"
+    content = file.read_bytes()
     version = subprocess.run([base, "-VV"], capture_output=True, check=True).stdout
     key = hashlib.sha256(b"\0".join([content, version, str(ROOT).encode()]))
     folder = CACHE / "envs" / key.hexdigest()[:16]
@@ -144,12 +146,10 @@ def environment(session: nox.Session, lock: str, base: str = sys.executable) -> 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder.with_suffix(".lock")):  # checks may run side by side
         if not stamp.exists():
-            session.log(f"making the environment of tests/locks/{lock}.txt in {folder}")
+            session.log(f"making the environment of {file} in {folder}")
             session.run("uv", "venv", "--quiet", "--clear", "--python", base, str(folder))
-            session.run(
-                *("uv", "pip", "install", "--python", python, "--no-deps"),
-                *("-r", f"tests/locks/{lock}.txt"),
-            )
+            packages = ("--python", python, "--no-deps", "-r", str(file))
+            session.run("uv", "pip", "install", *packages)
         if not stamp.exists() or stamp.read_text() != built_from:
             # Editable, so entry points and metadata exist; anew when pyproject.toml changes them.
             editable = ("--no-deps", "--editable", ".", "--editable", CHECKER)
@@ -564,16 +564,65 @@ def locks(session: nox.Session) -> None:
     will do, and hold for each Python and platform.
     """
     for name in session.posargs or LOCK_ARGUMENTS:
-        wanted = LOCKS / f"{name}.in"
-        session.run(
-            *("uv", "pip", "compile", "--quiet", "--upgrade", "--universal"),
-            *("--python-version", PYTHONS[0]),
-            *("--no-emit-index-url", "--no-annotate", "--no-header"),
-            *("pyproject.toml", *LOCK_ARGUMENTS[name]),
-            *([f"tests/locks/{name}.in"] if wanted.exists() else []),
-            *("--output-file", f"tests/locks/{name}.txt"),
-            silent=True,
-        )
+        resolve(session, name, Path(f"tests/locks/{name}.in"), Path(f"tests/locks/{name}.txt"))
+
+
+def resolve(session: nox.Session, name: str, wanted: Path, lock: Path) -> None:
+    """Write the lock file of requirements, with the arguments of the lock that has this name."""
+    session.run(
+        *("uv", "pip", "compile", "--quiet", "--upgrade", "--universal"),
+        *("--python-version", PYTHONS[0]),
+        *("--no-emit-index-url", "--no-annotate", "--no-header"),
+        *("pyproject.toml", *LOCK_ARGUMENTS[name]),
+        *([str(wanted)] if wanted.exists() else []),
+        *("--output-file", str(lock)),
+        silent=True,
+    )
+
+
+@nox.session
+def canary(session: nox.Session) -> None:
+    """The newest release of every framework, above our bounds too: seats, proof and contract.
+
+    Names of frameworks can be given, as in `FRAMEWORKS`. What is red comes at the end; a seat that
+    has moved is no failure while proof and contract hold.
+    """
+    folder = CACHE / "canary"
+    folder.mkdir(parents=True, exist_ok=True)
+    said: list[str] = []
+    for name in session.posargs or FRAMEWORKS:
+        said.append(f"{name}:")
+        subject, _ = FRAMEWORKS[name]
+        wanted, lock = folder / f"{name}.in", folder / f"{name}.txt"
+        locked = environment(session, f"{name}-latest")
+        run = (locked, "-m", "tests.canary")
+        given = (subject, f"tests/locks/{name}-latest.in")
+        text = session.run(*run, "requirements", *given, silent=True)
+        wanted.write_text(str(text), encoding="utf-8")
+        try:
+            resolve(session, f"{name}-latest", wanted, lock)
+            newest = environment(session, lock)
+        except CommandFailed:
+            said.append("  FAILED: the newest releases cannot be installed together; see above")
+            continue
+        for python, file in ((locked, f"{name}.locked.json"), (newest, f"{name}.newest.json")):
+            session.run(python, "-m", "tests.canary", "seats", subject, str(folder / file))
+        files = (str(folder / f"{name}.{age}.json") for age in ("locked", "newest"))
+        said.append(str(session.run(*run, "compare", *files, silent=True)).rstrip())
+        options = (*THEIRS, "-q", "-p", "tests.frameworks.paths", "--paths-only")
+        for check, command in {
+            "proof": ("otelhooks", "doctor", "--prove"),
+            "contract": ("pytest", *options, *map(str, tests_of(subject))),
+        }.items():
+            try:
+                session.run(newest, "-m", *command)
+            except CommandFailed:
+                said.append(f"  FAILED: {check}")
+            else:
+                said.append(f"  {check} holds")
+    session.log("\n".join(["the newest releases:", *said]))
+    if any("FAILED" in line for line in said):
+        session.error("a newest release breaks us")
 
 
 @nox.session

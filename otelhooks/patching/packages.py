@@ -69,8 +69,7 @@ class Unit:
         self.distribution, self.version = versions.installed(package.distributions, package.module)
         self.problem = ""
         try:
-            table = package.seats(self.version) if callable(package.seats) else package.seats
-            self.seats = tuple(seat for seat in table if _applies(seat, self.version))
+            self.seats = seats_in(package, self.version)
             self.problem = self._why or self._unsupported() or self._missing_module()
         except Exception as error:
             _logger.exception("table of seats failed: %s", self.distribution)
@@ -339,8 +338,13 @@ class Unit:
         return "refused" if self._switch.mode == REFUSE else "patched"
 
 
+def seats_in(package: Package, version: str) -> Table:
+    """Return the seats that a version has; an unreadable one may have any, all of them refused."""
+    table = package.seats(version) if callable(package.seats) else package.seats
+    return tuple(seat for seat in table if _applies(seat, version))
+
+
 def _applies(seat: Seat, version: str) -> bool:
-    """Return whether a version has a seat; an unreadable one may have any, all of them refused."""
     if versions.parse(version) is None:
         return True
     return (seat.since is None or versions.at_least(version, seat.since)) and not (
