@@ -3,7 +3,7 @@
 
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
 # `servers` goes on beside them, and `e2e` comes after.
-CHECKS := frameworks-newest frameworks-older pythons otel-oldest coverage test wheel processes prove \
+CHECKS := frameworks-newest frameworks-oldest frameworks-between pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
 TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-collector fuzz mutants canary locks
 
@@ -66,7 +66,8 @@ matrix: ## examples of five systems beside the frameworks that play them, as a t
 paths: ## the contract by framework, path and version, as a table, and the README's rows
 frameworks: ## each adapter against the newest and oldest version of its framework
 frameworks-newest: ## of these the newest
-frameworks-older: ## of these the others
+frameworks-oldest: ## of these the oldest, where something has changed since they were green here
+frameworks-between: ## of these the versions between, likewise
 coverage: ## the fast tests, which take every branch of hooks and policy
 beside: ## agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own
 redis: ## limits that processes share, with a real Redis server
@@ -91,7 +92,8 @@ locks: ## resolve every file in tests/locks anew
 # A session has the name of its target but for these.
 SESSION_types := typing
 SESSION_frameworks-newest := frameworks --keywords 'frameworks and latest'
-SESSION_frameworks-older := frameworks --keywords 'frameworks and not latest'
+SESSION_frameworks-oldest := frameworks --keywords 'frameworks and oldest'
+SESSION_frameworks-between := frameworks --keywords 'frameworks and between'
 SESSION_bench-collector := bench_collector
 SESSION_e2e-full := e2e_full
 SESSION_otel-oldest := otel_oldest

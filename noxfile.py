@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -250,13 +252,20 @@ def coverage(session: nox.Session) -> None:
     ],
 )
 def frameworks(session: nox.Session, name: str, age: str) -> None:
-    """An adapter's contract against the real framework: newest, oldest, and some between."""
+    """An adapter's contract against the real framework: newest, oldest, and some between.
+
+    Newest versions always run; others are left out if nothing that they are made of has changed
+    since they were last green on this machine.
+    """
     subject, modules = FRAMEWORKS[name]
-    python = environment(session, f"{name}-{age}")
-    session.run(python, "-c", f"import {', '.join(modules)}")
+    python, lock = environment(session, f"{name}-{age}"), LOCKS / f"{name}-{age}.txt"
     files = tests_of(subject)
     if not files:
         session.error(f"there is no `tests/frameworks/test_{subject}*.py`")
+    green = CACHE / "green" / digest(sys.version, lock, *files, *made_of(lock))
+    if age != "latest" and green.exists() and not session.posargs:
+        session.skip(f"nothing in it has changed since {green.read_text()}")
+    session.run(python, "-c", f"import {', '.join(modules)}")
     shared = ("test_imported_again.py", "test_model_clients.py")
     files += [ROOT / "tests" / "frameworks" / name for name in shared]
     imports = "test_imports.py::test_import_loads_no_framework_no_sdk_and_nothing_heavy"
@@ -266,6 +275,39 @@ def frameworks(session: nox.Session, name: str, age: str) -> None:
         pytest(session, python, *THEIRS, *report, *map(str, files), *further)
         if not session.posargs:
             session.run(python, "-m", "tests.frameworks.paths", folder, silent=True)
+            green.parent.mkdir(exist_ok=True)
+            green.write_text(f"{datetime.now():%Y-%m-%d %H:%M}")
+
+
+def made_of(lock: Path) -> Iterator[Path]:
+    """Yield what the tests of an adapter run besides their own files.
+
+    Other adapters count where the environment holds their frameworks.
+    """
+    from otelhooks.setup import catalogue
+
+    there = {line.partition("==")[0] for line in lock.read_text(encoding="utf-8").splitlines()}
+    others = [
+        f"otelhooks/frameworks/{name}/"
+        for name in catalogue.ADAPTERS
+        if all(there.isdisjoint(each.distributions) for each in catalogue.adapter(name).packages)
+    ]
+    for folder in ("otelhooks", "tests"):
+        for file in sorted((ROOT / folder).rglob("*")):
+            is_anothers = file.name.startswith("test_") or any(
+                other in file.as_posix() for other in others
+            )
+            if file.is_file() and file.suffix != ".pyc" and not is_anothers:
+                yield file
+    yield ROOT / "pyproject.toml"
+
+
+def digest(text: str, *files: Path) -> str:
+    """Return a hash of a text, and of names and contents of files."""
+    found = hashlib.sha256(text.encode())
+    for file in files:
+        found.update(b"\0".join([str(file.relative_to(ROOT)).encode(), file.read_bytes(), b""]))
+    return found.hexdigest()
 
 
 # Has the contract's paths reported to the file that comes after it.
