@@ -65,6 +65,7 @@ FRAMEWORKS = {
     "fastmcp": ("fastmcp", ("fastmcp", "mcp")),
     "pydantic_ai": ("pydantic_ai", ("pydantic_ai.mcp", "pydantic_ai.tool_manager")),
     "strands": ("strands", ("strands.multiagent", "strands.tools.mcp")),
+    "claude_agent_sdk": ("claude_agent_sdk", ("claude_agent_sdk", "mcp")),
 }
 
 AGES = ("latest", "between", "oldest")
@@ -102,6 +103,9 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "strands-latest": ("--group", "test"),
     "strands-between": ("--group", "test"),
     "strands-oldest": ("--group", "test", *LOWEST),
+    "claude_agent_sdk-latest": ("--group", "test"),
+    "claude_agent_sdk-between": ("--group", "test"),
+    "claude_agent_sdk-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }

@@ -22,6 +22,7 @@ PACKAGE = Path(otelhooks.__file__).parent
 NOT_AT_IMPORT = {
     *(
         "agents",
+        "claude_agent_sdk",
         "google.antigravity",
         "hedera_agent_kit",
         "langchain",

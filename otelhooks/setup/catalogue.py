@@ -38,6 +38,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "google_antigravity": ("google.antigravity",),
     "pydantic_ai": ("pydantic_ai",),
     "strands": ("strands",),
+    "claude_agent_sdk": ("claude_agent_sdk",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

@@ -103,7 +103,6 @@ KNOWN = (
     _agent("beeai_framework"),
     _agent("browser_use"),
     _agent("camel", "camel-ai"),
-    _agent("claude_agent_sdk"),
     _agent("crewai"),
     _agent("dspy"),
     _agent("google.adk", "google-adk"),

@@ -13,6 +13,7 @@ from opentelemetry.context import Context
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit.crossings import origin
 from otelhooks.frameworks.kit.telemetry import semconv
 from otelhooks.frameworks.mcp import wire
 from otelhooks.frameworks.mcp.calls import SERVER, TOOL, McpCall, serves
@@ -107,7 +108,7 @@ def _origin() -> tuple[Context | None, Peer]:
         return None, Peer()
     client = getattr(request.session, "client_params", None)
     seen = Peer(protocol=str(client.protocolVersion) if client is not None else None)
-    sent = peer_of(request.session).link.pop(request.request_id, None)
+    sent = peer_of(request.session).link.pop(request.request_id, None) or origin(request.meta)
     if sent is None and request.meta is not None:
         sent = wire.trace_of(request.meta)
     return sent, seen

@@ -1,0 +1,335 @@
+"""Tool calls: what the CLI asks before and after each, and the tools that run in this process.
+
+The CLI runs its own tools and those of external servers. What hooks make of their results reaches
+the model where the CLI takes it; elsewhere the turn is halted before the model sees the result.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.claude_agent_sdk.sessions import TABLE, Claude, SubRun
+from otelhooks.frameworks.kit import asked, contents
+from otelhooks.frameworks.kit.crossings import crossing, origin
+
+__all__ = [
+    "FromSession",
+    "Handled",
+    "Served",
+    "after_call",
+    "after_error",
+    "before_call",
+    "permission",
+]
+
+_BODY = "claude_agent_sdk.body"
+_SERVED, _TOOL = "mcp.server", "mcp.tool"
+"""Seats of the mcp package, which a call passes on its way to a handler if they are guarded."""
+
+_PATHS = ("file_path", "notebook_path", "path")
+_TEXTS = {"Bash": ("stdout",), "PowerShell": ("stdout",), "Read": ("file", "content")}
+"""Where a built-in tool's result has its text; the CLI ignores results of another form."""
+
+_ENDED = "The turn was stopped, since a tool's result was taken back."
+
+
+def verdict(event: str, **fields: Any) -> dict[str, Any]:
+    """Return a hook's answer."""
+    return {"hookSpecificOutput": {"hookEventName": event, **fields}}
+
+
+def denied(reason: str) -> dict[str, Any]:
+    """Return the answer that denies a call."""
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return verdict("PreToolUse", **decision)
+
+
+# -- what the CLI asks ------------------------------------------------------------------------
+
+
+class _InProcess:
+    """Results of a tool in this process: answers to a JSON-RPC request.
+
+    Attributes:
+        message: The request.
+    """
+
+    message: dict[str, Any]
+
+    def value(self, raw: Any) -> Any:
+        return contents.value_of(raw["result"]) if "result" in raw else raw["error"]["message"]
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        result = raw.get("result") or {"content": []}
+        return self._answer(**contents.replaced(result, value, keeps_schema=False))
+
+    def error(self, raw: Any) -> str | None:
+        return contents.error_of(raw["result"]) if "result" in raw else raw["error"]["message"]
+
+    def recovered(self, value: Any) -> Any:
+        return self._answer(content=contents.blocks_of(value))
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        return self._answer(content=contents.blocks_of(message), isError=True)
+
+    def _answer(self, **result: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": self.message.get("id"), "result": result}
+
+
+class _Asked(_InProcess, asked.AskedCall):
+    """A call as the CLI asks about it; this one is of a tool in this process."""
+
+    def of(self, given: dict[str, Any], args: dict[str, Any], session: Any) -> None:
+        """Read it."""
+        server = (given.get("mcp_server") or {}).get("name") or _server_in(given, session)
+        self.loop, self.id, self.key = session, given["tool_use_id"], given.get("agent_id") or ""
+        self.name, self.args = session.name_of(given["tool_name"], server), dict(args)
+        self.question = given
+        if server is not None:
+            is_named = server in session.named
+            self.server, self.claimed_server = (server if is_named else None), not is_named
+            self.server_says = None if is_named else server
+            self.tool_type = "extension"
+        elif (found := TABLE.get(f"claude_agent_sdk:{self.name}")) is not None:
+            self.canonical, self.kind, self.tool_type = found.canonical, found.kind, "extension"
+            self.work_dir = given.get("cwd")
+            self.path = next(
+                (args[name] for name in _PATHS if isinstance(args.get(name), str)), None
+            )
+        if not self.is_remote:
+            self.goes_to(_BODY, self.name, self.server)
+
+
+class _CliCall(asked.RemoteCall, _Asked):
+    """A call of a built-in tool, or of an external server's."""
+
+    shown: Any = None
+
+    def value(self, raw: Any) -> Any:
+        return contents.content_value(raw) if _is_content(raw) else raw
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        super().with_value(raw, value)
+        self.shown = _written(self.name, raw, value)
+        return raw
+
+    def error(self, raw: Any) -> str | None:
+        return None
+
+    def recovered(self, value: Any) -> Any:
+        return value
+
+    def starts(self) -> list[Any]:
+        """Return the run of the agent that it starts."""
+        if self.name != "Agent" or self.server_says or self.server:
+            return []
+        kind = self.approved.get("subagent_type") or "general-purpose"
+        return [SubRun.of(str(kind), str(self.approved.get("prompt") or ""), self.key)]
+
+
+def _server_in(given: dict[str, Any], session: Any) -> str | None:
+    """Return the server in a tool's full name, for a CLI that does not tell it apart."""
+    prefix, _, rest = given["tool_name"].partition("__")
+    return rest.partition("__")[0] if prefix == "mcp" and rest else None
+
+
+def _is_content(raw: Any) -> bool:
+    return isinstance(raw, list) and all(contents.field(one, "type") for one in raw)
+
+
+def _written(name: str, raw: Any, value: Any) -> Any:
+    """Return a value in the form of a tool's result; None if the CLI would not take it."""
+    if not isinstance(raw, dict):
+        return value if isinstance(value, (str, list)) else json.dumps(value, default=str)
+    if isinstance(value, dict) and value.keys() == raw.keys():
+        return value
+    place = _TEXTS.get(name, ())
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if not place or (len(place) > 1 and not isinstance(raw.get(place[0]), dict)):
+        return None
+    if len(place) == 1:
+        blank = {key: "" if isinstance(one, str) else one for key, one in raw.items()}
+        return {**blank, place[0]: text}
+    return {**raw, place[0]: {**raw[place[0]], place[1]: text}}
+
+
+async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``PreToolUse``, after the application's own hooks.
+
+    Args:
+        session: The connection.
+        given: What the CLI tells of the call.
+        said: What those hooks answered together; empty without any.
+    """
+    theirs = said.get("hookSpecificOutput") or {}
+    if theirs.get("permissionDecision") == "deny" or said.get("decision") == "block":
+        session.denied(given["tool_use_id"], given.get("agent_id") or "")
+        return said
+    args = theirs.get("updatedInput")
+    args = given["tool_input"] if args is None else args
+    if given["tool_name"] == "StructuredOutput" and session.turn is not None:
+        session.turn.value = dict(args)
+    call: Any = _Asked()
+    call.of(given, args, session)
+    if (call.server or call.server_says) not in session.servers:
+        call = _CliCall()
+        call.of(given, args, session)
+    reason = await call.ask()
+    if reason is not None:
+        return denied(reason)
+    if call.version or args is not given["tool_input"]:
+        return {**said, **verdict("PreToolUse", **theirs, updatedInput=dict(call.approved))}
+    return said
+
+
+async def permission(session: Any, ask: Any, name: str, args: Any, context: Any) -> Any:
+    """Ask the application's ``can_use_tool``; arguments that it changes are judged once more."""
+    found = await ask(name, args, context)
+    changed = getattr(found, "updated_input", None)
+    if changed is None or changed == args:
+        return found
+    call = session.calls.get(context.tool_use_id)
+    if call is None or not call.is_remote:
+        return found  # the seat at the tool's body judges what arrives there
+    session.ended(call.id)
+    reason = "The arguments were changed after they had been judged."
+    await call.has_not_run(reason, is_refused=False)
+    again = _CliCall()
+    again.of(call.question, changed, session)
+    denial = await again.ask()
+    if denial is not None:
+        return kit.native("claude_agent_sdk:PermissionResultDeny")(message=denial)
+    found.updated_input = dict(again.approved)
+    return found
+
+
+async def after_call(session: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``PostToolUse``: the model gets what hooks leave of the result, or nothing at all."""
+    call = session.ended(given["tool_use_id"])
+    if call is None:
+        return {}
+    await call.has_ended(given.get("tool_response"))
+    if not call.is_remote or not call.is_taken_back:
+        return {}
+    if call.shown is not None:
+        return verdict("PostToolUse", updatedToolOutput=call.shown)
+    session.closed = session.halted = _ENDED
+    return {"continue": False, "stopReason": _ENDED}
+
+
+async def after_error(session: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``PostToolUseFailure``: a hook's text is added, and the call stays a failure."""
+    call = session.ended(given["tool_use_id"])
+    if call is None:
+        return {}
+    error = RuntimeError(given.get("error") or "")
+    try:
+        await call.has_failed(error)
+    except RuntimeError as raised:
+        if raised is not error:
+            raise
+    if not call.is_remote or call.error_text is None:
+        return {}
+    return verdict("PostToolUseFailure", additionalContext=call.error_text)
+
+
+# -- what runs in this process ----------------------------------------------------------------
+
+
+class Served(_InProcess, asked.OwnCall):
+    """A call of a tool of a server in this process: ``Query._handle_sdk_mcp_request``."""
+
+    group = _BODY
+
+    def read(self, query: Any, server_name: str, message: dict[str, Any]) -> Any:
+        """Read it; note the names of tools in a list of them."""
+        session, self.message = Claude.of(query), message
+        if message.get("method") == "tools/list" and session is not None:
+            self.function = functools.partial(_listed, session, self.function)
+        if message.get("method") != "tools/call":
+            return kit.SKIP
+        params = message["params"]
+        self.name, self.server = params["name"], server_name
+        self.tool_type = "extension"
+        id = (params.get("_meta") or {}).get("claudecode/toolUseId") or ""
+        self.take_for(session, params.get("arguments") or {}, id)
+        began: Any = self.asked
+        if began is not None:
+            began.message = message
+        self.goes_to(_SERVED, self.name, server_name)
+        return None
+
+    async def call(self, wrapped: Any, args: Any) -> Any:
+        """Run the tool: its handler finds our context by the message."""
+        params = self.message["params"]
+        with crossing(params.get("_meta")) as meta:
+            sent = {**params, "name": self.name, "arguments": args, "_meta": meta}
+            return await wrapped(self.server, {**self.message, "params": sent})
+
+
+async def _listed(session: Any, wrapped: Any, server_name: str, message: Any) -> Any:
+    found = await wrapped(server_name, message)
+    for tool in (found.get("result") or {}).get("tools") or ():
+        session.offers(server_name, tool["name"])
+    return found
+
+
+class Handled(kit.ToolCall):
+    """A call of a tool's handler: the last step of one above, or the application's own."""
+
+    group = _TOOL
+
+    def read(self, tool: Any, args: Any, /) -> Any:
+        """Read it."""
+        self.runs_in(_origin())
+        if not self.is_here():
+            return kit.SKIP
+        self.name, self.description, self.claimed_server = tool.name, tool.description, True
+        self.take(args)
+        return None
+
+    def is_here(self) -> bool:
+        """Return whether the call comes by this class's way."""
+        return True
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Run the tool."""
+        return wrapped(args)
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as the tool's error."""
+        return {"content": contents.blocks_of(reason), "is_error": True}
+
+    def value(self, raw: Any) -> Any:
+        return contents.value_of(raw)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        return {**raw, "content": contents.blocks_of(value)}
+
+    def error(self, raw: Any) -> str | None:
+        return contents.error_of(raw)
+
+    def recovered(self, value: Any) -> Any:
+        return {"content": contents.blocks_of(value)}
+
+
+class FromSession(Handled):
+    """One that comes from the CLI by no seat of the mcp package."""
+
+    group = _SERVED
+
+    def is_here(self) -> bool:
+        return self.is_on_its_way(_SERVED)
+
+
+def _origin() -> Any:
+    """Return the context of the request that is served, if mcp 1.x does so in another task."""
+    try:
+        request = kit.native("mcp.server.lowlevel.server:request_ctx").get(None)
+    except (AttributeError, KeyError):  # 2.x, where it arrives by itself
+        return None
+    return origin(request.meta) if request is not None else None

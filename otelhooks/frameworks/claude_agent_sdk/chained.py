@@ -1,0 +1,99 @@
+"""The application's own hooks before a tool call, which run before ours.
+
+The CLI shows the same arguments to all hooks at once, and of two that change them takes one: rules
+would judge other arguments than those that run. So the application's hooks of this event leave the
+CLI's list, run here as the CLI would run them, and rules judge what they made of the call.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+
+__all__ = ["Chain"]
+
+_log = logging.getLogger("otelhooks.instrumentation")
+
+_TIMEOUT_S = 60.0
+"""The CLI's own limit for a hook without one."""
+_STRICTEST = ("deny", "defer", "ask", "allow", None)
+_OLD_NAMES = {"Agent": ("Agent", "Task")}
+
+
+class Chain:
+    """The application's hooks for ``PreToolUse``.
+
+    Args:
+        matchers: As in ``Query.hooks``.
+    """
+
+    def __init__(self, matchers: Sequence[dict[str, Any]]) -> None:
+        self._matchers = matchers
+
+    async def run(self, given: dict[str, Any], id: str | None, context: Any) -> dict[str, Any]:
+        """Return what the hooks for a call answer together; empty if none says anything.
+
+        Decision code: a hook that takes too long denies, as in the CLI; one that raises denies if
+        it is to block, and is left out otherwise.
+        """
+        found: dict[str, Any] = {}
+        for matcher in self._matchers:
+            if not _matches(matcher.get("matcher"), given["tool_name"]):
+                continue
+            for hook in matcher.get("hooks", ()):
+                limit = matcher.get("timeout") or _TIMEOUT_S
+                said: Any = _denied("A hook took too long.")
+                with anyio.move_on_after(limit):
+                    try:
+                        said = await hook(given, id, context)
+                    except Exception:
+                        _log.exception("a hook of the application's for PreToolUse failed")
+                        blocks = matcher.get("on_failure") not in (None, "continue")
+                        said = _denied("A hook failed.") if blocks else {}
+                found = _together(found, said if isinstance(said, dict) else {})
+        return found
+
+
+def _denied(reason: str) -> dict[str, Any]:
+    said = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}}
+
+
+def _matches(pattern: Any, name: str) -> bool:
+    """Return whether a matcher is for a tool: a name, several with ``|``, or an expression."""
+    if pattern in (None, "", "*"):
+        return True
+    names = _OLD_NAMES.get(name, (name,))
+    if re.fullmatch(r"[\w|, ]+", pattern):
+        return not {one.strip() for one in re.split("[|,]", pattern)}.isdisjoint(names)
+    try:
+        return any(re.search(pattern, one) for one in names)
+    except re.error:
+        return False
+
+
+def _together(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return two answers as one: the stricter decision, the later arguments, all remarks."""
+    one, two = first.get("hookSpecificOutput") or {}, second.get("hookSpecificOutput") or {}
+    strict = min(one, two, key=lambda each: _rank(each.get("permissionDecision")))
+    both = {**one, **two}
+    for key in ("permissionDecision", "permissionDecisionReason"):
+        both.pop(key, None)
+        if key in strict:
+            both[key] = strict[key]
+    remarks = [each["additionalContext"] for each in (one, two) if each.get("additionalContext")]
+    if remarks:
+        both["additionalContext"] = "\n".join(remarks)
+    found = {**first, **second}
+    if "block" in (first.get("decision"), second.get("decision")):
+        found["decision"] = "block"
+    return {**found, "hookSpecificOutput": both} if both else found
+
+
+def _rank(decision: Any) -> int:
+    return _STRICTEST.index(decision) if decision in _STRICTEST else 0

@@ -1,0 +1,244 @@
+"""One connection to the CLI: its conversation, its turns, and what it reports."""
+# pyright: basic
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import re
+import uuid
+import weakref
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import loops, unjudged
+
+__all__ = ["AGENT", "TABLE", "Claude", "SubRun", "Turn", "configure", "disconnect", "unguarded"]
+
+AGENT = "Claude"
+"""Name of the agent: those of the SDK have none."""
+
+_TOOLS: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "Bash": (("run_command",), "shell"),
+    "PowerShell": (("run_command",), "shell"),
+    "Monitor": (("run_command",), "shell"),
+    "Read": (("view_file",), "file_read"),
+    "Glob": (("find_file",), "file_read"),
+    "Grep": (("search_directory",), "file_read"),
+    "LS": (("list_directory",), "file_read"),
+    "LSP": ((), "file_read"),
+    "Write": (("create_file",), "file_write"),
+    "Edit": (("edit_file",), "file_write"),
+    "MultiEdit": (("edit_file",), "file_write"),
+    "NotebookEdit": (("edit_file",), "file_write"),
+    "WebSearch": (("search_web",), "net"),
+    "WebFetch": (("read_url_content",), "net"),
+    "Agent": (("invoke_subagent",), None),
+    "Workflow": (("invoke_subagent",), None),
+    "AskUserQuestion": (("ask_question",), None),
+}
+
+TABLE = kit.BuiltIns(
+    {f"claude_agent_sdk:{name}": (name, *what) for name, what in _TOOLS.items()}, {}
+)
+"""Tools that the CLI includes; only their names are known here."""
+
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class SubRun(loops.RemoteRun):
+    """The run of a sub-agent."""
+
+    can_go_on = True
+
+
+class Turn(loops.RemoteRun):
+    """A turn: from a message of the user's until the agent may stop.
+
+    Attributes:
+        given: The message, as the application wrote it.
+        shown: Frames that wait for what hooks make of the answer.
+        is_refused: Whether the model must not see the message.
+    """
+
+    can_go_on = True
+    given: Any = None
+    is_refused = False
+
+    @classmethod
+    def on(cls, given: Any, source: str) -> Turn:
+        """Return a turn on a message, which hooks see as a text if it is one."""
+        texts = [block.get("text") for block in given] if isinstance(given, list) else [given]
+        is_text = all(isinstance(text, str) for text in texts)
+        turn = cls.of(AGENT, "\n".join(texts) if is_text else given)
+        turn.given, turn.source, turn.shown = given, source, []
+        return turn
+
+
+class Claude(loops.Loop):
+    """One connection to the CLI.
+
+    Attributes:
+        servers: Names of the application's servers that run in this process.
+        named: The application's names for servers of any kind.
+        tools: Name of a tool by its server and the name in which odd characters are replaced.
+        sent: The turn whose message was sent and has not reached the model.
+        turns: Turns whose answers have not been read, oldest first.
+        halted: Why we stopped the running turn; empty if we did not.
+    """
+
+    framework = "claude_agent_sdk"
+    provider = "anthropic"
+    agent_run = SubRun
+    unseen = "the CLI told of no end"
+
+    def __init__(self, query: Any, options: Any) -> None:
+        given, again = _conversation(options)
+        super().__init__(given or str(uuid.uuid4()), AGENT, getattr(options, "model", None) or "")
+        self._query = weakref.ref(query)
+        self.has_history = again
+        self.servers = frozenset(query.sdk_mcp_servers)
+        servers = getattr(options, "mcp_servers", None)
+        self.named = self.servers | (frozenset(servers) if isinstance(servers, dict) else set())
+        self.tools: dict[tuple[str, str], str] = {}
+        self.sent: Turn | None = None
+        self.turns: collections.deque[Turn] = collections.deque()
+        self.halted = ""
+        self._counted: dict[str, dict[str, int]] = {}
+        self._done: dict[str, int] = {}
+
+    async def begin(self, turn: Any) -> bool:
+        """Begin a turn; one that may not is kept as well, since the CLI answers it."""
+        self.halted = ""
+        self.turns.append(turn)
+        goes_on = await super().begin(turn)
+        turn.is_refused = not goes_on
+        return goes_on
+
+    async def stop(self, reason: str) -> None:
+        """Interrupt the turn; the reader of the answer gets the reason."""
+        self.halted = reason
+        query = self._query()
+        if query is not None:
+            with loops.understood("the end of an interrupted turn"):
+                await query.interrupt()
+
+    def name_of(self, full: str, server: str | None) -> str:
+        """Return a tool's own name from the one that the model uses."""
+        if server is None:
+            return full
+        short = full.removeprefix(f"mcp__{_ODD.sub('_', server)}__")
+        return self.tools.get((server, short), short)
+
+    def offers(self, server: str, name: str) -> None:
+        """Note a tool of a server in this process."""
+        self.tools[server, _ODD.sub("_", name)] = name
+
+    async def spent(self, message: dict[str, Any]) -> None:
+        """Count the tokens of a model call, which the CLI reports with each part of its answer."""
+        usage = message.get("usage") or {}
+        cached = usage.get("cache_read_input_tokens") or 0
+        written = usage.get("cache_creation_input_tokens") or 0
+        self._counted[message.get("id", "")] = {
+            "input_tokens": (usage.get("input_tokens") or 0) + cached + written,
+            "output_tokens": usage.get("output_tokens") or 0,
+            "cache_read_input_tokens": cached,
+        }
+        await self._count()
+
+    async def spent_in_all(self, usage: dict[str, Any]) -> None:
+        """Correct the tokens of a turn at its end: before, the CLI reports those of the start."""
+        before, self._counted = self._counted, {}
+        written = sum(one["output_tokens"] for one in before.values())
+        late = max(0, (usage.get("output_tokens") or 0) - written)
+        done = collections.Counter(self._done)
+        for one in before.values():
+            done.update(one)
+        done["output_tokens"] += late
+        self._done = dict(done)
+        await self._count()
+
+    async def _count(self) -> None:
+        total = collections.Counter(self._done)
+        for one in self._counted.values():
+            total.update(one)
+        if dict(total) != self.used:
+            await self.count(total)
+
+
+_FLAGS = {"resume", "r", "continue", "c", "session-id", "fork-session"}
+
+
+def _conversation(options: Any) -> tuple[str, bool]:
+    """Return the id of the conversation, empty if the CLI chooses it, and whether it has a past."""
+    extra = getattr(options, "extra_args", None) or {}
+    resumed, goes_on = (
+        getattr(options, "resume", None),
+        getattr(options, "continue_conversation", 0),
+    )
+    given, forks = getattr(options, "session_id", None), getattr(options, "fork_session", False)
+    has_past = bool(resumed or goes_on or _FLAGS & set(extra) - {"session-id"})
+    return given or ("" if forks or extra.keys() & _FLAGS else resumed or ""), has_past
+
+
+def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
+    """Listen to ``SubprocessCLITransport.__init__``: name the conversation, hide tools.
+
+    Raises:
+        SeatError: The options switch hooks off, and something could be denied.
+    """
+    environment = {**os.environ, **options.env}
+    is_on = environment.get(_SIMPLE, "").lower() in ("1", "true", "yes", "on")
+    if "bare" in options.extra_args or is_on or _SIMPLE in str(options.settings):
+        unguarded(_BARE)
+    given, has_past = _conversation(options)
+    hiding = unjudged.Hiding(AGENT)
+    calls = [unjudged.Call(n, {}, kind=what[1], canonical=what[0]) for n, what in _TOOLS.items()]
+    hidden = [call.name for call in calls if hiding.hides(call)]
+    servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else ()
+    for server in servers:
+        prefix = f"mcp__{_ODD.sub('_', server)}__"
+        hidden += [f"{prefix}{_ODD.sub('_', name)}" for name in hiding.of_server(server)]
+    changes: dict[str, Any] = {}
+    if not given and not has_past:
+        changes["session_id"] = str(uuid.uuid4())
+    if hidden:
+        changes["disallowed_tools"] = [*options.disallowed_tools, *hidden]
+    wrapped(prompt, dataclasses.replace(options, **changes))
+
+
+_SIMPLE = "CLAUDE_CODE_SIMPLE"
+_BARE = (
+    f"`bare` and `{_SIMPLE}` have the CLI run tools without asking; leave them out of its options,"
+    " settings and environment"
+)
+
+
+def unguarded(problem: str) -> None:
+    """Refuse to use a connection that does not ask, if anything could be denied.
+
+    Raises:
+        SeatError: Something could.
+    """
+    Claude.unguarded(AGENT, "claude-agent-sdk", "claude_agent_sdk", problem)
+
+
+async def close(wrapped: Any, query: Any) -> None:
+    """Listen to ``Query.close``: nothing of the turn goes on."""
+    try:
+        await wrapped()
+    finally:
+        session = Claude.of(query)
+        if session is not None:
+            await session.end()
+
+
+async def disconnect(wrapped: Any, client: Any) -> None:
+    """Listen to ``ClaudeSDKClient.disconnect``: the conversation ends, as far as we can see."""
+    session = Claude.of(client._query) if client._query is not None else None
+    try:
+        await wrapped()
+    finally:
+        if session is not None:
+            await session.close()
