@@ -23,6 +23,7 @@ NOT_AT_IMPORT = {
     *(
         "agents",
         "claude_agent_sdk",
+        "google.adk",
         "google.antigravity",
         "hedera_agent_kit",
         "langchain",

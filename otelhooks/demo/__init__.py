@@ -13,7 +13,8 @@ def scripted_model(framework: str, steps: Sequence[Any], name: str = "scripted")
     """Return a model of a framework that answers from a script instead of a paid one.
 
     Args:
-        framework: ``openai_agents``, ``langchain`` or ``pydantic_ai``; it must be installed.
+        framework: ``openai_agents``, ``langchain``, ``pydantic_ai`` or ``google_adk``; it must be
+            installed.
         steps: Answers of the model, one per call: a text, or a tool's name and arguments.
         name: Name of the model.
 

@@ -39,6 +39,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "pydantic_ai": ("pydantic_ai",),
     "strands": ("strands",),
     "claude_agent_sdk": ("claude_agent_sdk",),
+    "google_adk": ("google.adk",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

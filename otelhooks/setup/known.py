@@ -59,7 +59,7 @@ class Known(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that ``frameworks=`` uses for it, such as ``google_adk``."""
+        """The name that ``frameworks=`` uses for it, such as ``llama_index_core``."""
         return self.modules[0].replace(".", "_")
 
 
@@ -105,7 +105,6 @@ KNOWN = (
     _agent("camel", "camel-ai"),
     _agent("crewai"),
     _agent("dspy"),
-    _agent("google.adk", "google-adk"),
     _agent("griptape"),
     _agent("haystack", "haystack-ai"),
     _agent("instructor"),

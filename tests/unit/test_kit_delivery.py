@@ -115,6 +115,26 @@ def test_a_call_ends_before_the_item_that_nothing_follows(framework: Any, kind: 
 
 
 @pytest.mark.parametrize("kind", ["generator", "async generator"])
+def test_what_comes_after_such_an_item_is_delivered_with_it(framework: Any, kind: str) -> None:
+    with guarded(framework, METHODS[kind], Last):
+        assert CALLS[kind](framework(), "it") == "got it"
+
+
+@pytest.mark.parametrize("kind", ["generator", "async generator"])
+def test_an_endless_stream_is_not_held_back(framework: Any, kind: str) -> None:
+    class Endless(Run):
+        def holds(self) -> bool:
+            return False
+
+    @hooks.post_agent_transform
+    def stamp(answer: Any) -> Any:
+        return "stamped"
+
+    with guarded(framework, METHODS[kind], Endless, hooks=[stamp]):
+        assert CALLS[kind](framework(), "it") == "GOT it"  # its own answer
+
+
+@pytest.mark.parametrize("kind", ["generator", "async generator"])
 def test_a_stream_that_is_left_early_is_not_told_its_end(framework: Any, kind: str) -> None:
     async def leave(items: Any) -> None:
         await anext(items)

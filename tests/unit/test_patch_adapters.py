@@ -53,8 +53,8 @@ class TestWanted:
             catalogue.wanted(frameworks)
 
     def test_a_package_that_no_adapter_guards_may_be_meant(self):
-        with pytest.raises(ConfigError, match=r"did you mean `google_adk`\?"):
-            catalogue.wanted({"google-adk": "off"})
+        with pytest.raises(ConfigError, match=r"did you mean `livekit_agents`\?"):
+            catalogue.wanted({"livekit-agents": "off"})
 
     def test_an_unknown_setting_is_an_error(self):
         with pytest.raises(ConfigError, match="unknown setting for framework `one`: `maybe`"):

@@ -103,7 +103,7 @@ def test_what_no_adapter_guards_is_told_once_when_it_is_imported(library, said, 
     assert "@otelhooks.tool" in warning
 
 
-@pytest.mark.parametrize("module", ["crewai", "google.adk", "autogen_core"])
+@pytest.mark.parametrize("module", ["crewai", "livekit.agents", "autogen_core"])
 def test_what_was_imported_before_is_told_too(library, said, module):
     library.add(module)
     importlib.import_module(module)
@@ -170,10 +170,10 @@ def test_a_thread_that_imports_it_is_told_once_too(library, said):
 
 
 def test_the_variable_says_that_the_application_knows(library, said, monkeypatch):
-    monkeypatch.setenv("OTELHOOKS_FRAMEWORKS", "google_adk=off")
-    library.add("google.adk")
+    monkeypatch.setenv("OTELHOOKS_FRAMEWORKS", "livekit_agents=off")
+    library.add("livekit.agents")
     otelhooks.instrument(policies=DENY)
-    importlib.import_module("google.adk")
+    importlib.import_module("livekit.agents")
     assert said() == []
 
 
@@ -186,7 +186,7 @@ def test_the_strict_that_is_on_by_itself_breaks_no_import(library, said):
     assert len(said()) == 1
 
 
-@pytest.mark.parametrize("module", ["crewai", "crewai.deeper", "google.adk.deeper"])
+@pytest.mark.parametrize("module", ["crewai", "crewai.deeper", "livekit.agents.deeper"])
 def test_under_strict_an_import_is_refused_each_time(library, module):
     name = module.removesuffix(".deeper")
     library.add(name, text="raise AssertionError('ran')")
@@ -353,7 +353,7 @@ class TestClients:
         [warning] = said()
         assert "`google.genai` calls a model" in warning
 
-    @pytest.mark.parametrize("user", ["langchain-ollama", "google-adk"])
+    @pytest.mark.parametrize("user", ["langchain-ollama", "livekit-agents"])
     def test_one_that_an_agent_framework_brings_is_not_meant(self, library, said, user):
         library.add("ollama", "ollama")
         library.distribution(user, ["Ollama>=0.5", "httpx"])

@@ -32,11 +32,9 @@ def items(passage: Any, run: Run, operation: Operation, body: Body) -> Generator
     given = run(operation, body)
     try:
         for item in given:
-            found = passage.deliver(item)
-            if type(found) is types.GeneratorType:
-                found = _now(found)
+            found = _of(passage, item)
             if passage.is_over:
-                list(given)
+                found = [*found, *(each for more in list(given) for each in _of(passage, more))]
             yield from found
         _now(passage.delivered())
     finally:
@@ -52,7 +50,8 @@ async def aitems(
         async for item in given:
             found = await _awaited(passage.deliver(item))
             if passage.is_over:
-                [_ async for _ in given]
+                rest = [await _awaited(passage.deliver(more)) for more in [_ async for _ in given]]
+                found = [*found, *(each for more in rest for each in more)]
             for each in found:
                 yield each
         await _awaited(passage.delivered())
@@ -72,6 +71,10 @@ async def aresult(passage: Any, run: Run, operation: Operation, body: Body) -> A
     (found,) = await _awaited(passage.deliver(await run(operation, body)))
     await _awaited(passage.delivered())
     return found
+
+
+def _of(passage: Any, item: Any) -> Any:
+    return _now(passage.deliver(item))
 
 
 def _now(steps: Any) -> Any:

@@ -84,8 +84,8 @@ class Passage:
     context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
     words: ClassVar[str] = (
-        "framework function read call whole told items late deliver delivered is_over refused "
-        "is_result"
+        "framework function read call whole told holds items late deliver delivered is_over "
+        "refused is_result"
     )
 
     def __init_subclass__(cls) -> None:
@@ -126,6 +126,14 @@ class Passage:
     def is_result(self, item: Any) -> bool:
         """Return whether an item of a generator may be its result, which waits for the verdict."""
         return False
+
+    def holds(self) -> bool:
+        """Return whether a stream's consumer gets its items only when the whole is decided.
+
+        By default, if hooks may change the result. A function that streams in form only can always
+        wait; the consumer of an endless stream cannot.
+        """
+        return self.holds_back
 
     def late(self, result: Any) -> None:
         """Set a result that hooks made after the consumer had seen the framework's."""
@@ -177,7 +185,7 @@ class Passage:
         shared: Any = {
             "final": self.whole,
             "chunks": self.told,
-            "holds_back": lambda: self.holds_back,
+            "holds_back": self.holds,
         }
         if run is opened:
             return functools.partial(run, **shared, on_first=self.watch, late=self.late)

@@ -1,0 +1,77 @@
+# pyright: basic
+"""Google's Agent Development Kit (``google-adk``), 2.13 and newer.
+
+Seats and what passes through them:
+
+- ``BaseTool.run_async`` and every override: all tools on all paths: run, run_async, live runs,
+  parallel calls, agents as tools, transfers, MCP tools, workflows, confirmations and their
+  resumption, and user code that calls it.
+- ``BaseCodeExecutor.execute_code``: code that a model wrote.
+- ``BaseLlm.generate_content_async`` and every override: model calls, but those of live runs.
+- ``Runner.run_async`` and ``run_live``: runs. ``BaseAgent.run_async`` and ``run_live``: the agents
+  inside them.
+
+The model learns of a denied call from a result ``{"error": reason}``, the framework's own form. A
+refused run answers with the reason, without its model.
+"""
+
+from __future__ import annotations
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.google_adk.models import ModelCall
+from otelhooks.frameworks.google_adk.runs import AgentRun, LiveRun, SubAgent
+from otelhooks.frameworks.google_adk.tools import (
+    TABLE,
+    Code,
+    ToolCall,
+    answer_paused,
+)
+
+__all__ = ["ADAPTER"]
+
+_BASE, _AGENT = "google.adk.tools.base_tool", "google.adk.agents.base_agent"
+
+ADAPTER = kit.Adapter(
+    "google_adk",
+    kit.Package("google-adk", ">=2.13,<3", module="google.adk"),
+    seats=(
+        kit.seat(f"{_BASE}:BaseTool.run_async", ToolCall, overrides=True),
+        kit.seat(
+            "google.adk.code_executors.base_code_executor:BaseCodeExecutor.execute_code",
+            Code,
+            overrides=True,
+        ),
+        kit.listen(
+            "google.adk.plugins.plugin_manager:PluginManager.run_on_tool_error_callback",
+            answer_paused,
+        ),
+        kit.seat(
+            "google.adk.models.base_llm:BaseLlm.generate_content_async",
+            ModelCall,
+            kind="async generator",
+            overrides=True,
+        ),
+        kit.seat(f"{_AGENT}:BaseAgent.run_async", SubAgent),
+        kit.seat(f"{_AGENT}:BaseAgent.run_live", SubAgent),
+        kit.seat("google.adk.runners:Runner.run_async", AgentRun, entry=True),
+        kit.seat("google.adk.runners:Runner.run_live", LiveRun, entry=True),
+    ),
+    not_covered=(
+        kit.NotCovered(
+            "tools of Gemini (search, URL context, code execution, file search, computer use)",
+            "they run at the provider; those that a rule is against are not offered to models, "
+            "but in live runs",
+        ),
+        kit.NotCovered(
+            "the function that a tool was made of, and functions that are nodes of a workflow",
+            "calling them is plain Python; no model chooses them",
+        ),
+        kit.NotCovered("agents reached over A2A", "their tools run elsewhere"),
+    ),
+    built_in=TABLE,
+    options={"approvals": ("native", "in_place")},
+    in_part=(
+        ("completion.*", "the model calls of a live run are not seen; its tools are guarded"),
+        ("turn.*", "a live run is one run, without a message of its own"),
+    ),
+)

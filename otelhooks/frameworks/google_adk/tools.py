@@ -1,0 +1,211 @@
+# pyright: basic
+"""Calls of tools, and code that a model wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import overrides
+
+__all__ = ["TABLE", "Code", "ToolCall", "answer_paused"]
+
+_TOOLS = "google.adk.tools"
+_ENVIRONMENT = f"{_TOOLS}.environment"
+_MCP = (f"{_TOOLS}.mcp_tool.mcp_tool:McpTool", f"{_TOOLS}.mcp_tool.mcp_tool:MCPTool")
+_AGENT = f"{_TOOLS}.agent_tool:AgentTool"
+_WAITS = "This tool call requires confirmation, please approve or reject."
+
+TABLE = kit.BuiltIns(
+    here={
+        f"{_TOOLS}.bash_tool:ExecuteBashTool": ("execute_bash", ("run_command",), "shell"),
+        f"{_ENVIRONMENT}._execute_tool:ExecuteTool": ("Execute", ("run_command",), "shell"),
+        f"{_ENVIRONMENT}._read_file_tool:ReadFileTool": ("ReadFile", ("view_file",), "file_read"),
+        f"{_ENVIRONMENT}._write_file_tool:WriteFileTool": (
+            "WriteFile",
+            ("create_file", "edit_file"),
+            "file_write",
+        ),
+        f"{_ENVIRONMENT}._edit_file_tool:EditFileTool": (
+            "EditFile",
+            ("edit_file",),
+            "file_write",
+        ),
+        f"{_TOOLS}.skill_toolset:RunSkillScriptTool": (
+            "run_skill_script",
+            ("run_command", "code_execution"),
+            "shell",
+        ),
+        f"{_TOOLS}.load_web_page:load_web_page": ("load_web_page", ("read_url_content",), "net"),
+        _AGENT: ("agent", ("invoke_subagent",)),
+    },
+    hosted={
+        "google_search": ("google_search", ("search_web",), "net"),
+        "google_search_retrieval": ("google_search_retrieval", ("search_web",), "net"),
+        "enterprise_web_search": ("enterprise_web_search", ("search_web",), "net"),
+        "url_context": ("url_context", ("read_url_content",), "net"),
+        "google_maps": ("google_maps", (), "net"),
+        "code_execution": ("code_execution", (), "shell"),
+        "retrieval": ("retrieval", (), "net"),
+        "file_search": ("file_search", (), "net"),
+        "computer_use": ("computer_use",),
+        "mcp_servers": ("mcp_servers", (), "net"),
+    },
+)
+
+
+class Paused(Exception):
+    """Ends a tool call that waits for a person, as far as the function that answers for it."""
+
+
+class ToolCall(kit.ToolCall):
+    """A call of ``BaseTool.run_async``, or of a method that overrides it."""
+
+    group = "google_adk"
+    pauses = (f"{__name__}:Paused",)
+
+    def read(self, tool: Any, *, args: Any, tool_context: Any = None) -> Any:
+        """Read it. A method that calls the one it overrides may add what only it knows."""
+        outer = self.current()
+        is_inner = isinstance(outer, ToolCall) and outer.owner is tool
+        self.owner, self.context_of = tool, tool_context
+        self.name, self.description = tool.name, tool.description
+        self.id = getattr(tool_context, "function_call_id", None)
+        self.agent = getattr(tool_context, "agent_name", "")
+        self.conversation = getattr(getattr(tool_context, "session", None), "id", "")
+        self.take(args, hidden=set(args) - set(outer.args) if is_inner else ())
+        locate(self, tool)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Call it; the overridden method has the next seat."""
+        if self.calls_on():
+            self.expect(self.name, self.owner, args)
+        return wrapped(args=args, tool_context=self.context_of)
+
+    def calls_on(self) -> bool:
+        """Return whether the method may call an overridden one."""
+        return overrides.Method(self.owner, "run_async").calls_on(self.function)
+
+    def next_seat(self) -> Any:
+        """Return the seat of another package, for the method that really runs the tool."""
+        return None if self.calls_on() else super().next_seat() or self.at_seat_of(self.owner)
+
+    def stages(self) -> Any:
+        """Return what hooks are shown of the tool's steps, if another package has the tool."""
+        return self.stages_of(self.owner)
+
+    def denied(self, reason: str) -> Any:
+        """Return an error, in the form that the framework uses for its own."""
+        return {"error": reason}
+
+    def error(self, raw: Any) -> str | None:
+        """Return the failure that a tool of the framework reports as a result."""
+        return failure_in(raw)
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Return another text; the framework's model is shown no exception, only a result."""
+        return self.denied(message)
+
+    def asks_framework(self, reason: str) -> Exception | None:
+        """Ask for the framework's confirmation, if the run can pause."""
+        context = self.context_of
+        invocation: Any = getattr(context, "_invocation_context", None)
+        is_live = getattr(invocation, "live_request_queue", None) is not None
+        if not self.id or invocation is None or is_live or self.option("approvals") == "in_place":
+            return None
+        if context.tool_confirmation is None:
+            shown = {"otelhooks": {"tool": self.name, "reason": reason}}
+            context.request_confirmation(hint=reason, payload=shown)
+            context.actions.skip_summarization = True
+        return Paused(_WAITS)
+
+
+async def answer_paused(wrapped: Any, manager: Any, **given: Any) -> Any:
+    """Answer for a call that waits for a person: its tool has not run, and that is no failure."""
+    error = given["error"]
+    return {"error": str(error)} if kit.is_a(error, *ToolCall.pauses) else await wrapped(**given)
+
+
+def locate(call: kit.ToolCall, tool: Any) -> None:
+    """Set in a call what its tool is: a server's, an agent, or one that the framework includes."""
+    if kit.is_a(tool, *_MCP):
+        manager = getattr(tool, "_mcp_session_manager", None)
+        place = place_of(getattr(manager, "_connection_params", None))
+        call.is_of_server(tool._mcp_tool.name, call.server_at(place))
+    elif (found := TABLE.of(tool, getattr(tool, "func", None))) is not None:
+        call.canonical, call.kind = found.canonical, found.kind
+
+
+def place_of(params: Any) -> Any:
+    """Return where connection parameters of an MCP server lead to."""
+    started = getattr(params, "server_params", params)
+    return SimpleNamespace(
+        url=getattr(params, "url", None),
+        command=getattr(started, "command", None),
+        args=tuple(getattr(started, "args", None) or ()),
+        env=getattr(started, "env", None),
+    )
+
+
+def failure_in(raw: Any) -> str | None:
+    """Return the text of a result that is a failure, as the framework and MCP report one."""
+    if not isinstance(raw, Mapping):
+        return None
+    if raw.get("isError"):
+        return str(raw.get("content"))
+    return str(raw["error"]) if [*raw] == ["error"] and raw["error"] else None
+
+
+class Code(kit.ToolCall):
+    """Code that a model wrote and a code executor runs."""
+
+    def read(self, executor: Any, invocation_context: Any, code_execution_input: Any) -> None:
+        """Read ``BaseCodeExecutor.execute_code``."""
+        self.owner, self.invocation, self.given = (
+            executor,
+            invocation_context,
+            code_execution_input,
+        )
+        self.name, self.kind = "code_execution", "shell"
+        self.agent = getattr(getattr(invocation_context, "agent", None), "name", "")
+        self.take({"code": code_execution_input.code, "language": "python"})
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Run what was approved."""
+        given = dataclasses.replace(self.given, code=args["code"])
+        if overrides.Method(self.owner, "execute_code").calls_on(wrapped):
+            self.expect(self.name, self.owner, args)
+        return wrapped(self.invocation, given)
+
+    group = "google_adk.code"
+
+    def value(self, raw: Any) -> Any:
+        """Return what hooks see: the output, or the text of the failure."""
+        return raw.stdout or raw.stderr
+
+    def error(self, raw: Any) -> str | None:
+        """Return the failure."""
+        return raw.stderr or None
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Return another output, and nothing else of the result."""
+        return self._result(stdout=self.text_of(value))
+
+    def recovered(self, value: Any) -> Any:
+        """Return an output."""
+        return self._result(stdout=self.text_of(value))
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        """Return another text for the failure."""
+        return self.denied(message)
+
+    def denied(self, reason: str) -> Any:
+        """Return the reason as the error that the code wrote."""
+        return self._result(stderr=reason)
+
+    def _result(self, **fields: Any) -> Any:
+        path = "google.adk.code_executors.code_execution_utils:CodeExecutionResult"
+        return kit.native(path, self.owner)(**fields)
