@@ -20,31 +20,24 @@ has a type of the user's own, it raises `otelhooks.errors.Denied`.
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.pydantic_ai.passages import (
-    AgentRun,
-    AppCall,
-    DirectCall,
-    EarlierCall,
-    ManagedCall,
-    Session,
-)
+from otelhooks.frameworks.pydantic_ai import passages
 
 __all__ = ["ADAPTER"]
+
+_MANAGED = "pydantic_ai.tool_manager:ToolManager._raw_execute"
+_DIRECT = "pydantic_ai.toolsets.function:FunctionToolset.call_tool"
+_REALTIME = "pydantic_ai.agent.abstract:AgentRealtime.session"
 
 ADAPTER = kit.Adapter(
     "pydantic_ai",
     kit.Package(("pydantic-ai-slim", "pydantic-ai"), ">=1.99,<3", module="pydantic_ai"),
     seats=(
-        kit.seat(
-            "pydantic_ai.toolsets.function:FunctionToolset.call_tool", DirectCall, overrides=True
-        ),
-        kit.seat("pydantic_ai.mcp:MCPToolset.call_tool_for_app", AppCall, required=False),
-        kit.seat("pydantic_ai.tool_manager:ToolManager._raw_execute", EarlierCall, until="2.32"),
-        kit.seat("pydantic_ai.tool_manager:ToolManager._raw_execute", ManagedCall, since="2.32"),
-        kit.seat(
-            "pydantic_ai.agent.abstract:AgentRealtime.session", Session, required=False, entry=True
-        ),
-        kit.seat("pydantic_ai.agent:Agent.iter", AgentRun, entry=True),
+        kit.seat(_DIRECT, passages.DirectCall, overrides=True),
+        kit.seat("pydantic_ai.mcp:MCPToolset.call_tool_for_app", passages.AppCall, required=False),
+        kit.seat(_MANAGED, passages.EarlierCall, until="2.32"),
+        kit.seat(_MANAGED, passages.ManagedCall, since="2.32"),
+        kit.seat(_REALTIME, passages.Session, required=False, entry=True),
+        kit.seat("pydantic_ai.agent:Agent.iter", passages.AgentRun, entry=True),
     ),
     not_covered=(
         kit.NotCovered("native tools of the provider", "they run at the provider"),
