@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from otelhooks.frameworks.kit.values import Value, copied, plain, text_of
+from otelhooks.frameworks.kit.values import Value, copied, plain, text_of, with_fields
 
 
 class Inner(pydantic.BaseModel):
@@ -145,3 +145,22 @@ def test_an_object_that_is_shown_as_a_dict_is_made_again() -> None:
 )
 def test_a_value_is_told_as_it_is_or_as_json(value: Any, text: str) -> None:
     assert text_of(value) == text
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    a: int
+    b: int
+
+
+class PairModel(pydantic.BaseModel):
+    a: int
+    b: int
+
+
+@pytest.mark.parametrize("record", [{"a": 1, "b": 2}, Pair(1, 2), PairModel(a=1, b=2)])
+def test_a_copy_of_a_record_has_other_values_in_it(record: Any) -> None:
+    before = copied(record)
+    changed = with_fields(record, b=3)
+    assert changed == (type(record)(a=1, b=3))
+    assert record == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -34,7 +35,8 @@ def prove(
         framework: Adapter's name.
         distribution: Its main package.
         module: Import name.
-        paths: Name to a coroutine function of a trial that returns the run's answer.
+        paths: Name to a function of a trial that returns the run's answer. A coroutine function
+            runs in an event loop, any other outside one.
         own: Path to what its trials are created with, if the usual script does not fit.
         denied: Tools that the rules deny; ``*/danger`` if servers have the tools.
         backends: Backends on which each path runs, ``asyncio`` or ``trio``.
@@ -43,7 +45,8 @@ def prove(
     with otelhooks.scope(policies=[policy.deny(name, reason=REASON) for name in denied]):
         for (name, run), backend in itertools.product(paths.items(), backends):
             trial = Trial(*own.get(name, ()))
-            went_on = anyio.run(run, trial, backend=backend) == "done"
+            is_async = inspect.iscoroutinefunction(run)
+            answer = anyio.run(run, trial, backend=backend) if is_async else run(trial)
             path = name if len(backends) == 1 else f"{name}, {backend}"
-            found.append((path, *trial.outcome(went_on=went_on)))
+            found.append((path, *trial.outcome(went_on=answer == "done")))
     return Proof.of(framework, installed((distribution,), module)[1], found)

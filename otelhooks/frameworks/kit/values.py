@@ -11,12 +11,13 @@ import copy
 import dataclasses
 import json
 from collections import deque
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from otelhooks.hooks.calls import same_json
 
-__all__ = ["SCALARS", "Value", "copied", "plain", "text_of"]
+__all__ = ["SCALARS", "Value", "copied", "plain", "text_of", "with_fields"]
 
 SCALARS = frozenset((str, int, float, bool, type(None)))
 
@@ -62,6 +63,15 @@ def text_of(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         return str(value)
+
+
+def with_fields(record: Any, **fields: Any) -> Any:
+    """Return a copy of a mapping, a dataclass or a pydantic object with other values in it."""
+    if isinstance(record, Mapping):
+        return {**record, **fields}
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return dataclasses.replace(record, **fields)
+    return record.model_copy(update=fields)
 
 
 def copied(value: Any) -> Any:

@@ -7,7 +7,7 @@ import functools
 import operator
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import semconv
@@ -65,6 +65,13 @@ class ChatCall(kit.ModelCall):
     """
 
     table = kit.PartTable(made={})
+    tokens: ClassVar = {
+        "input_tokens": "input_tokens",
+        "output_tokens": "output_tokens",
+        "cache_read_input_tokens": "input_token_details.cache_read",
+        "cache_write_input_tokens": "input_token_details.cache_creation",
+        "reasoning_output_tokens": "output_token_details.reasoning",
+    }
     runs_here = _local_tools
     hosted = staticmethod(hosted)
 
@@ -162,7 +169,7 @@ class ChatCall(kit.ModelCall):
         name = about.get("model_name") or about.get("model")
         id = str(about.get("id") or message.id or "")
         return {
-            "usage": _usage(getattr(message, "usage_metadata", None)),
+            "usage": self.used(getattr(message, "usage_metadata", None)),
             "finish_reasons": [reason] if isinstance(reason, str) else [],
             # without one from the provider, langchain makes one from its run
             "response_id": "" if id.startswith(("run-", "lc_run-")) else id,
@@ -335,17 +342,3 @@ def _tool_calls(asked: Iterable[Any], old: Sequence[Any]) -> Iterator[dict[str, 
         id = call.id or given[0] or f"call_{uuid.uuid4().hex}"
         del given[0]
         yield {"name": str(call.name), "args": call.args, "id": id, "type": "tool_call"}
-
-
-def _usage(told: Any) -> dict[str, int]:
-    if not told:
-        return {}
-    inputs, outputs = (told.get(f"{side}_token_details") or {} for side in ("input", "output"))
-    found = {
-        "input_tokens": told.get("input_tokens"),
-        "output_tokens": told.get("output_tokens"),
-        "cache_read_input_tokens": inputs.get("cache_read"),
-        "cache_write_input_tokens": inputs.get("cache_creation"),
-        "reasoning_output_tokens": outputs.get("reasoning"),
-    }
-    return {name: value for name, value in found.items() if isinstance(value, int)}

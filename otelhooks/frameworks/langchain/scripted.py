@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import anyio
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -122,18 +121,13 @@ def _said(state: Any) -> str:
     return state["messages"][-1].content
 
 
-def _in_thread(call: Callable[[trials.Trial], str]) -> Callable[[trials.Trial], Any]:
-    """Call a plain function in a thread without an event loop, as programs do."""
-    return lambda trial: anyio.to_thread.run_sync(call, trial)
-
-
 _PATHS: dict[str, dict[str, Callable[[trials.Trial], Any]]] = {
-    "langchain_core": {"tool.run": _in_thread(_run), "tool.arun": _arun},
-    "langgraph": {"graph": _in_thread(lambda trial: _said(_graph(trial).invoke(_INPUT)))},
+    "langchain_core": {"tool.run": _run, "tool.arun": _arun},
+    "langgraph": {"graph": lambda trial: _said(_graph(trial).invoke(_INPUT))},
     "langchain": {
-        "agent.invoke": _in_thread(lambda trial: _said(_agent(trial).invoke(_INPUT))),
+        "agent.invoke": lambda trial: _said(_agent(trial).invoke(_INPUT)),
         "agent.ainvoke": _ainvoke,
-        "agent.stream": _in_thread(_stream),
+        "agent.stream": _stream,
         "agent.astream": _astream,
     },
 }

@@ -10,6 +10,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from otelhooks.frameworks.kit.contents import field
+from otelhooks.frameworks.kit.values import with_fields
+
 __all__ = [
     "is_command",
     "is_same",
@@ -46,10 +49,6 @@ def update_of(value: Any) -> Any:
     return getattr(value, "update", None) if is_command(value) else value
 
 
-def _get(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
 def thread_of(*configs: Any) -> str:
     """Return the conversation of the first configuration with a thread; empty for none."""
     for config in configs:
@@ -71,7 +70,7 @@ def _role(message: Any) -> Any:
 
 def _last_of_user(given: Any) -> tuple[list[Any], int | None]:
     """Return the messages in an input, and the position of the user's last one."""
-    messages = None if isinstance(given, (str, type(None))) else _get(given, "messages")
+    messages = None if isinstance(given, (str, type(None))) else field(given, "messages")
     if not isinstance(messages, list):
         messages = [] if messages is None else [messages]
     for index in range(len(messages) - 1, -1, -1):
@@ -88,7 +87,7 @@ def prompt_of(given: Any) -> tuple[bool, Any]:
     item = messages[index]
     if isinstance(item, (str, tuple)):
         return True, item if isinstance(item, str) else item[1]
-    return True, _get(item, "content")
+    return True, field(item, "content")
 
 
 def with_prompt(given: Any, prompt: Any) -> Any:
@@ -103,27 +102,17 @@ def with_prompt(given: Any, prompt: Any) -> Any:
     if isinstance(item, (str, tuple)):
         new = prompt if isinstance(item, str) else (item[0], prompt)
     else:
-        new = _set(item, "content", prompt)
-    if isinstance(_get(inside, "messages"), list):
+        new = with_fields(item, content=prompt)
+    if isinstance(field(inside, "messages"), list):
         new = [*messages[:index], new, *messages[index + 1 :]]
-    return _set(inside, "messages", new)
-
-
-def _set(value: Any, name: str, new: Any) -> Any:
-    """Return a copy with another value under a name."""
-    if isinstance(value, Mapping):
-        return {**value, name: new}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{name: new})
-    model: Any = value
-    return model.model_copy(update={name: new})
+    return with_fields(inside, messages=new)
 
 
 # -- messages in what is streamed -------------------------------------------------------------
 
 
 def last_message(values: Any) -> Any:
-    messages = None if values is None or isinstance(values, str) else _get(values, "messages")
+    messages = None if values is None or isinstance(values, str) else field(values, "messages")
     if isinstance(messages, list) and messages:
         last = messages[-1]
         return last if hasattr(last, "content") else None

@@ -53,9 +53,7 @@ ADAPTER = kit.Adapter(
             since="0.14",
         ),
         kit.seat(f"{_TOOL}:ShellTool.executor", tools.ShellCall, kind="either", field=True),
-        kit.seat(
-            f"{_TOOL}:LocalShellTool.executor", tools.LocalShellCall, kind="either", field=True
-        ),
+        kit.seat(f"{_TOOL}:LocalShellTool.executor", tools.ShellCall, kind="either", field=True),
         kit.seat(f"{_TOOL}:ApplyPatchTool.editor", tools.PatchCall, kind="either", field=_EDITS),
         kit.listen(
             f"{_TOOL}:maybe_invoke_function_tool_failure_error_function", tools.note_failure

@@ -7,15 +7,15 @@ They are records of the ``openai`` package or mappings with the same names, for 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.contents import field
 
 __all__ = [
     "arguments_of",
     "events_of",
-    "field",
     "function_call",
     "id_of",
     "last_response",
@@ -23,12 +23,6 @@ __all__ = [
     "response_of",
     "text_of",
 ]
-
-
-def field(item: Any, name: str) -> Any:
-    """Return the value of an item under a name, None if it has none."""
-    value = getattr(item, name, None)
-    return item.get(name) if value is None and isinstance(item, Mapping) else value
 
 
 def text_of(item: Any) -> str:

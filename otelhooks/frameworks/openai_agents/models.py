@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mappin
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.contents import field
 from otelhooks.frameworks.openai_agents import answers
-from otelhooks.frameworks.openai_agents.answers import field
 from otelhooks.frameworks.openai_agents.builtin import TABLE, hosted
 from otelhooks.frameworks.openai_agents.tools import FunctionCall, locate
 
@@ -245,36 +245,29 @@ def guarded(chosen: Any, agent: str) -> Any:
     return found
 
 
-class CannedModel:
-    """Answers every call with one text."""
+@kit.subclass("agents.models.interface:Model")
+def _canned_model(base: Any) -> Any:
+    class CannedModel(base):
+        """Answers every call with one text."""
 
-    model = ""
+        model = ""
 
-    def __init__(self, text: str) -> None:
-        self._answer = answers.response_of([answers.message(text)])
+        def __init__(self, text: str) -> None:
+            self._answer = answers.response_of([answers.message(text)])
 
-    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the answer."""
-        return self._answer
+        async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+            return self._answer
 
-    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Stream the answer."""
-        for event in answers.events_of(self._answer):
-            yield event
+        async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            for event in answers.events_of(self._answer):
+                yield event
 
-    def get_retry_advice(self, request: Any) -> None:
-        """Return no advice about retries."""
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-    async def _cleanup_on_run_end(self, owner: object) -> None:
-        """Do nothing."""
+    return CannedModel
 
 
 def choose_model(wrapped: Any, owner: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:
     """Return the stand-in for the model of a turn, or a model that answers with a text."""
     text = _canned.get()
     if text is not None:
-        return CannedModel(text)
+        return _canned_model(text)
     return guarded(wrapped(agent, *args, **kwargs), agent.name)

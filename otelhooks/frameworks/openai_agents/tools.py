@@ -13,6 +13,7 @@ import functools
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.values import plain, with_fields
 from otelhooks.frameworks.openai_agents.builtin import TABLE, patch_names
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "FunctionCall",
     "HandOff",
     "HandOffFunction",
-    "LocalShellCall",
     "PatchCall",
     "ShellCall",
     "locate",
@@ -204,42 +204,23 @@ class CustomCall(TextTool):
 
 
 class ShellCall(TextTool):
-    """`ShellTool`: a request with commands."""
+    """`ShellTool` or `LocalShellTool`: a request with commands."""
 
     def read(self, shell: Any, request: Any) -> None:
         """Read ``ShellTool.executor`` or ``LocalShellTool.executor``."""
         self.given = request
         self.name, self.id = shell.name, request.data.call_id
         self.canonical, self.kind = ("run_command",), "shell"
-        self.take(self.shown(request.data.action))
+        shown = {**plain(request.data.action), "type": None}
+        self.take(_without_none(shown))
 
     def call(self, wrapped: Any, args: Any) -> Any:
         """Run what was approved; the same request if no hook changed it."""
         request = self.given
         if not self.version:
             return wrapped(request)
-        data = self.with_action(request.data, args)
+        data = with_fields(request.data, action=with_fields(request.data.action, **args))
         return wrapped(dataclasses.replace(request, data=data))
-
-    def shown(self, action: Any) -> dict[str, Any]:
-        """Return a request's commands and settings."""
-        return _without_none(dataclasses.asdict(action))
-
-    def with_action(self, data: Any, args: Any) -> Any:
-        """Return a request's data with other commands and settings."""
-        return dataclasses.replace(data, action=dataclasses.replace(data.action, **args))
-
-
-class LocalShellCall(ShellCall):
-    """`LocalShellTool`, whose requests are records of the ``openai`` package."""
-
-    def shown(self, action: Any) -> dict[str, Any]:
-        """Return a request's command and settings."""
-        return action.model_dump(exclude_none=True, exclude={"type"})
-
-    def with_action(self, data: Any, args: Any) -> Any:
-        """Return a request's data with another command and settings."""
-        return data.model_copy(update={"action": data.action.model_copy(update=args)})
 
 
 def _without_none(args: dict[str, Any]) -> dict[str, Any]:
