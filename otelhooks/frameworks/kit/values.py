@@ -71,7 +71,8 @@ def with_fields(record: Any, **fields: Any) -> Any:
         return {**record, **fields}
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         return dataclasses.replace(record, **fields)
-    return record.model_copy(update=fields)
+    model: Any = record  # the checks above have left it a type that has no such method
+    return model.model_copy(update=fields)
 
 
 def copied(value: Any) -> Any:
