@@ -393,6 +393,6 @@ class TestStrands(Contract):
         Path("direct_call", build_direct, **BY_HAND),
         Path("functions", build_functions, errors="raised", **BY_HAND),
         Path("mcp", build_mcp(), **SERVER),
-        Path("mcp_prefixed", build_mcp("fs"), **SERVER),
+        Path("mcp_prefixed", build_mcp("files"), **SERVER),
         Path("mcp_client", build_client, has_run=False, has_model=False, **SERVER),
     )

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.strands.passages import (
+    BUILT_IN,
     AgentRun,
     ClientCall,
     FunctionCall,
@@ -61,6 +62,7 @@ ADAPTER = kit.Adapter(
             "deprecated: where a provider does not stream, the call is not seen",
         ),
     ),
+    built_in=BUILT_IN,
     options={"approvals": ("native", "in_place")},
     in_part=(
         (

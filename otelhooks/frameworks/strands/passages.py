@@ -20,7 +20,16 @@ from typing import Any, ClassVar
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import overrides, telemetry
 
-__all__ = ["AgentRun", "ClientCall", "FunctionCall", "ModelCall", "Tool", "Workflow", "native_span"]
+__all__ = [
+    "BUILT_IN",
+    "AgentRun",
+    "ClientCall",
+    "FunctionCall",
+    "ModelCall",
+    "Tool",
+    "Workflow",
+    "native_span",
+]
 
 # -- tools ------------------------------------------------------------------------------------
 
@@ -31,6 +40,27 @@ _AGENT_TOOLS = (
     "strands.vended_tools.subagent.subagent:_SubagentTool",
 )
 _MCP_TOOL = "strands.tools.mcp.mcp_agent_tool:MCPAgentTool"
+_SHELL, _FETCH = (("run_command",), "shell"), (("read_url_content",), "net")
+_VENDED = {
+    "shell.shell:make_shell.<locals>.shell_tool": ("shell", *_SHELL),
+    "python_repl.python_repl:make_python_repl.<locals>.python_repl_tool": ("python_repl", *_SHELL),
+    "file_editor.file_editor:make_file_editor.<locals>.file_editor_tool": (
+        "file_editor",
+        ("create_file", "edit_file", "view_file"),
+        "file_write",
+        False,
+        "path",
+    ),
+    "http_request.http_request:make_http_request.<locals>.http_request_tool": (
+        "http_request",
+        *_FETCH,
+    ),
+    **{
+        f"web_fetch.web_fetch:make_web_fetch.<locals>.web_fetch_tool_{way}": ("web_fetch", *_FETCH)
+        for way in ("markdown", "agentic")
+    },
+}
+BUILT_IN = kit.BuiltIns({f"strands.vended_tools.{key}": one for key, one in _VENDED.items()}, {})
 _can_pause: weakref.WeakSet[Any] = weakref.WeakSet()
 """Agents whose present run its application can resume."""
 
@@ -143,12 +173,20 @@ class Tool(_Call):
 
 
 def locate(call: _Call, tool: Any) -> None:
-    """Set what only the tool object shows: its server, or that it starts an agent."""
-    if kit.is_a(tool, *_AGENT_TOOLS):
+    """Set what only the tool object shows: its server, its kind, or that it starts an agent."""
+    if (own := BUILT_IN.of(tool, getattr(tool, "_tool_func", None))) is not None:
+        call.canonical, call.kind = own.canonical, own.kind
+        call.path = call.args.get(own.path) if own.path else None
+    elif kit.is_a(tool, *_AGENT_TOOLS):
         call.canonical = ("invoke_subagent",)
     elif kit.is_a(tool, _MCP_TOOL):
-        call.is_of_server(tool.mcp_tool.name, None)
-        call.goes_to(CLIENT, tool.mcp_tool.name)
+        call.is_of_server(tool.mcp_tool.name, _server_of(tool.mcp_client))
+        call.goes_to(CLIENT, call.name, call.server)
+
+
+def _server_of(client: Any) -> Any:
+    """Return the application's name for a server: the client's prefix, the only name it keeps."""
+    return getattr(client, "_prefix", None)
 
 
 def _resumes(invocation_state: Any) -> bool:
@@ -180,7 +218,7 @@ class ClientCall(_Call):
     ) -> None:
         self.name, self.id, self.further = name, tool_use_id, (args, kwargs)
         self.take(arguments or {})
-        self.is_of_server(name, None)
+        self.is_of_server(name, _server_of(client))
 
     def call(self, wrapped: Any, args: Any) -> Any:
         further, named = self.further
@@ -331,7 +369,7 @@ class ModelCall(kit.ModelCall):
 
     def offered(self, definition: Any) -> Any:
         call = Tool()
-        call.name = definition["name"]
+        call.name, call.args = definition["name"], {}
         locate(call, self.registry.get(call.name))
         return call
 
