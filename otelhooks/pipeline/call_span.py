@@ -23,7 +23,7 @@ from otelhooks.pipeline.frames import MAX_STEPS, SPAN, Op
 from otelhooks.pipeline.recording import record_verdict
 from otelhooks.pipeline.runtime import SUPPRESSED, Runtime
 from otelhooks.telemetry import semconv
-from otelhooks.telemetry.quiet import fails_open
+from otelhooks.telemetry.quiet import fails_open, report
 from otelhooks.telemetry.spans import adopt, exemplar, fail, native_span, put_notes, put_on
 from otelhooks.telemetry.verdicts import error_type_of
 
@@ -102,16 +102,14 @@ def put_failure(rt: Runtime, op: Op, verdict: Verdict) -> None:
 
 
 class Traced:
-    """One tool or model call, once it has a frame.
+    """One tool or model call, once it has a frame; its class sets all attributes.
 
-    Args:
+    Attributes:
         rt: The active runtime.
         op: Its frame.
         hooks: The hooks in force for it.
         verdict: What was decided; None if there is no decider, or no decision yet.
         context: Context that it was entered in.
-
-    Attributes:
         started_ns: When the span, or without one the body, started; nanoseconds since the epoch.
         ended_ns: When the body ended; 0 if it did not run.
         status: ``ok``, another outcome that is not a failure, or an ``error.type``.
@@ -133,24 +131,46 @@ class Traced:
         "verdict",
     )
 
-    def __init__(
-        self, rt: Runtime, op: Op, hooks: HookSet, verdict: Verdict | None, context: Context
-    ) -> None:
-        self.rt: Runtime = rt
-        self.op: Op = op
-        self.hooks: HookSet = hooks
-        self.verdict: Verdict | None = verdict
-        self.context: Context = context
-        self.started_ns: int = 0
-        self.ended_ns: int = 0
-        self.status: str = "ok"
-        self.exemplar: trace.SpanContext | None = None
+    rt: Runtime
+    op: Op
+    hooks: HookSet
+    verdict: Verdict | None
+    context: Context
+    started_ns: int
+    ended_ns: int
+    status: str
+    exemplar: trace.SpanContext | None
 
-    def span_mode(self, framework: str) -> str:
-        """Return how the span is made: ``auto``, ``own``, ``annotate`` or ``off``."""
-        if self.context.get(SUPPRESSED):
-            return "off"
-        return self.rt.framework_spans.get(framework, self.rt.span_mode)
+    def attributes(self) -> dict[str, Any]:
+        """Return what the span starts with."""
+        raise NotImplementedError
+
+    def open_span(
+        self,
+        framework: str,
+        name: str,
+        named_by: tuple[str, str, str],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> None:
+        """Open the span, or find one of another library for the verdict, unless spans are off.
+
+        Args:
+            framework: Adapter that the call came through.
+            name: Name of the span.
+            named_by: As in `start_span`.
+            kind: INTERNAL for work in this process.
+        """
+        self.started_ns = time_ns()
+        try:
+            if self.context.get(SUPPRESSED):
+                return
+            mode = self.rt.framework_spans.get(framework, self.rt.span_mode)
+            if mode == "annotate":
+                self.annotate(framework, self.attributes(), named_by)
+            elif mode != "off":
+                self.start_span(mode, name, self.attributes(), named_by, kind)
+        except Exception as error:
+            report(f"{type(self).__name__}.open_span", error)
 
     def complete(self, attributes: dict[str, Any]) -> None:
         """Add start attributes that few calls have: details of a verdict, attributes from hooks."""
@@ -174,7 +194,7 @@ class Traced:
         name: str,
         attributes: Mapping[str, Any],
         named_by: tuple[str, str, str],
-        kind: SpanKind = SpanKind.INTERNAL,
+        kind: SpanKind,
     ) -> None:
         """Open the span, or adopt the framework's own; the verdict is on it from the start.
 
@@ -184,7 +204,7 @@ class Traced:
             attributes: Everything that it starts with; not copied.
             named_by: How to recognise the framework's own span for this very call: operation, the
                 attribute that names what runs, and that name.
-            kind: INTERNAL for work in this process.
+            kind: As in `open_span`.
         """
         rt, op, verdict = self.rt, self.op, self.verdict
         outer = op.outer.span if op.outer is not None else None
@@ -243,13 +263,13 @@ class Traced:
         """
         op = self.op
         turn, span = op.turn, op.span
-        if turn is not None and len(turn.context.steps) < MAX_STEPS:
+        if turn is not None and len(steps := turn.context.steps) < MAX_STEPS:
             decision = self.verdict.decision if self.verdict is not None else "allow"
             own = self.exemplar
             if own is None and span is not None:
                 own = span.get_span_context()
             span_id = "" if own is None else own.span_id
-            turn.context.steps.append(Step(name, decision, self.status, span_id))
+            steps.append(Step(name, decision, self.status, span_id))
         if op.annotation is not None:
             op.annotation.end()
         elif span is not None and not op.adopted:

@@ -156,19 +156,10 @@ class Execution(Traced):
 
     def open(self) -> None:
         """Open the span."""
-        self.started_ns = time_ns()
-        try:
-            mode = self.span_mode(self.seat.framework)
-            if mode != "off":
-                named_by = (semconv.OP_EXECUTE_TOOL, semconv.GEN_AI_TOOL_NAME, self.call.name)
-                if mode == "annotate":
-                    self.annotate(self.seat.framework, self._attributes(), named_by)
-                else:
-                    self.start_span(mode, self.shape.name, self._attributes(), named_by)
-        except Exception as error:
-            report("Execution.open", error)
+        named_by = (semconv.OP_EXECUTE_TOOL, semconv.GEN_AI_TOOL_NAME, self.call.name)
+        self.open_span(self.seat.framework, self.shape.name, named_by)
 
-    def _attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, Any]:
         """Return what the span starts with."""
         rt, op, call = self.rt, self.op, self.call
         of_session = op.session.attributes

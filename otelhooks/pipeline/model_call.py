@@ -66,11 +66,6 @@ _TOKEN_TYPES = {
 _DEBUG = 5
 
 
-def model(rt: Runtime, seat: ModelSeat, request: ModelRequest) -> Operation:
-    """Run one model call through the pipeline; its body gets the request, rewritten or not."""
-    return (yield from _ModelCall(rt, seat, request).steps())
-
-
 class _ModelCall(Traced):
     """One model call, from decision to response."""
 
@@ -93,7 +88,14 @@ class _ModelCall(Traced):
         agent = request.agent or here.rpartition("/")[2]
         hooks, judges = rt.in_force(scope, here or agent)
         op = Op(session, turn, outer, None, agent, here or agent)
-        super().__init__(rt, op, hooks, None, context)
+        self.rt = rt
+        self.op = op
+        self.hooks = hooks
+        self.verdict = None
+        self.context = context
+        self.started_ns = self.ended_ns = 0
+        self.status = "ok"
+        self.exemplar = None
         request.op = op
         self.seat: ModelSeat = seat
         self.request: ModelRequest = request
@@ -105,12 +107,14 @@ class _ModelCall(Traced):
         self.is_detailed: bool = rt.emit_details or rt.content.on_event
         self.shown: dict[str, Any] = {}
 
-    def steps(self) -> Operation:
-        """Run the operation."""
-        rt, request, hooks = self.rt, self.request, self.hooks
+    @classmethod
+    def run(cls, rt: Runtime, seat: ModelSeat, request: ModelRequest) -> Operation:
+        """Run one model call through the pipeline; its body gets the request, rewritten or not."""
+        self = cls(rt, seat, request)
+        hooks = self.hooks
         rt.has_run = True
         if rt.see_tools is not None and request.tools:
-            rt.see_tools(self.seat.tool, request.tools)
+            rt.see_tools(seat.tool, request.tools)
         self._hide_tools()
         if not self.op.session.context.is_met:
             self._meet()
@@ -119,7 +123,8 @@ class _ModelCall(Traced):
                 yield from self._decide(pre)
             if request.stream and hooks.at("post_model_call").transformers:
                 request.holds_back = rt.stream == "buffer"
-        self._open()
+        named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
+        self.open_span(seat.framework, self.shape.name, named_by, SpanKind.CLIENT)
         try:
             verdict = self.verdict
             refused = None
@@ -138,7 +143,7 @@ class _ModelCall(Traced):
                 return self._refuse(refused)
             if verdict is not None and verdict.answered:
                 self.status = "answered"
-                return (yield from self._post(self.seat.answered(request, verdict.answer)))
+                return (yield from self._post(seat.answered(request, verdict.answer)))
             return (yield from self._run())
         finally:
             self._close()
@@ -204,17 +209,8 @@ class _ModelCall(Traced):
 
     # -- span ---------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        self.started_ns = time_ns()
-        mode = self.span_mode(self.seat.framework)
-        if mode == "off":
-            return
-        try:
-            self._open_span(mode)
-        except Exception as error:
-            report("_ModelCall._open", error)
-
-    def _open_span(self, mode: str) -> None:
+    def attributes(self) -> dict[str, Any]:
+        """Return what the span starts with."""
         rt, op, request = self.rt, self.op, self.request
         attributes = {**self.shape.attributes, **op.session.wire_attributes()}
         if op.turn is not None and op.turn.task_id:
@@ -233,11 +229,7 @@ class _ModelCall(Traced):
             )
         if self.is_detailed:
             self.shown.update(attributes)
-        named_by = (request.operation, semconv.GEN_AI_REQUEST_MODEL, request.model)
-        if mode == "annotate":
-            self.annotate(self.seat.framework, attributes, named_by)
-        else:
-            self.start_span(mode, self.shape.name, attributes, named_by, SpanKind.CLIENT)
+        return attributes
 
     def _close(self) -> None:
         try:
@@ -379,13 +371,8 @@ class _ModelCall(Traced):
             )
         return raw
 
+    @fails_open
     def _read(self, reply: ModelReply) -> None:
-        try:
-            self._tell_reply(reply)
-        except Exception as error:
-            report("_ModelCall._read", error)
-
-    def _tell_reply(self, reply: ModelReply) -> None:
         """Put what the answer says about itself on the span, and count its tokens."""
         op = self.op
         attributes: dict[str, Any] = {}
@@ -454,6 +441,9 @@ class _ModelCall(Traced):
 
     def _tell(self, point: str, **fields: Any) -> Generator[Run, Any, None]:
         yield from self.rt.tell(self.hooks, point, self.op.context, **fields)
+
+
+model = _ModelCall.run
 
 
 _GIVEN_ROLES = frozenset(("system", "developer", "user"))

@@ -58,6 +58,15 @@ class _Agent(Traced):
     __slots__ = ()
     POINT_AFTER = "post_agent"
 
+    def __init__(
+        self, rt: Runtime, op: Op, verdict: Verdict, context: otel_context.Context
+    ) -> None:
+        self.rt, self.op, self.hooks = rt, op, EMPTY
+        self.verdict, self.context = verdict, context
+        self.started_ns = self.ended_ns = 0
+        self.status = "ok"
+        self.exemplar = None
+
     def open(self, data: Any) -> None:
         """Open the span."""
         self._start({}, semconv.OP_INVOKE_AGENT, semconv.GEN_AI_AGENT_NAME, self.op.agent)
@@ -145,7 +154,7 @@ class RunnerObserver:
             running.open()
         else:
             kind = _Model if verdict.point == "pre_model_call" else _Agent
-            running = kind(rt, op, EMPTY, verdict, within)
+            running = kind(rt, op, verdict, within)
             running.open(data)
         self._show(context, op.span)
         if verdict.point == "pre_turn":
