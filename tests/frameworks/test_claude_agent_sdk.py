@@ -105,18 +105,6 @@ def build_subagent(world: World) -> Any:
     return run
 
 
-def build_background(world: World) -> Any:
-    """A sub-agent that works on after the agent's own answer."""
-    servers = own(world)
-
-    async def run(prompt: str) -> str:
-        model = model_of(world, start(background=True), ANSWER)
-        with served(model, mcp_servers=servers) as options:
-            return await answer(sdk.query(prompt=prompt, options=options))
-
-    return run
-
-
 def build_direct(world: World) -> Any:
     """The application's own calls of handlers."""
     tools = {tool.name: tool for tool in tools_of(world)}
@@ -164,6 +152,5 @@ class TestClaudeAgentSDK(Contract):
         ),
         Path("hooked", build_hooked, selector=of_files, has_model=False, lacks=WAITS),
         Path("subagent", build_subagent, selector=of_files, **SUBAGENT),
-        Path("background", build_background, selector=of_files, **SUBAGENT),
         Path("direct", build_direct, has_run=False, has_model=False, errors="raised"),
     )

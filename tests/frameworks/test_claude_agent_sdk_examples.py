@@ -56,6 +56,7 @@ class Claude(Host):
         "model": "models are called in the CLI: no seat",
         "messages": "models are called in the CLI: no seat",
         "own spans": "the SDK makes none",
+        "own tools": "what presets allow by a bare name is never a server's tool",
         "output function": "a schema makes the answer",
         "history only": "a run begins with a message",
         "history of others": "the CLI keeps histories: see the tests of turns",
@@ -63,6 +64,11 @@ class Claude(Host):
     }
     differences = (
         *STARTS_UNSEEN,
+        Difference(
+            r"\[RateError\]$",
+            "[tool_error]",
+            "the CLI is told that a tool failed, not of what class",
+        ),
         *(Difference(pattern, here, NAMELESS) for pattern, here in NAMES.items()),
     )
 

@@ -68,6 +68,10 @@ ADAPTER = kit.Adapter(
             "single commands in a shell's script", "a call of `Bash` is judged as a whole"
         ),
         kit.NotCovered(
+            "names of external servers' tools with other characters than letters, digits, - and _",
+            "the CLI reports them with _ instead: rules must name them so",
+        ),
+        kit.NotCovered(
             "the shortening of a conversation's history", "the CLI tells no one of its result"
         ),
         kit.NotCovered(

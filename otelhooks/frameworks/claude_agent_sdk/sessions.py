@@ -86,6 +86,7 @@ class Claude(loops.Loop):
         sent: The turn whose message was sent and has not reached the model.
         turns: Turns whose answers have not been read, oldest first.
         halted: Why we stopped the running turn; empty if we did not.
+        is_stopped: Whether we stopped the last one.
     """
 
     framework = "claude_agent_sdk"
@@ -104,13 +105,13 @@ class Claude(loops.Loop):
         self.tools: dict[tuple[str, str], str] = {}
         self.sent: Turn | None = None
         self.turns: collections.deque[Turn] = collections.deque()
-        self.halted = ""
+        self.halted, self.is_stopped = "", False
         self._counted: dict[str, dict[str, int]] = {}
         self._done: dict[str, int] = {}
 
     async def begin(self, turn: Any) -> bool:
         """Begin a turn; one that may not is kept as well, since the CLI answers it."""
-        self.halted = ""
+        self.halted, self.is_stopped = "", False
         self.turns.append(turn)
         goes_on = await super().begin(turn)
         turn.is_refused = not goes_on

@@ -36,6 +36,7 @@ _BARE = "the CLI runs tools without asking; leave out `bare` and what else switc
 _REFUSED = "(This message was refused.)"
 _UNDECIDED = "The call could not be judged."
 _TOO_LATE = "This message cannot be rewritten any more, since it was sent while the agent worked."
+_ERRORS = "claude_agent_sdk._errors"
 _NOTICE = "<task-notification>"
 
 _PATIENCE_S = 86_400
@@ -229,7 +230,8 @@ async def _frames(session: Any, inner: Any) -> AsyncIterator[dict[str, Any]]:
     except BaseException as error:
         if session.turn is not None:
             await session.turn.fail(error)
-        raise
+        if not (session.is_stopped and kit.is_a(error, f"{_ERRORS}:ProcessError")):
+            raise  # of an interrupted turn the CLI says that it failed
     await session.end()
 
 
@@ -299,6 +301,7 @@ async def _result(session: Any, turn: Any, frame: dict[str, Any]) -> list[dict[s
     if session.halted:
         await session.end(session.halted)
         turn.result, turn.is_changed, session.halted = session.halted, True, ""
+        session.is_stopped = True
     elif turn.is_open and turn is session.turn:
         if session.agents or session.starting:
             return [frame]  # the CLI goes on when they are done
