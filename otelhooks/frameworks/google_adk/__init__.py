@@ -66,6 +66,11 @@ ADAPTER = kit.Adapter(
             "the function that a tool was made of, and functions that are nodes of a workflow",
             "calling them is plain Python; no model chooses them",
         ),
+        kit.NotCovered(
+            'the start of sub-agents with `mode="task"`',
+            "the framework hands the task over without calling a tool, so rules for "
+            "`invoke_subagent` and the agent's name do not stop it; the agent's tools are guarded",
+        ),
         kit.NotCovered("agents reached over A2A", "their tools run elsewhere"),
     ),
     built_in=TABLE,

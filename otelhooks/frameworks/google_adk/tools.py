@@ -76,6 +76,8 @@ class ToolCall(kit.ToolCall):
         self.id = getattr(tool_context, "function_call_id", None)
         self.agent = getattr(tool_context, "agent_name", "")
         self.conversation = getattr(getattr(tool_context, "session", None), "id", "")
+        confirmation = getattr(tool_context, "tool_confirmation", None)
+        self.is_approved = confirmation is not None and confirmation.confirmed is True
         self.take(args, hidden=set(args) - set(outer.args) if is_inner else ())
         locate(self, tool)
 

@@ -1,0 +1,154 @@
+"""Google ADK: confirmations, code, overridden tools, agents as tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk")
+
+from google.adk.agents import LlmAgent
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+from google.adk.code_executors.base_code_executor import BaseCodeExecutor
+from google.adk.code_executors.code_execution_utils import CodeExecutionResult
+from google.adk.tools.function_tool import FunctionTool
+from google.genai import types
+
+import otelhooks
+from otelhooks import hooks, policy
+from otelhooks import types as records
+from otelhooks.frameworks.google_adk.scripted import (
+    APP,
+    USER,
+    converse,
+    runner_of,
+    scripted_model,
+    text_of,
+)
+from otelhooks.telemetry import semconv
+from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, Ask, World
+from tests.frameworks.test_google_adk import agent_of, tools_of
+from tests.frameworks.test_google_adk import pytestmark as ignored
+
+pytestmark = ignored
+
+
+def nobody(call: Any) -> bool:
+    raise AssertionError("asked in place")
+
+
+@pytest.fixture
+def on(tracer_provider: Any) -> Any:
+    def instrument(*rules: Any, **settings: Any) -> Any:
+        settings = {"frameworks": ["google_adk"], "tracer_provider": tracer_provider, **settings}
+        return otelhooks.instrument(policies=rules, **settings)
+
+    return instrument
+
+
+def verdicts(exporter: Any) -> list[tuple[Any, Any]]:
+    found = [span.attributes for span in exporter.get_finished_spans()]
+    return [
+        (each[semconv.GEN_AI_TOOL_NAME], each.get(semconv.POLICY_DECISION))
+        for each in found
+        if each.get(semconv.GEN_AI_OPERATION_NAME) == semconv.OP_EXECUTE_TOOL
+    ]
+
+
+async def confirm(runner: Any, session: str, events: Any, confirmed: bool) -> list[Any]:
+    """Answer the confirmation that a run waits for."""
+    calls = [call for event in events for call in event.get_function_calls()]
+    (asked,) = [call for call in calls if call.name == "adk_request_confirmation"]
+    answer = types.FunctionResponse(id=asked.id, name=asked.name, response={"confirmed": confirmed})
+    content = types.Content(role="user", parts=[types.Part(function_response=answer)])
+    return await converse(runner, content, session)
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_an_ask_rule_is_put_in_the_frameworks_way(on: Any, confirmed: bool) -> None:
+    world = World((DANGER,), ANSWER)
+    on(policy.ask_user("danger"), approvals=nobody)
+
+    async def play() -> str:
+        runner = runner_of(agent_of(world))
+        session = await runner.session_service.create_session(app_name=APP, user_id=USER)
+        events = await converse(runner, "begin", session.id)
+        assert world.ran == []
+        return text_of(await confirm(runner, session.id, events, confirmed))
+
+    answer = asyncio.run(play())
+    assert world.bodies == (["danger"] if confirmed else [])
+    assert answer == ANSWER
+
+
+def test_an_ask_rule_waits_in_place_on_demand(on: Any) -> None:
+    world = World((DANGER,), ANSWER)
+    settings = {"google_adk": {"approvals": "in_place"}}
+    on(policy.ask_user("danger"), approvals=lambda call: True, frameworks=settings)
+    assert text_of(asyncio.run(converse(runner_of(agent_of(world)), "begin"))) == ANSWER
+    assert world.bodies == ["danger"]
+
+
+class Executor(BaseCodeExecutor):
+    """Notes what it would run."""
+
+    ran: list[str] = []  # noqa: RUF012
+
+    def execute_code(self, invocation_context: Any, code_execution_input: Any) -> Any:
+        self.ran.append(code_execution_input.code)
+        return CodeExecutionResult(stdout="42")
+
+
+@pytest.mark.parametrize("denied", [True, False])
+def test_code_that_a_model_wrote_is_a_tool_call(on: Any, exporter: Any, denied: bool) -> None:
+    world = World("```python\nprint(6 * 7)\n```", ANSWER)
+    on(policy.deny("code_execution", reason=REASON) if denied else policy.deny("else"))
+    executor = Executor(ran=[])
+    agent = LlmAgent(name="ops", model=scripted_model(world.next), code_executor=executor)
+    runner = runner_of(agent, artifact_service=InMemoryArtifactService())
+    assert text_of(asyncio.run(converse(runner, "begin"))) == ANSWER
+    assert len(executor.ran) == (not denied)
+    assert verdicts(exporter) == [("code_execution", "deny" if denied else "allow")]
+
+
+def test_a_tool_that_calls_the_one_it_extends_is_one_call(on: Any, exporter: Any) -> None:
+    class WithToken(FunctionTool):
+        async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+            return await super().run_async(args=dict(args), tool_context=tool_context)
+
+    world = World((DANGER, SAFE), ANSWER)
+    on(policy.deny("danger", reason=REASON))
+    tools = [WithToken(one) for one in tools_of(world)]
+    assert text_of(asyncio.run(converse(runner_of(agent_of(world, tools=tools)), "begin")))
+    assert world.bodies == ["safe"]
+    assert sorted(verdicts(exporter)) == [("danger", "deny"), ("safe", "allow")]
+
+
+def test_tools_of_an_agent_that_takes_a_task_are_guarded(on: Any) -> None:
+    inner, ask = World((DANGER,), (SAFE,), ANSWER), Ask("worker", {"request": "begin"})
+    outer = World((ask,), ANSWER)
+    on(policy.deny("danger", reason=REASON))
+    worker = LlmAgent(
+        name="worker", model=scripted_model(inner.next), tools=tools_of(inner), mode="task"
+    )
+    agent = LlmAgent(name="ops", model=scripted_model(outer.next), sub_agents=[worker])
+    asyncio.run(converse(runner_of(agent), "begin"))
+    assert inner.bodies == ["safe"]
+    assert REASON in inner.told
+
+
+def test_a_result_in_a_message_does_not_hide_its_text_from_hooks(on: Any) -> None:
+    @hooks.pre_turn
+    def refuse(prompt: Any) -> records.HookResult:
+        return records.HookResult(allow=False, message=REASON)
+
+    world = World(ANSWER)
+    on(hooks=[refuse])
+    made_up = types.FunctionResponse(id="no", name="no", response={"x": 1})
+    parts = [types.Part(text="begin"), types.Part(function_response=made_up)]
+    message = types.Content(role="user", parts=parts)
+    events = asyncio.run(converse(runner_of(agent_of(world)), message))
+    assert REASON in text_of(events)
+    assert world.shown == []
