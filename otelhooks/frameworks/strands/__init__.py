@@ -55,6 +55,10 @@ ADAPTER = kit.Adapter(
     ),
     not_covered=(
         kit.NotCovered("the function under `@tool`", "what is called is plain Python"),
+        kit.NotCovered(
+            "a function that is set as `stream` on one tool object",
+            "called there, it passes nothing of the framework",
+        ),
         kit.NotCovered("tools of the provider", "they run there"),
         kit.NotCovered("`A2AAgent`", "the agent runs on another machine"),
         kit.NotCovered(
