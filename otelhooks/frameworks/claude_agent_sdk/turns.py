@@ -100,6 +100,8 @@ async def _prompted(session: Any, given: dict[str, Any]) -> dict[str, Any]:
     It was judged when it was sent, unless the agent still worked then, or the CLI made it itself.
     """
     turn, session.sent = session.sent, None
+    if turn is None and given["prompt"] == _REFUSED:
+        return {"decision": "block", "reason": _REFUSED}
     if turn is None:
         is_notice = given["prompt"].startswith(_NOTICE)
         if is_notice and session.turn is not None and session.turn.is_open:
@@ -190,20 +192,30 @@ async def _line(session: Any, line: str) -> str:
     frame = json.loads(line) if line.strip() else None
     if not isinstance(frame, dict) or frame.get("type") != "user":
         return line
-    if session.sent is not None or (session.turn is not None and session.turn.is_open):
-        return line  # judged when the CLI takes it up
     message = frame.get("message") or {}
     turn = Turn.on(message.get("content"), "user")
-    session.sent = turn
-    try:
-        goes_on = await session.begin(turn)
-    except BaseException:
-        session.sent = None
-        raise
+    if session.sent is not None or (session.turn is not None and session.turn.is_open):
+        goes_on = await _judged_meanwhile(session, turn)
+    else:
+        session.sent = turn
+        try:
+            goes_on = await session.begin(turn)
+        except BaseException:
+            session.sent = None
+            raise
     if goes_on and not turn.is_rewritten:
         return line
     content = turn.prompt if goes_on else _REFUSED
     return json.dumps({**frame, "message": {**message, "content": content}}) + "\n"
+
+
+async def _judged_meanwhile(session: Any, turn: Any) -> bool:
+    """Return whether a message may be sent while the agent works; older CLIs do not ask again."""
+    turn.agent, turn.conversation = session.agent, session.conversation
+    with loops.inside(session.outside):
+        goes_on = await turn.begin()
+    await turn.end("")
+    return goes_on
 
 
 # -- what the application reads ---------------------------------------------------------------
