@@ -188,6 +188,56 @@ def test_a_call_has_one_span_and_is_counted_once(on, exporter, reach):
     assert tool_spans(exporter) == [("danger", "allow")]
 
 
+@pytest.mark.parametrize("reach", [through_client, lambda s: caller(s.call_tool), tool_objects])
+def test_a_tool_that_calls_itself_with_the_same_arguments_is_counted_again(on, reach):
+    ran: list[str] = []
+
+    async def danger(path: str) -> str:
+        ran.append(path)
+        return str(await server.call_tool("danger", {"path": path}))
+
+    server = server_of("files", danger=danger)
+    on(policy.RateLimit(tool_calls=2))
+    assert "2 of 2 tool calls used" in play(reach(server))
+    assert ran == ["/", "/"]
+
+
+def test_a_tool_that_only_pretends_to_be_made_of_another_one_is_counted_again(on):
+    ran: list[str] = []
+
+    async def again(path: str) -> str:
+        ran.append(path)
+        return str(await server.call_tool("danger", {"path": path}))
+
+    inner = Tool.from_function(World().danger, name="danger")
+    server = FastMCP("files")
+    server.add_tool(Tool.from_tool(inner, transform_fn=again))
+    on(policy.RateLimit(tool_calls=2))
+    assert "2 of 2 tool calls used" in play(caller(server.call_tool))
+    assert ran == ["/", "/"]
+
+
+def test_a_server_denies_without_the_adapter_of_mcp(with_rules):
+    world = World()
+    with_rules(policy.deny("files/danger", reason=REASON), frameworks=["fastmcp"])
+    assert REASON in play(through_client(served(world)))
+    assert world.bodies == []
+
+
+def test_a_tool_of_a_borrowed_model_call_is_judged(on, exporter):
+    pytest.importorskip("fastmcp.server.sampling", reason="4.x has none", exc_type=ImportError)
+    from fastmcp.server.sampling import SamplingTool
+
+    world = World()
+    on(policy.deny("danger", reason=REASON))
+    danger, safe = (SamplingTool.from_function(each) for each in (world.danger, world.safe))
+    with pytest.raises(ToolError, match=REASON):
+        anyio.run(danger.run, {"path": "/"})
+    anyio.run(safe.run, {"x": 1})
+    assert world.bodies == ["safe"]
+    assert tool_spans(exporter) == [("danger", "deny"), ("safe", "allow")]
+
+
 def test_a_server_that_masks_errors_tells_the_reason(on):
     world = World()
     server = FastMCP("files", mask_error_details=True)

@@ -114,7 +114,8 @@ class ToolRun(_Call):
     def read(self, tool: Any, arguments: Any, *rest: Any, **further: Any) -> Any:
         if self.function.__module__ == _PROVIDER:  # it calls the mounted server, which has a seat
             return kit.SKIP
-        self.tool, self.name, self.description = tool, tool.name, tool.description
+        self.tool = self.owner = tool
+        self.name, self.description = tool.name, tool.description
         self.rest, self.further = rest, further
         self.take(dict(arguments or {}))
         context = kit.native("fastmcp.server.context:_current_context").get(None)
@@ -133,7 +134,8 @@ class ToolRun(_Call):
             return self.at(_CLIENT)
         is_made_of = kit.is_a(self.tool, _TRANSFORMED)
         if is_made_of or overrides.Method(self.tool, "run").calls_on(self.function):
-            return self.at(_TOOL)
+            below = self.tool.parent_tool if is_made_of else self.tool
+            return self.at(_TOOL)._replace(owner=below)
         return self.at_seat_of(getattr(self.tool, "fn", None))
 
     def stages(self) -> Any:
