@@ -187,6 +187,22 @@ def test_other_kinds_of_methods_are_methods() -> None:
     assert not Fine.is_control_flow(ValueError())
 
 
+def test_static_methods_that_read_results_are_called_as_such() -> None:
+    class Tool(Base):
+        value = staticmethod(lambda raw: f"<{raw}>")
+        with_value = staticmethod(lambda raw, value: (raw, value))
+
+    class Run(kit.Run):
+        framework = "fake"
+        answer_of = staticmethod(lambda raw: f"<{raw}>")
+        with_answer = staticmethod(lambda raw, answer: (raw, answer))
+
+    tool: Any = Tool()
+    run: Any = Run()
+    assert (tool.result("x"), tool.with_result("x", "y")) == ("<x>", ("x", "y"))
+    assert (run.response("x"), run.with_response("x", "y")) == ("<x>", ("x", "y"))
+
+
 def test_who_sets_a_context_of_the_frameworks_learns_of_the_word_for_it() -> None:
     with pytest.raises(errors.ConfigError, match=r"call `self\.runs_in`"):
         sets_the_context()

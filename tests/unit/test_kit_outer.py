@@ -64,8 +64,8 @@ def test_a_call_without_an_id_has_none() -> None:
 
 
 def test_arguments_and_failures_pass() -> None:
-    def fail(x: int, *, y: int) -> None:
-        raise ValueError(x + y)
+    def fail(x: int, *, tool: int) -> None:
+        raise ValueError(x + tool)
 
     with pytest.raises(ValueError, match="3"):
-        outer.noted(TOOL, "c1", fail, 1, y=2)
+        outer.noted(TOOL, "c1", fail, 1, tool=2)

@@ -15,7 +15,7 @@ _noted: ContextVar[tuple[Any, str] | None] = ContextVar("otelhooks_noted", defau
 
 
 def noted(
-    tool: Any, id: str | None, function: Callable[..., Any], *args: Any, **kwargs: Any
+    tool: Any, id: str | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     """Call a function that calls a tool, now or later, with the id of that call noted.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import inspect
 import json
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -64,7 +65,9 @@ class Run(Passage, RunRequest):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.response, cls.with_response = cls.answer_of, cls.with_answer
+        # a static method, looked up on the class, would get the object as its first argument
+        cls.response = inspect.getattr_static(cls, "answer_of")
+        cls.with_response = inspect.getattr_static(cls, "with_answer")
         cls.refuses_in_body = cls.denied is Run.denied
 
     # -- what an adapter writes ---------------------------------------------------------------

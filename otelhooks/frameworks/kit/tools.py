@@ -8,6 +8,7 @@ The pipeline gets the class as seat and the object as call, so that ``seat.denie
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Collection, Generator, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -89,7 +90,9 @@ class ToolCall(Passage, Call):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.result, cls.with_result = cls.value, cls.with_value
+        # a static method, looked up on the class, would get the object as its first argument
+        cls.result = inspect.getattr_static(cls, "value")
+        cls.with_result = inspect.getattr_static(cls, "with_value")
 
     # -- what an adapter writes ---------------------------------------------------------------
 
