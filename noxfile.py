@@ -67,6 +67,7 @@ FRAMEWORKS = {
     "pydantic_ai": ("pydantic_ai", ("pydantic_ai.mcp", "pydantic_ai.tool_manager")),
     "strands": ("strands", ("strands.multiagent", "strands.tools.mcp")),
     "claude_agent_sdk": ("claude_agent_sdk", ("claude_agent_sdk", "mcp")),
+    "haystack": ("haystack", ("haystack.components.agents", "haystack_integrations.tools.mcp")),
 }
 
 AGES = ("latest", "between", "oldest")
@@ -108,6 +109,9 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "claude_agent_sdk-latest": ("--group", "test"),
     "claude_agent_sdk-between": ("--group", "test"),
     "claude_agent_sdk-oldest": ("--group", "test", *LOWEST),
+    "haystack-latest": ("--group", "test", *CERTIFI),
+    "haystack-between": ("--group", "test", *CERTIFI),
+    "haystack-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }

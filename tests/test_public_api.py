@@ -25,6 +25,7 @@ NOT_AT_IMPORT = {
         "claude_agent_sdk",
         "google.adk",
         "google.antigravity",
+        "haystack",
         "hedera_agent_kit",
         "langchain",
         "langchain_core",

@@ -40,6 +40,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "strands": ("strands",),
     "claude_agent_sdk": ("claude_agent_sdk",),
     "google_adk": ("google.adk",),
+    "haystack": ("haystack",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

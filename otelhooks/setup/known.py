@@ -106,7 +106,6 @@ KNOWN = (
     _agent("crewai"),
     _agent("dspy"),
     _agent("griptape"),
-    _agent("haystack", "haystack-ai"),
     _agent("instructor"),
     _agent("langroid"),
     _agent("letta"),

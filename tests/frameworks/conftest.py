@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import otelhooks
+
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # it would tell the network what tests run
 
 pytest.register_assert_rewrite(
     "tests.frameworks.contract", "tests.frameworks.scenarios", "tests.conformance"
