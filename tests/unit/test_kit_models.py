@@ -202,3 +202,10 @@ def test_a_question_that_cannot_be_declined_is_refused_when_its_seat_is_written(
     declined = {"declined": Question.declined}
     with pytest.raises(errors.ConfigError, match="does not define `declined`"):
         kit.seat("fake:ask", type("Mute", (Ask,), declined))
+
+
+def test_messages_are_left_to_an_adapter_whose_table_makes_none() -> None:
+    chat = Chat()
+    chat.messages = [message("user", text("hello")), {"role": "user", "content": "by a hook"}]
+    assert chat.natives() == chat.messages
+    assert chat.natives() is not chat.messages
