@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import json
+import pathlib
+import sys
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from tests.frameworks.test_strands import in_process
 VERSION = tuple(map(int, importlib.metadata.version("strands-agents").split(".")[:2]))
 needs_interrupts = pytest.mark.skipif(VERSION < (1, 50), reason="a tool's seat cannot interrupt")
 SDK = "otelhooks-tests"
+SERVER = pathlib.Path(__file__).with_name("mcp_server.py")
 
 
 @pytest.fixture
@@ -514,3 +517,29 @@ def test_the_frameworks_own_tools_are_known_by_common_names(
     assert "Not that." in script.shown[-1]
     (span,) = tool_spans(exporter)
     assert span.attributes[semconv.POLICY_DECISION] == "deny"
+
+
+@pytest.mark.parametrize("frameworks", [["strands"], ["strands", "mcp"]])
+def test_calls_of_the_router_tool_are_judged_by_the_servers_tool(
+    instrument: Any, tmp_path: Any, frameworks: list[str]
+) -> None:
+    """The model names the server's tool in an argument of the tool `mcp_router`."""
+    routers = pytest.importorskip("strands.vended_tools.mcp_router")
+    ran = tmp_path / "ran"
+    server = {"command": sys.executable, "args": [str(SERVER), "files", str(ran)]}
+    router = routers.make_mcp_router(servers={"files": server})
+
+    def asks(command: str, **args: Any) -> Any:
+        return "mcp_router", {"command": command, "connection_id": "one", **args}
+
+    instrument(policy.deny("files/danger", reason="Not that."), frameworks=frameworks)
+    script = Script(
+        asks("connect", server_name="files"),
+        asks("call_tool", tool_name="danger", arguments={"path": "/"}),
+        asks("call_tool", tool_name="safe", arguments={"x": 1}),
+        asks("disconnect"),
+        "done",
+    )
+    assert str(agent_of(script, router)("begin")).strip() == "done"
+    assert ran.read_text() == "safe\n"
+    assert "Not that." in script.shown[2]
