@@ -17,7 +17,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.telemetry.content import CaptureMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 SPANS = ("auto", "own", "annotate", "off")
 """Ways to create spans."""
@@ -184,6 +184,11 @@ def _is_reference(text: str) -> bool:
     module_name, colon, attribute = text.partition(":")
     parts = [*module_name.split("."), *attribute.split(".")]
     return bool(colon) and all(part.isidentifier() for part in parts)
+
+
+def of_child(name: str, own: Mapping[str, str]) -> str:
+    """Return a variable as a child sees it that gets variables of its own too; empty if unset."""
+    return own.get(name, os.environ.get(name, ""))
 
 
 def _items(value: object) -> list[Any]:

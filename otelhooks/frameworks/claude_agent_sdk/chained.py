@@ -8,16 +8,16 @@ CLI's list, run here as the CLI would run them, and rules judge what they made o
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import anyio
 
+from otelhooks.frameworks.kit import telemetry
+
 __all__ = ["Chain"]
 
-_log = logging.getLogger("otelhooks.instrumentation")
 
 _TIMEOUT_S = 60.0
 """The CLI's own limit for a hook without one."""
@@ -51,8 +51,8 @@ class Chain:
                 with anyio.move_on_after(limit):
                     try:
                         said = await hook(given, id, context)
-                    except Exception:
-                        _log.exception("a hook of the application's for PreToolUse failed")
+                    except Exception as error:
+                        telemetry.failed("a hook of the application's for PreToolUse failed", error)
                         blocks = matcher.get("on_failure") not in (None, "continue")
                         said = _denied("A hook failed.") if blocks else {}
                 found = _together(found, said if isinstance(said, dict) else {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import os
 import re
 import uuid
 import weakref
@@ -189,8 +188,7 @@ def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
     Raises:
         SeatError: The options switch hooks off, and something could be denied.
     """
-    environment = {**os.environ, **options.env}
-    is_on = environment.get(_SIMPLE, "").lower() in ("1", "true", "yes", "on")
+    is_on = loops.variable(_SIMPLE, options.env).lower() in ("1", "true", "yes", "on")
     if "bare" in options.extra_args or is_on or _SIMPLE in str(options.settings):
         unguarded(_BARE)
     given, has_past = _conversation(options)

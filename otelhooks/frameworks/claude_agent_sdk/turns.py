@@ -12,7 +12,6 @@ import contextlib
 import functools
 import inspect
 import json
-import logging
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from typing import Any
@@ -22,11 +21,10 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.claude_agent_sdk import calls
 from otelhooks.frameworks.claude_agent_sdk.chained import Chain
 from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, unguarded
-from otelhooks.frameworks.kit import loops
+from otelhooks.frameworks.kit import loops, telemetry
 
 __all__ = ["ask_client", "initialize", "read_frames", "write"]
 
-_log = logging.getLogger("otelhooks.instrumentation")
 
 _LATE = (
     "the connection was made before otelhooks.instrument(), so the CLI does not ask;"
@@ -81,8 +79,8 @@ async def _answered(
         return await answer(session, given)
     except Denied as refusal:
         reason = refusal.reason
-    except Exception:
-        _log.exception("a question of the CLI's was not understood: %s", event)
+    except Exception as error:
+        telemetry.failed(f"a question of the CLI's was not understood: {event}", error)
         reason = _UNDECIDED
     if event == "PreToolUse":
         return calls.denied(reason)

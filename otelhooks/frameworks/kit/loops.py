@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from opentelemetry.context import Context, attach, detach, get_current
 
+from otelhooks.config.values import of_child as variable
 from otelhooks.errors import Denied, SeatError
 from otelhooks.frameworks.kit import budgets
 from otelhooks.frameworks.kit.runs import Run
@@ -28,7 +29,7 @@ from otelhooks.pipeline.drivers import Closed, Split
 from otelhooks.pipeline.frames import current_frame, current_scope, with_scope
 from otelhooks.telemetry import semconv
 
-__all__ = ["Loop", "RemoteRun", "Request", "inside", "understood"]
+__all__ = ["Loop", "RemoteRun", "Request", "inside", "understood", "variable"]
 
 
 class RemoteRun(Run):

@@ -43,7 +43,11 @@ _MCP_TOOL = "strands.tools.mcp.mcp_agent_tool:MCPAgentTool"
 _SHELL, _FETCH = (("run_command",), "shell"), (("read_url_content",), "net")
 _VENDED = {
     "shell.shell:make_shell.<locals>.shell_tool": ("shell", *_SHELL),
-    "python_repl.python_repl:make_python_repl.<locals>.python_repl_tool": ("python_repl", *_SHELL),
+    "python_repl.python_repl:make_python_repl.<locals>.python_repl_tool": (
+        "python_repl",
+        ("run_command", "code_execution"),
+        "shell",
+    ),
     "file_editor.file_editor:make_file_editor.<locals>.file_editor_tool": (
         "file_editor",
         ("create_file", "edit_file", "view_file"),
