@@ -353,7 +353,7 @@ def use(name: str, kind: str | None = None, canonical: Iterable[str] = ()) -> st
 _SHELL_TOOLS = frozenset(
     (
         "bash cmd command exec execcommand execrun execute executebash executecommand"
-        " executeshell localshell managetask powershell runbash runcommand runcommands"
+        " executeshell localshell managetask monitor powershell runbash runcommand runcommands"
         " runinterminal runshell runshellcommand runterminalcmd sendinput sendkeys"
         " sendtoterminal sh shell shellcommand shelltool terminal terminalinput typeinterminal"
         " writestdin writetoterminal zsh"
