@@ -8,6 +8,8 @@ from typing import Any
 
 __all__ = ["scripted_model"]
 
+_SCRIPTED = ("openai_agents", "langchain", "pydantic_ai", "google_adk")
+
 
 def scripted_model(framework: str, steps: Sequence[Any], name: str = "scripted") -> Any:
     """Return a model of a framework that answers from a script instead of a paid one.
@@ -19,6 +21,9 @@ def scripted_model(framework: str, steps: Sequence[Any], name: str = "scripted")
         name: Name of the model.
 
     Raises:
-        ImportError: The framework is not installed, or has no models.
+        ImportError: The framework is not installed, or there is no such model for it here.
     """
+    if framework not in _SCRIPTED:
+        msg = f"no scripted model for `{framework}`: there are {', '.join(_SCRIPTED)}"
+        raise ImportError(msg)
     return importlib.import_module(f"otelhooks.demo.with_{framework}").scripted(name, steps)

@@ -44,7 +44,7 @@ _RULES = """\
 version: 1
 policies:
   - deny: run_command
-    when: '"rm -rf" in args.get("CommandLine", "")'
+    when: '"rm -rf" in str(args)'  # each framework names the argument as it likes
     id: no-rm
     reason: Deleting files is not allowed here; list them instead.
     severity: high
