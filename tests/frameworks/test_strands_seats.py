@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.metadata
 import json
 import pathlib
@@ -18,6 +19,7 @@ from strands import Agent, ToolContext, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.multiagent import GraphBuilder, Swarm
 from strands.telemetry import tracer
+from strands.tools.decorator import DecoratedFunctionTool
 from strands.tools.mcp import MCPClient
 
 import otelhooks
@@ -383,6 +385,107 @@ def test_a_decorated_function_that_is_called_wrongly_raises_as_ever(instrument: 
     instrument(policy.deny("something_else"))
     with pytest.raises(TypeError, match="amount"):
         paying([])()
+
+
+def with_retries(function: Any) -> Any:
+    @functools.wraps(function)
+    def retried(*args: Any, retries: int = 1, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return retried
+
+
+@pytest.mark.parametrize("rule", [{}, {"when": lambda args: args["path"] == "/etc"}])
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_parameter_that_only_a_decorator_has_goes_round_no_rule(
+    instrument: Any, rule: Any, by_name: bool
+) -> None:
+    ran: list[Any] = []
+
+    @tool
+    @with_retries
+    def wipe(path: str) -> str:
+        """Wipe."""
+        ran.append(path)
+        return f"wiped {path}"
+
+    instrument(policy.deny("wipe", reason="Not that.", **rule))
+    with pytest.raises(errors.Denied, match="Not that"):
+        wipe(path="/etc", retries=2) if by_name else wipe("/etc", retries=2)
+    assert ran == []
+    if rule:
+        assert wipe("/tmp", retries=2) == wipe(path="/tmp", retries=2) == "wiped /tmp"
+
+
+def test_rules_see_all_arguments_of_a_called_function_by_name(instrument: Any) -> None:
+    shown: list[Any] = []
+
+    @hooks.pre_tool_call_decide
+    def look(call: types.ToolCall) -> types.HookResult:
+        shown.append(call.args)
+        return types.HookResult()
+
+    @tool
+    def work(path: str, *more: str, **options: Any) -> Any:
+        """Work."""
+        return path, more, options
+
+    instrument(hooks=[look])
+    assert work("/etc", "a", "b", mode=1) == ("/etc", ("a", "b"), {"mode": 1})
+    assert work(path="/etc", more=2) == ("/etc", (), {"more": 2})
+    assert shown == [{"path": "/etc", "more": ["a", "b"], "mode": 1}, {"path": "/etc", "more": 2}]
+
+
+def test_arguments_that_cannot_be_told_apart_are_refused(instrument: Any) -> None:
+    ran: list[Any] = []
+
+    @tool
+    def work(*more: str, **options: Any) -> None:
+        """Work."""
+        ran.append(more)
+
+    instrument(policy.deny("something_else"))
+    with pytest.raises(errors.Denied):
+        work("a", more="b")
+    assert ran == []
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+@pytest.mark.parametrize("calls_super", [True, False])
+def test_a_call_method_that_overrides_the_frameworks_is_judged_once(
+    instrument: Any, exporter: Any, kind: str, calls_super: bool
+) -> None:
+    ran: list[Any] = []
+
+    def body(path: str) -> str:
+        """Wipe."""
+        ran.append(path)
+        return "wiped"
+
+    async def abody(path: str) -> str:
+        """Wipe."""
+        return body(path)
+
+    class Own(DecoratedFunctionTool):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            if calls_super:
+                return super().__call__(*args, **kwargs)
+            return self._tool_func(*args, **kwargs)
+
+    function = body if kind == "plain" else abody
+    made = tool(name="wipe")(function)
+    own = Own("wipe", made.tool_spec, function, made._metadata)
+
+    def call(path: str) -> Any:
+        said = own(path)
+        return said if kind == "plain" else asyncio.run(said)
+
+    instrument(policy.deny("wipe", when=lambda args: args["path"] == "/etc", reason="Not that."))
+    with pytest.raises(errors.Denied, match="Not that"):
+        call("/etc")
+    assert ran == []
+    assert call("/tmp") == "wiped"
+    assert len(tool_spans(exporter)) == 2
 
 
 # -- streams ----------------------------------------------------------------------------------

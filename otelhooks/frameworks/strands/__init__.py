@@ -7,7 +7,8 @@ Seats and what passes through them:
   a body, behind hooks, middleware and executors, which may all exchange the tool or its input.
 - ``MCPClient.call_tool_async`` and ``call_tool_sync``: calls of MCP servers that a router tool or
   user code makes.
-- ``DecoratedFunctionTool.__call__``: tools that user code calls like functions.
+- ``DecoratedFunctionTool.__call__``, and what overrides it: tools that user code calls
+  like functions.
 - ``Model.stream``, and what overrides it: model calls.
 - ``stream_async`` of ``Agent``, ``Graph`` and ``Swarm``: runs; all ways to start one end here.
 
@@ -41,7 +42,9 @@ ADAPTER = kit.Adapter(
         kit.seat(
             "strands.types.tools:AgentTool.stream", Tool, overrides=True, kind="async generator"
         ),
-        kit.seat("strands.tools.decorator:DecoratedFunctionTool.__call__", FunctionCall),
+        kit.seat(
+            "strands.tools.decorator:DecoratedFunctionTool.__call__", FunctionCall, overrides=True
+        ),
         kit.seat(f"{_CLIENT}.call_tool_async", ClientCall),
         kit.seat(f"{_CLIENT}.call_tool_sync", ClientCall),
         kit.seat(

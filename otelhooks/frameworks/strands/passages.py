@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import itertools
 import json
 import uuid
 import weakref
@@ -33,7 +34,7 @@ __all__ = [
 
 # -- tools ------------------------------------------------------------------------------------
 
-STREAM, CLIENT = "strands.tool", "strands.mcp"
+STREAM, FUNCTION, CLIENT = "strands.tool", "strands.function", "strands.mcp"
 _RESULT = "strands.types._events:ToolResultEvent", "strands.types.events:ToolResultEvent"
 _AGENT_TOOLS = (
     "strands.agent._agent_as_tool:_AgentAsTool",
@@ -232,24 +233,34 @@ class ClientCall(_Call):
 class FunctionCall(kit.ToolCall):
     """A call of a decorated function by user code; agents do not call it this way."""
 
+    group = FUNCTION
+
     def read(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         wrapped = self.function
         if inspect.iscoroutinefunction(tool._tool_func):
             self.function = lambda *a, **k: CoroutineCall.through("coroutine", wrapped, tool, a, k)
             return kit.SKIP
-        return self.bound(tool, args, kwargs)
+        return self.named(tool, args, kwargs)
 
-    def bound(self, tool: Any, args: Any, kwargs: Any) -> Any:
-        try:
-            self.given = inspect.signature(tool._tool_func).bind(*args, **kwargs)
-        except TypeError:  # the function itself will raise it
-            return kit.SKIP
-        self.name, self.description = tool.tool_name, tool.tool_spec.get("description")
-        self.take(self.given.arguments)
+    def named(self, tool: Any, args: Any, kwargs: Any) -> None:
+        """Take all arguments by name; those by position that have none are a list."""
+        self.owner, self.name = tool, tool.tool_name
+        self.description = tool.tool_spec.get("description")
+        names, rest = _positions(tool._tool_func)
+        self.order = [*itertools.takewhile(lambda name: name not in kwargs, names[: len(args)])]
+        more = args[len(self.order) :]
+        self.rest = rest if more else None
+        if self.rest in kwargs:
+            raise TypeError(f"`{rest}` is the name of two arguments")
+        unnamed = {rest: [*more]} if more else {}
+        self.take({**dict(zip(self.order, args, strict=False)), **unnamed, **kwargs})
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        self.given.arguments.update(args)
-        return wrapped(*self.given.args, **self.given.kwargs)
+        if overrides.Method(self.owner, "__call__").calls_on(wrapped):
+            self.expect(self.name, self.owner, args)
+        named = dict(args)
+        by_position = [named.pop(name) for name in self.order]
+        return wrapped(*by_position, *named.pop(self.rest, ()), **named)
 
     def denied(self, reason: str) -> Any:
         raise self.exception(reason)
@@ -259,7 +270,24 @@ class CoroutineCall(FunctionCall):
     """The same, of a coroutine function."""
 
     def read(self, tool: Any, args: Any, kwargs: Any) -> Any:
-        return self.bound(tool, args, kwargs)
+        return self.named(tool, args, kwargs)
+
+
+def _positions(function: Any) -> tuple[list[str], str]:
+    """Return the names of arguments by position, and the name for a list of further ones.
+
+    A function of `functools.wraps` has the parameters of what it wraps only where its own are
+    `*args`: it may take others as well, so what does not fit these can still run.
+    """
+    own = inspect.signature(function, follow_wrapped=False).parameters.values()
+    names, shown = _by_position(own), inspect.signature(function).parameters.values()
+    rest = next((each.name for each in own if each.kind is each.VAR_POSITIONAL), "")
+    return (names + _by_position(shown)[len(names) :] if rest else names), rest or "args"
+
+
+def _by_position(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [each.name for each in parameters if each.kind in kinds]
 
 
 # -- models -----------------------------------------------------------------------------------
