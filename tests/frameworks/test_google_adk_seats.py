@@ -126,6 +126,89 @@ def test_a_tool_that_calls_the_one_it_extends_is_one_call(on: Any, exporter: Any
     assert sorted(verdicts(exporter)) == [("danger", "deny"), ("safe", "allow")]
 
 
+def judged_calls(on: Any, of: Any, args: Any) -> tuple[list[Any], list[Any]]:
+    """Call a tool `cmd` once; return what a rule saw, and what its function got."""
+    seen: list[Any] = []
+    ran: list[Any] = []
+
+    def is_bad(args: Any) -> bool:
+        seen.append(dict(args))
+        return "rm" in str(args)
+
+    async def cmd(mode: str = "", c: str = "", tool_context: Any = None) -> Any:
+        """Run."""
+        ran.append((mode, c))
+        if mode == "again":
+            given = {"mode": "x", "c": "rm"}
+            return await tool.run_async(args=given, tool_context=tool_context)
+        return "done"
+
+    on(policy.deny("cmd", when=is_bad))
+    tool = of(cmd)
+    world = World((Ask("cmd", args),), ANSWER)
+    asyncio.run(converse(runner_of(agent_of(world, tools=[tool])), "begin"))
+    return seen, ran
+
+
+class Secretive(FunctionTool):
+    """Adds what rules need not see."""
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        return await super().run_async(args={**args, "c": "-"}, tool_context=tool_context)
+
+
+class Middle(Secretive):
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        return await super().run_async(args=args, tool_context=tool_context)
+
+
+class Other(FunctionTool):
+    """Changes what was approved, and adds to it."""
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        given = {"mode": "y", "c": "rm"}
+        return await super().run_async(args=given, tool_context=tool_context)
+
+
+class Again(FunctionTool):
+    """Calls itself with one more argument before it calls the method that it overrides."""
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        if "c" not in args:
+            await self.run_async(args={**args, "c": "rm"}, tool_context=tool_context)
+        return await super().run_async(args=args, tool_context=tool_context)
+
+
+@pytest.mark.parametrize("of", [FunctionTool, Middle])
+def test_rules_see_every_argument_of_a_call_that_a_tools_body_makes_of_its_tool(
+    on: Any, of: Any
+) -> None:
+    seen, ran = judged_calls(on, of, {"mode": "again"})
+    assert {"mode": "x", "c": "rm"} in seen
+    assert [mode for mode, _ in ran] == ["again"]
+
+
+@pytest.mark.parametrize("of", [Secretive, Middle])
+def test_what_a_method_adds_for_the_one_it_overrides_is_not_a_call_of_its_own(
+    on: Any, of: Any
+) -> None:
+    seen, ran = judged_calls(on, of, {"mode": "x"})
+    assert seen == [{"mode": "x"}]
+    assert ran == [("x", "-")]
+
+
+def test_rules_see_all_arguments_if_a_method_changes_those_that_were_approved(on: Any) -> None:
+    seen, ran = judged_calls(on, Other, {"mode": "x"})
+    assert seen == [{"mode": "x"}, {"mode": "y", "c": "rm"}]
+    assert ran == []
+
+
+def test_rules_see_all_arguments_if_an_overriding_method_calls_itself(on: Any) -> None:
+    seen, ran = judged_calls(on, Again, {"mode": "x"})
+    assert seen == [{"mode": "x"}, {"mode": "x", "c": "rm"}]
+    assert ran == [("x", "")]
+
+
 def test_tools_of_an_agent_that_takes_a_task_are_guarded(on: Any) -> None:
     inner, ask = World((DANGER,), (SAFE,), ANSWER), Ask("worker", {"request": "begin"})
     outer = World((ask,), ANSWER)

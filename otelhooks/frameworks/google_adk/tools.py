@@ -69,8 +69,6 @@ class ToolCall(kit.ToolCall):
 
     def read(self, tool: Any, *, args: Any, tool_context: Any = None) -> Any:
         """Read it. A method that calls the one it overrides may add what only it knows."""
-        outer = self.current()
-        is_inner = isinstance(outer, ToolCall) and outer.owner is tool
         self.owner, self.context_of = tool, tool_context
         self.name, self.description = tool.name, tool.description
         self.id = getattr(tool_context, "function_call_id", None)
@@ -78,13 +76,23 @@ class ToolCall(kit.ToolCall):
         self.conversation = getattr(getattr(tool_context, "session", None), "id", "")
         confirmation = getattr(tool_context, "tool_confirmation", None)
         self.is_approved = confirmation is not None and confirmation.confirmed is True
-        self.take(args, hidden=set(args) - set(outer.args) if is_inner else ())
+        self.take(args, hidden=self.added(args))
         locate(self, tool)
+
+    def added(self, args: Mapping[str, Any]) -> set[str]:
+        """Return the names that a method added to the call that it hands to `super`."""
+        outer = self.current()
+        if not isinstance(outer, ToolCall) or outer.owner is not self.owner:
+            return set()
+        # the permit is open only until the overridden method is reached, before any tool's body
+        if self.function == outer.function or not self.is_on_its_way(self.group):
+            return set()
+        return set(args) - set(outer.args) if {**args, **outer.args} == args else set()
 
     def call(self, wrapped: Any, args: Any) -> Any:
         """Call it; the overridden method has the next seat."""
         if self.calls_on():
-            self.expect(self.name, self.owner, args)
+            self.expect(self.name, self.owner, {name: args[name] for name in self.args})
         return wrapped(args=args, tool_context=self.context_of)
 
     def calls_on(self) -> bool:
