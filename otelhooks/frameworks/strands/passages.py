@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
+import hashlib
 import inspect
 import itertools
 import json
@@ -140,9 +142,11 @@ class Tool(_Call):
             response = known.response if known is not None else None
             self.is_approved = None if response is None else _approves(response)
 
-    @property
+    @functools.cached_property
     def interrupt_id(self) -> str:
-        return f"v1:tool_call:{self.id}:otelhooks"
+        """Id of the question, by what the model asked for: calls of one message may share an id."""
+        asked = json.dumps([self.name, self.args], sort_keys=True, default=str)
+        return f"v1:tool_call:{self.id}:otelhooks:{hashlib.sha256(asked.encode()).hexdigest()}"
 
     def call(self, wrapped: Any, args: Any) -> Any:
         tool_use, invocation_state, further = self.given
@@ -171,7 +175,7 @@ class Tool(_Call):
     def asks_framework(self, reason: str) -> Any:
         if self.paused is None or self.option("approvals") == "in_place":
             return None
-        shown = {"tool": self.name, "reason": reason}
+        shown = {"tool": self.name, "arguments": self.own(self.args), "reason": reason}
         interrupt = kit.native("strands.interrupt:Interrupt")(self.interrupt_id, "otelhooks", shown)
         self.paused._interrupt_state.interrupts[self.interrupt_id] = interrupt
         return kit.native("strands.interrupt:InterruptException")(interrupt)
