@@ -62,6 +62,10 @@ ADAPTER = kit.Adapter(
             "a function that is set as `stream` on one tool object",
             "called there, it passes nothing of the framework",
         ),
+        kit.NotCovered(
+            "tools that are no subclass of `AgentTool`: registered, or put in by a hook",
+            "a call of such an object passes nothing of the framework; it is counted as a gap",
+        ),
         kit.NotCovered("tools of the provider", "they run there"),
         kit.NotCovered("`A2AAgent`", "the agent runs on another machine"),
         kit.NotCovered(
