@@ -17,6 +17,7 @@ _TOOLS = "google.adk.tools"
 _ENVIRONMENT = f"{_TOOLS}.environment"
 _MCP = (f"{_TOOLS}.mcp_tool.mcp_tool:McpTool", f"{_TOOLS}.mcp_tool.mcp_tool:MCPTool")
 _AGENT = f"{_TOOLS}.agent_tool:AgentTool"
+_QUESTION, _OURS = "adk_request_confirmation", "otelhooks"
 _WAITS = "This tool call requires confirmation, please approve or reject."
 
 TABLE = kit.BuiltIns(
@@ -74,8 +75,7 @@ class ToolCall(kit.ToolCall):
         self.id = getattr(tool_context, "function_call_id", None)
         self.agent = getattr(tool_context, "agent_name", "")
         self.conversation = getattr(getattr(tool_context, "session", None), "id", "")
-        confirmation = getattr(tool_context, "tool_confirmation", None)
-        self.is_approved = confirmation is not None and confirmation.confirmed is True
+        self.is_approved = answer_in(tool_context)
         self.take(args, hidden=self.added(args))
         locate(self, tool)
 
@@ -126,11 +126,55 @@ class ToolCall(kit.ToolCall):
         is_live = getattr(invocation, "live_request_queue", None) is not None
         if not self.id or invocation is None or is_live or self.option("approvals") == "in_place":
             return None
-        if context.tool_confirmation is None:
-            shown = {"otelhooks": {"tool": self.name, "reason": reason}}
-            context.request_confirmation(hint=reason, payload=shown)
-            context.actions.skip_summarization = True
+        if context.tool_confirmation is not None:
+            return None  # the framework puts no question for a call that goes on after one
+        shown = {_OURS: {"tool": self.name, "reason": reason}}
+        context.request_confirmation(hint=reason, payload=shown)
+        context.actions.skip_summarization = True
         return Paused(_WAITS)
+
+
+def answer_in(context: Any) -> bool | None:
+    """Return a person's answer to the question that a rule put about a call; None without one.
+
+    A model can write a call of `adk_request_confirmation` about another call itself, under a
+    harmless text, and the framework takes the answer to that for one to the call. Only the events
+    of the framework's own questions have no other calls, and list each as running long.
+    """
+    confirmation = getattr(context, "tool_confirmation", None)
+    if confirmation is None:
+        return None
+    events = context.session.events
+    given = next(
+        (found for event in reversed(events) if event.author == "user" and (found := _ids(event))),
+        set(),
+    )
+    questions = [
+        (event, call)
+        for event in events
+        for call in event.get_function_calls()
+        if call.name == _QUESTION and call.id in given
+    ]
+    about = [each for each in questions if _is_about(each[1], context.function_call_id)]
+    is_ours = bool(about) and all(_is_ours(*each) for each in about)
+    return confirmation.confirmed is True if is_ours else None
+
+
+def _ids(event: Any) -> set[Any]:
+    return {each.id for each in event.get_function_responses()}
+
+
+def _is_about(question: Any, id: Any) -> bool:
+    asked = (question.args or {}).get("originalFunctionCall")
+    return isinstance(asked, Mapping) and asked.get("id") == id
+
+
+def _is_ours(event: Any, question: Any) -> bool:
+    if any(call.name != _QUESTION for call in event.get_function_calls()):
+        return False
+    payload = question.args.get("toolConfirmation", {}).get("payload")
+    listed = event.long_running_tool_ids or ()
+    return question.id in listed and isinstance(payload, Mapping) and _OURS in payload
 
 
 async def answer_paused(wrapped: Any, manager: Any, **given: Any) -> Any:
