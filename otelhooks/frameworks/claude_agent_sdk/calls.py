@@ -7,13 +7,15 @@ the model where the CLI takes it; elsewhere the turn is halted before the model 
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 from typing import Any
 
+from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.claude_agent_sdk.sessions import TABLE, Claude, SubRun
-from otelhooks.frameworks.kit import asked, contents
+from otelhooks.frameworks.kit import asked, contents, telemetry
 from otelhooks.frameworks.kit.crossings import crossing, origin
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "after_error",
     "before_call",
     "permission",
+    "requested",
 ]
 
 _BODY = "claude_agent_sdk.body"
@@ -34,12 +37,13 @@ _PATHS = ("file_path", "notebook_path", "path")
 _TEXTS = {"Bash": ("stdout",), "PowerShell": ("stdout",), "Read": ("file", "content")}
 """Where a built-in tool's result has its text; the CLI ignores results of another form."""
 
+_CHANGED = "The arguments were changed after they had been judged."
 _ENDED = "The turn was stopped, since a tool's result was taken back."
 
 
-def verdict(event: str, **fields: Any) -> dict[str, Any]:
+def verdict(event: str, /, **fields: Any) -> dict[str, Any]:
     """Return a hook's answer."""
-    return {"hookSpecificOutput": {"hookEventName": event, **fields}}
+    return {"hookSpecificOutput": {**fields, "hookEventName": event}}
 
 
 def denied(reason: str) -> dict[str, Any]:
@@ -173,38 +177,80 @@ async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any])
     args = given["tool_input"] if args is None else args
     if given["tool_name"] == "StructuredOutput" and session.turn is not None:
         session.turn.value = dict(args)
+    call = _call_of(session, given, args)
+    reason = await call.ask()
+    if reason is not None:
+        return denied(reason)
+    if call.version or args is not given["tool_input"]:
+        theirs = {**theirs, "updatedInput": dict(call.approved)}
+        return {**said, **verdict("PreToolUse", **theirs)}
+    return said
+
+
+def _call_of(session: Any, given: dict[str, Any], args: dict[str, Any]) -> Any:
     call: Any = _Asked()
     call.of(given, args, session)
     if (call.server or call.server_says) not in session.servers:
         call = _CliCall()
         call.of(given, args, session)
-    reason = await call.ask()
-    if reason is not None:
-        return denied(reason)
-    if call.version or args is not given["tool_input"]:
-        return {**said, **verdict("PreToolUse", **theirs, updatedInput=dict(call.approved))}
-    return said
+    return call
 
 
 async def permission(session: Any, ask: Any, name: str, args: Any, context: Any) -> Any:
     """Ask the application's ``can_use_tool``; arguments that it changes are judged once more."""
-    found = await ask(name, args, context)
-    changed = getattr(found, "updated_input", None)
-    if changed is None or changed == args:
+    shown = copy.deepcopy(args)
+    found = await ask(name, shown, context)
+    if not hasattr(found, "updated_input"):
         return found
-    call = session.calls.get(context.tool_use_id)
-    if call is None or not call.is_remote:
-        return found  # the seat at the tool's body judges what arrives there
-    session.ended(call.id)
-    reason = "The arguments were changed after they had been judged."
-    await call.has_not_run(reason, is_refused=False)
-    again = _CliCall()
-    again.of(call.question, changed, session)
-    denial = await again.ask()
+    changed = shown if found.updated_input is None else found.updated_input
+    given = {"tool_name": name, "tool_input": args, "tool_use_id": context.tool_use_id}
+    given["agent_id"] = getattr(context, "agent_id", None)
+    denial, found.updated_input = await _judged_again(session, given, changed)
     if denial is not None:
         return kit.native("claude_agent_sdk:PermissionResultDeny")(message=denial)
-    found.updated_input = dict(again.approved)
     return found
+
+
+async def requested(session: Any, hook: Any, given: dict[str, Any], id: Any, context: Any) -> Any:
+    """Ask a ``PermissionRequest`` hook of the application's, as `permission` does."""
+    said = await hook(copy.deepcopy(given), id, context)
+    theirs = (said.get("hookSpecificOutput") or {}) if isinstance(said, dict) else {}
+    decision = theirs.get("decision") or {}
+    if decision.get("behavior") != "allow" or decision.get("updatedInput") is None:
+        return said
+    changed = decision["updatedInput"]
+    denial, approved = await _judged_again(session, {**given, "tool_use_id": id}, changed)
+    if denial is not None:
+        decision = {"behavior": "deny", "message": denial}
+        return verdict("PermissionRequest", decision=decision)
+    return {**said, **verdict("PermissionRequest", decision={**decision, "updatedInput": approved})}
+
+
+async def _judged_again(
+    session: Any, given: dict[str, Any], changed: Any
+) -> tuple[str | None, dict[str, Any]]:
+    """Return why a call may not run with other arguments, or None, and those that may run.
+
+    Decision code: what cannot be judged is denied.
+    """
+    args, id = given["tool_input"], given["tool_use_id"]
+    before = session.calls.get(id)
+    try:
+        if json.dumps(changed, sort_keys=True) == json.dumps(args, sort_keys=True):
+            return None, args
+        again = _call_of(session, given if before is None else before.question, changed)
+        if not again.is_remote:
+            return None, changed  # the seat at the tool's body judges what arrives there
+        if before is not None:
+            session.ended(id)
+            await before.has_not_run(_CHANGED, is_refused=False)
+        reason = await again.ask()
+        return reason, dict(changed if again.approved is None else again.approved)
+    except Denied as refusal:
+        return refusal.reason, {}
+    except Exception as error:
+        telemetry.failed("arguments that were changed could not be judged", error)
+        return "The changed arguments could not be judged.", {}
 
 
 async def after_call(session: Any, given: dict[str, Any]) -> dict[str, Any]:

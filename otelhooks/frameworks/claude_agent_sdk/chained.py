@@ -8,6 +8,7 @@ CLI's list, run here as the CLI would run them, and rules judge what they made o
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -50,13 +51,18 @@ class Chain:
                 said: Any = _denied("A hook took too long.")
                 with anyio.move_on_after(limit):
                     try:
-                        said = await hook(given, id, context)
+                        said = await hook(copy.deepcopy(given), id, context)
                     except Exception as error:
                         telemetry.failed("a hook of the application's for PreToolUse failed", error)
                         blocks = matcher.get("on_failure") not in (None, "continue")
                         said = _denied("A hook failed.") if blocks else {}
-                found = _together(found, said if isinstance(said, dict) else {})
+                found = _together(found, said if _is_read(said) else {})
         return found
+
+
+def _is_read(said: Any) -> bool:
+    """Return whether the CLI reads an answer: beside ``async`` it reads nothing else."""
+    return isinstance(said, dict) and not (said.get("async") or said.get("async_"))
 
 
 def _denied(reason: str) -> dict[str, Any]:

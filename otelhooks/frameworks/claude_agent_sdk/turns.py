@@ -50,6 +50,9 @@ async def initialize(wrapped: Any, query: Any) -> Any:
     session.found_by(query, query.transport)
     hooks = {event: list(given) for event, given in query.hooks.items()}
     chain = Chain(hooks.pop("PreToolUse", ()))
+    for matcher in hooks.get("PermissionRequest", ()):
+        theirs = matcher.get("hooks", ())
+        matcher["hooks"] = [functools.partial(calls.requested, session, hook) for hook in theirs]
     for event, answer in _ANSWERS.items():
         ask = functools.partial(_answered, answer, event, session, chain)
         matcher = {"matcher": None, "hooks": [ask], "timeout": _PATIENCE_S}
