@@ -71,6 +71,15 @@ ADAPTER = kit.Adapter(
             "the framework hands the task over without calling a tool, so rules for "
             "`invoke_subagent` and the agent's name do not stop it; the agent's tools are guarded",
         ),
+        kit.NotCovered(
+            "a `run_async` that your code sets on one tool object",
+            "it hides the method that is guarded, and runs unjudged; define it in a class",
+        ),
+        kit.NotCovered(
+            "what a streaming tool (an asynchronous generator) yields in a live run, or where your "
+            "code calls its `run_async`",
+            "the call is judged, but `post_tool_call` hooks get the generator, not what it yields",
+        ),
         kit.NotCovered("agents reached over A2A", "their tools run elsewhere"),
     ),
     built_in=TABLE,
