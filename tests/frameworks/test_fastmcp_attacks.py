@@ -16,7 +16,7 @@ from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
 
-from otelhooks import hooks, policy
+from otelhooks import hooks, policy, types
 from otelhooks.frameworks.fastmcp.scripted import caller, client, server_of, tool_objects
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import REASON, World
@@ -259,3 +259,31 @@ def test_a_redacted_result_is_not_in_its_structured_form(on):
         return await server.call_tool("safe", {"x": 1})
 
     assert "4711" not in str(anyio.run(call))
+
+
+@pytest.mark.parametrize("by_server", [True, False])
+@pytest.mark.parametrize("said", [{"x": "SECRET"}, {"content": "SECRET"}, "SECRET"])
+def test_what_a_tools_own_run_returns_in_no_form_of_the_package_is_withheld(
+    on: Any, said: Any, by_server: bool
+) -> None:
+    shown: list[Any] = []
+
+    @hooks.post_tool_call_transform
+    def withhold(result: types.ToolResult) -> types.HookResult:
+        shown.append(result.result)
+        return types.HookResult(allow=False, message="WITHHELD")
+
+    class Own(Tool):
+        async def run(self, arguments: Any) -> Any:
+            return said
+
+    server = FastMCP("files")
+    tool = server.add_tool(Own(name="own", parameters={"type": "object", "properties": {}}))
+    on(hooks=[withhold])
+
+    async def call() -> Any:
+        return await (server.call_tool("own", {}) if by_server else tool.run({}))
+
+    returned = anyio.run(call)
+    assert shown == [said]
+    assert [block.text for block in returned.content] == ["WITHHELD"]

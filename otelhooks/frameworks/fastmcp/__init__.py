@@ -52,13 +52,17 @@ class _Call(kit.ToolCall):
 
     def is_paused(self, raw: Any) -> bool:
         """Return whether the body has not finished: it asks the client, or runs in background."""
-        return kit.is_a(raw, _UNFINISHED) or not kit.is_a(raw, *_RESULTS)
+        if kit.is_a(raw, *_RESULTS):
+            return kit.is_a(raw, _UNFINISHED)
+        return kit.is_a(raw, "pydantic.main:BaseModel")
 
     def value(self, raw: Any) -> Any:
-        return contents.value_of(raw)
+        return contents.value_of(raw) if kit.is_a(raw, *_RESULTS) else raw
 
     def with_value(self, raw: Any, value: Any) -> Any:
         """Return a result with another value, also in its structured form; raise if none fits."""
+        if not kit.is_a(raw, *_RESULTS):  # of a tool's own `run`, which may return anything
+            return _result({"content": contents.blocks_of(value)})
         fields = contents.replaced(raw, value, keeps_schema=True)
         if fields["isError"]:
             return self.raised(_tool_error(self.text_of(value)))
@@ -66,7 +70,7 @@ class _Call(kit.ToolCall):
         return _result(fields, meta or None)
 
     def error(self, raw: Any) -> str | None:
-        return contents.error_of(raw)
+        return contents.error_of(raw) if kit.is_a(raw, *_RESULTS) else None
 
     def recovered(self, value: Any) -> Any:
         """Return a value as the tool would: its clients check the result against its schema."""
