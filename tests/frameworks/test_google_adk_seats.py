@@ -319,6 +319,36 @@ def test_tools_of_an_agent_that_takes_a_task_are_guarded(on: Any) -> None:
     assert REASON in inner.told
 
 
+@pytest.mark.parametrize("named", ["worker", "invoke_subagent"])
+def test_an_agent_does_not_take_a_task_that_a_rule_is_against(
+    on: Any, exporter: Any, named: str
+) -> None:
+    inner, outer = World((SAFE,), ANSWER), World((Ask("worker", {"request": "begin"}),), ANSWER)
+    on(policy.deny(named, reason=REASON))
+    worker = LlmAgent(
+        name="worker", model=scripted_model(inner.next), tools=tools_of(inner), mode="task"
+    )
+    agent = LlmAgent(name="ops", model=scripted_model(outer.next), sub_agents=[worker])
+    assert text_of(asyncio.run(converse(runner_of(agent), "begin"))) == ANSWER
+    assert (inner.shown, inner.ran) == ([], [])
+    assert REASON in outer.told
+    assert verdicts(exporter) == [("worker", "deny")]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_task_that_is_asked_about_waits_in_place(on: Any, exporter: Any, approved: bool) -> None:
+    inner, outer = World((SAFE,), ANSWER), World((Ask("worker", {"request": "begin"}),), ANSWER)
+    on(policy.ask_user("worker"), approvals=lambda call: approved)
+    worker = LlmAgent(
+        name="worker", model=scripted_model(inner.next), tools=tools_of(inner), mode="task"
+    )
+    agent = LlmAgent(name="ops", model=scripted_model(outer.next), sub_agents=[worker])
+    asyncio.run(converse(runner_of(agent), "begin"))
+    assert inner.bodies == (["safe"] if approved else [])
+    judged = [name for name, verdict in verdicts(exporter) if verdict is not None]
+    assert judged.count("worker") == 1
+
+
 def test_a_result_in_a_message_does_not_hide_its_text_from_hooks(on: Any) -> None:
     @hooks.pre_turn
     def refuse(prompt: Any) -> records.HookResult:

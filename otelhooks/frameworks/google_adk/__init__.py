@@ -6,6 +6,7 @@ Seats and what passes through them:
 - ``BaseTool.run_async`` and every override: all tools on all paths: run, run_async, live runs,
   parallel calls, agents as tools, transfers, MCP tools, workflows, confirmations and their
   resumption, and user code that calls it.
+- ``_dispatch_task_fc``: tasks that are handed over to sub-agents with ``mode="task"``.
 - ``BaseCodeExecutor.execute_code``: code that a model wrote.
 - ``BaseLlm.generate_content_async`` and every override: model calls, but those of live runs.
 - ``Runner.run_async`` and ``run_live``: runs. ``BaseAgent.run_async`` and ``run_live``: the agents
@@ -23,6 +24,7 @@ from otelhooks.frameworks.google_adk.runs import AgentRun, LiveRun, SubAgent
 from otelhooks.frameworks.google_adk.tools import (
     TABLE,
     Code,
+    TaskCall,
     ToolCall,
     answer_paused,
 )
@@ -41,6 +43,7 @@ ADAPTER = kit.Adapter(
             Code,
             overrides=True,
         ),
+        kit.seat("google.adk.workflow._llm_agent_wrapper:_dispatch_task_fc", TaskCall),
         kit.listen(
             "google.adk.plugins.plugin_manager:PluginManager.run_on_tool_error_callback",
             answer_paused,
@@ -65,11 +68,6 @@ ADAPTER = kit.Adapter(
         kit.NotCovered(
             "the function that a tool was made of, and functions that are nodes of a workflow",
             "calling them is plain Python; no model chooses them",
-        ),
-        kit.NotCovered(
-            'the start of sub-agents with `mode="task"`',
-            "the framework hands the task over without calling a tool, so rules for "
-            "`invoke_subagent` and the agent's name do not stop it; the agent's tools are guarded",
         ),
         kit.NotCovered(
             "a `run_async` that your code sets on one tool object",

@@ -11,7 +11,7 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import overrides
 
-__all__ = ["TABLE", "Code", "ToolCall", "answer_paused"]
+__all__ = ["TABLE", "Code", "TaskCall", "ToolCall", "answer_paused"]
 
 _TOOLS = "google.adk.tools"
 _ENVIRONMENT = f"{_TOOLS}.environment"
@@ -175,6 +175,29 @@ def _is_ours(event: Any, question: Any) -> bool:
     payload = question.args.get("toolConfirmation", {}).get("payload")
     listed = event.long_running_tool_ids or ()
     return question.id in listed and isinstance(payload, Mapping) and _OURS in payload
+
+
+class TaskCall(kit.ToolCall):
+    """A task that an agent hands over to a sub-agent with ``mode="task"``; no tool runs."""
+
+    group = "google_adk.task"
+    pauses = ("google.adk.workflow._errors:NodeInterruptedError",)
+
+    def read(self, owner: Any, parent_agent: Any, fc: Any, ctx: Any) -> None:
+        """Read ``_dispatch_task_fc``."""
+        self.giver, self.asked, self.context_of = parent_agent, fc, ctx
+        self.name, self.id, self.agent = fc.name, fc.id, parent_agent.name
+        self.canonical = ("invoke_subagent",)
+        self.conversation = getattr(getattr(ctx, "session", None), "id", "")
+        self.take(dict(fc.args or {}))
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Hand over what was approved."""
+        return wrapped(self.giver, self.asked.model_copy(update={"args": args}), self.context_of)
+
+    def denied(self, reason: str) -> Any:
+        """Return an error as the task's result, in the form that the framework uses for tools."""
+        return {"error": reason}
 
 
 async def answer_paused(wrapped: Any, manager: Any, **given: Any) -> Any:
