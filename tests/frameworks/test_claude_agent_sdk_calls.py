@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,7 +101,7 @@ def test_a_result_that_cannot_be_rewritten_stops_turn_and_conversation(
 # -- servers ----------------------------------------------------------------------------------
 
 
-def external(tmp_path: Path) -> dict[str, Any]:
+def external(tmp_path: Path, *names: str) -> dict[str, Any]:
     """Return the configuration of a server in a process of its own; it notes what ran."""
     lines = [
         "import json, sys",
@@ -113,7 +115,7 @@ def external(tmp_path: Path) -> dict[str, Any]:
         "                  'serverInfo': {'name': 'files', 'version': '1'}}",
         "    if asked['method'] == 'tools/list':",
         "        result = {'tools': [{'name': n, 'inputSchema': {'type': 'object'}}",
-        "                            for n in ('danger', 'safe')]}",
+        f"                            for n in {names or ('danger', 'safe')}]}}",
         "    if asked['method'] == 'tools/call':",
         f"        open({str(tmp_path / 'ran')!r}, 'a').write(asked['params']['name'] + ' ')",
         "        result = {'content': [{'type': 'text', 'text': 'number 1 is 4711'}]}",
@@ -177,6 +179,33 @@ def test_a_tool_with_an_odd_name_is_judged_by_its_own(with_rules: Instrument) ->
     assert REASON in shown
 
 
+@pytest.mark.parametrize("server", ["my disk", "my__disk"])
+def test_an_external_tool_with_an_odd_name_is_judged_by_its_own(
+    with_rules: Instrument, tmp_path: Path, server: str
+) -> None:
+    """The model, and so the CLI's question, has `_` for each odd character."""
+    with_rules(policy.deny(f"{server}/remove.all now", reason=REASON))
+    prefix = f"mcp__{server.replace(' ', '_')}__"
+    steps = tuple(((f"{prefix}{name}", {"x": 1}),) for name in ("remove_all_now", "read_file"))
+    names = ("remove.all now", "read_file")
+    _, shown = converse(*steps, ANSWER, mcp_servers={server: external(tmp_path, *names)})
+    assert (tmp_path / "ran").read_text().split() == ["read_file"]
+    assert REASON in shown
+
+
+def test_a_tool_whose_name_the_cli_does_not_tell_is_denied(
+    with_rules: Instrument, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def status(query: Any) -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr("claude_agent_sdk._internal.query.Query.get_mcp_status", status)
+    with_rules(policy.deny("disk/remove.all", reason=REASON))
+    asked = (("mcp__disk__remove_all", {"x": 1}),)
+    converse(asked, ANSWER, mcp_servers={"disk": external(tmp_path, "remove.all")})
+    assert not (tmp_path / "ran").exists()
+
+
 # -- ways round -------------------------------------------------------------------------------
 
 
@@ -231,6 +260,57 @@ def test_a_cli_without_hooks_is_refused(with_rules: Instrument, settings: dict[s
     with_rules(policy.deny("Bash"))
     with pytest.raises(SeatError, match="without asking"):
         converse(bash("true"), ANSWER, **settings)
+
+
+def cli_of(options: Any) -> str:
+    """Return the path of the CLI that the package carries."""
+    transport = importlib.import_module("claude_agent_sdk._internal.transport.subprocess_cli")
+    return transport.SubprocessCLITransport(prompt="", options=options)._find_cli()
+
+
+def test_a_users_setting_that_switches_hooks_off_is_refused(with_rules: Instrument) -> None:
+    shown: list[Any] = []
+
+    async def run() -> None:
+        with served(lambda seen: shown.append(seen) or ANSWER, setting_sources=["user"]) as options:
+            settings = Path(options.env["CLAUDE_CONFIG_DIR"]) / "settings.json"
+            settings.write_text(json.dumps({"env": {"CLAUDE_CODE_SIMPLE": "1"}}))
+            with pytest.raises(SeatError, match="without asking"):
+                await answer(sdk.query(prompt="please begin", options=options))
+
+    with_rules(policy.deny("Bash"))
+    anyio.run(run)
+    assert shown == []
+
+
+@pytest.mark.parametrize("is_client", [False, True])
+def test_a_wrapper_of_the_cli_that_switches_hooks_off_is_refused(
+    with_rules: Instrument, tmp_path: Path, is_client: bool
+) -> None:
+    """The CLI is ended when it begins its turn, while the model thinks."""
+
+    def next_step(shown: list[str]) -> Any:
+        time.sleep(2)
+        return bash(f"touch {tmp_path}/ran")
+
+    async def run() -> None:
+        with served(next_step) as options:
+            cli, options.cli_path = cli_of(options), tmp_path / "claude"
+            options.cli_path.write_text(f'#!/bin/sh\nexec {cli} --bare "$@"\n')
+            options.cli_path.chmod(0o755)
+            if not is_client:
+                with pytest.raises(SeatError, match="without asking"):
+                    await answer(sdk.query(prompt="please begin", options=options))
+                return
+            async with sdk.ClaudeSDKClient(options) as client:
+                await client.query("please begin")
+                with pytest.raises(SeatError, match="without asking"):
+                    await answer(client.receive_response())
+                await anyio.sleep(3)
+
+    with_rules(policy.deny("Bash"))
+    anyio.run(run)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_client_that_connected_before_is_refused(with_rules: Instrument) -> None:

@@ -5,9 +5,9 @@ the built-in tools and sub-agents, is the client of external MCP servers, and as
 its standard streams. Seats:
 
 - ``SubprocessCLITransport.__init__``: the conversation's id; removes tools that a rule hides.
-- ``Query.initialize``: puts our hooks in at each connection, whatever hooks the application has,
-  and runs the application's ``PreToolUse`` hooks before ours. The CLI asks them before every call,
-  also those of sub-agents, and whatever the permission mode is.
+- ``Query.initialize``: puts our hooks in at each connection, whatever hooks the application has;
+  runs the application's ``PreToolUse`` hooks before ours; looks for settings that switch hooks off.
+  The CLI asks them before every call, also of sub-agents, and whatever the permission mode is.
 - ``Query._handle_sdk_mcp_request``: every tool of a server in this process, when its call arrives;
   ``SdkMcpTool.handler``: the tool's function, also if the application calls it.
 - ``Transport.write``: each message of the user's, of `query` and of `ClaudeSDKClient`.
@@ -68,8 +68,13 @@ ADAPTER = kit.Adapter(
             "single commands in a shell's script", "a call of `Bash` is judged as a whole"
         ),
         kit.NotCovered(
-            "names of external servers' tools with other characters than letters, digits, - and _",
-            "the CLI reports them with _ instead: rules must name them so",
+            "questions to the user",
+            "a call of `AskUserQuestion` is judged as a tool call; `on_interaction` does not run",
+        ),
+        kit.NotCovered(
+            "a program at `cli_path` that adds `--bare`",
+            "where a rule can deny, the connection ends when the CLI begins its turn without "
+            "asking; until then it could run what its settings have it run",
         ),
         kit.NotCovered(
             "the shortening of a conversation's history", "the CLI tells no one of its result"
@@ -94,6 +99,5 @@ ADAPTER = kit.Adapter(
             "error",
             "a failure of a built-in or external tool stays one; what is recovered is a remark",
         ),
-        ("turn.start", "a message that is sent while the agent works cannot be rewritten"),
     ),
 )

@@ -8,7 +8,6 @@ the model where the CLI takes it; elsewhere the turn is halted before the model 
 from __future__ import annotations
 
 import copy
-import functools
 import json
 from typing import Any
 
@@ -87,12 +86,11 @@ class _InProcess:
 class _Asked(_InProcess, asked.AskedCall):
     """A call as the CLI asks about it; this one is of a tool in this process."""
 
-    def of(self, given: dict[str, Any], args: dict[str, Any], session: Any) -> None:
+    def of(self, given: dict[str, Any], args: dict[str, Any], session: Any, place: Any) -> None:
         """Read it."""
-        server = (given.get("mcp_server") or {}).get("name") or _server_in(given, session)
+        self.full_name, (server, self.name) = place, place
         self.loop, self.id, self.key = session, given["tool_use_id"], given.get("agent_id") or ""
-        self.name, self.args = session.name_of(given["tool_name"], server), dict(args)
-        self.question = given
+        self.question, self.args = given, dict(args)
         if server is not None:
             is_named = server in session.named
             self.server, self.claimed_server = (server if is_named else None), not is_named
@@ -135,12 +133,6 @@ class _CliCall(asked.RemoteCall, _Asked):
         return [SubRun.of(str(kind), str(self.approved.get("prompt") or ""), self.key)]
 
 
-def _server_in(given: dict[str, Any], session: Any) -> str | None:
-    """Return the server in a tool's full name, for a CLI that does not tell it apart."""
-    prefix, _, rest = given["tool_name"].partition("__")
-    return rest.partition("__")[0] if prefix == "mcp" and rest else None
-
-
 def _is_content(raw: Any) -> bool:
     return isinstance(raw, list) and all(contents.field(one, "type") for one in raw)
 
@@ -177,7 +169,7 @@ async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any])
     args = given["tool_input"] if args is None else args
     if given["tool_name"] == "StructuredOutput" and session.turn is not None:
         session.turn.value = dict(args)
-    call = _call_of(session, given, args)
+    call = await _call_of(session, given, args)
     reason = await call.ask()
     if reason is not None:
         return denied(reason)
@@ -187,12 +179,10 @@ async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any])
     return said
 
 
-def _call_of(session: Any, given: dict[str, Any], args: dict[str, Any]) -> Any:
-    call: Any = _Asked()
-    call.of(given, args, session)
-    if (call.server or call.server_says) not in session.servers:
-        call = _CliCall()
-        call.of(given, args, session)
+async def _call_of(session: Any, given: dict[str, Any], args: Any, place: Any = None) -> Any:
+    place = place or await session.place_of(given)
+    call: Any = _Asked() if place[0] in session.servers else _CliCall()
+    call.of(given, args, session, place)
     return call
 
 
@@ -238,7 +228,8 @@ async def _judged_again(
     try:
         if json.dumps(changed, sort_keys=True) == json.dumps(args, sort_keys=True):
             return None, args
-        again = _call_of(session, given if before is None else before.question, changed)
+        known = (given, None) if before is None else (before.question, before.full_name)
+        again = await _call_of(session, known[0], changed, known[1])
         if not again.is_remote:
             return None, changed  # the seat at the tool's body judges what arrives there
         if before is not None:
@@ -292,10 +283,8 @@ class Served(_InProcess, asked.OwnCall):
     group = _BODY
 
     def read(self, query: Any, server_name: str, message: dict[str, Any]) -> Any:
-        """Read it; note the names of tools in a list of them."""
+        """Read it."""
         session, self.message = Claude.of(query), message
-        if message.get("method") == "tools/list" and session is not None:
-            self.function = functools.partial(_listed, session, self.function)
         if message.get("method") != "tools/call":
             return kit.SKIP
         params = message["params"]
@@ -315,13 +304,6 @@ class Served(_InProcess, asked.OwnCall):
         with crossing(params.get("_meta")) as meta:
             sent = {**params, "name": self.name, "arguments": args, "_meta": meta}
             return await wrapped(self.server, {**self.message, "params": sent})
-
-
-async def _listed(session: Any, wrapped: Any, server_name: str, message: Any) -> Any:
-    found = await wrapped(server_name, message)
-    for tool in (found.get("result") or {}).get("tools") or ():
-        session.offers(server_name, tool["name"])
-    return found
 
 
 class Handled(kit.ToolCall):

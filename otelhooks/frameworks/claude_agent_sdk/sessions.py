@@ -10,10 +10,24 @@ import uuid
 import weakref
 from typing import Any
 
+import anyio
+
+from otelhooks.errors import SeatError
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import loops, unjudged
 
-__all__ = ["AGENT", "TABLE", "Claude", "SubRun", "Turn", "configure", "disconnect", "unguarded"]
+__all__ = [
+    "AGENT",
+    "TABLE",
+    "Claude",
+    "SubRun",
+    "Turn",
+    "check_settings",
+    "close",
+    "configure",
+    "disconnect",
+    "unguarded",
+]
 
 AGENT = "Claude"
 """Name of the agent: those of the SDK have none."""
@@ -43,7 +57,13 @@ TABLE = kit.BuiltIns(
 )
 """Tools that the CLI includes; only their names are known here."""
 
-_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+_STATUS_S = 10
+"""How long the CLI may take to tell of its settings, or of its servers."""
+
+
+def _plain(name: str) -> str:
+    """Return a name as the CLI shows it to the model."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)
 
 
 class SubRun(loops.RemoteRun):
@@ -81,7 +101,6 @@ class Claude(loops.Loop):
     Attributes:
         servers: Names of the application's servers that run in this process.
         named: The application's names for servers of any kind.
-        tools: Name of a tool by its server and the name in which odd characters are replaced.
         sent: The turn whose message was sent and has not reached the model.
         turns: Turns whose answers have not been read, oldest first.
         halted: Why we stopped the running turn; empty if we did not.
@@ -96,12 +115,11 @@ class Claude(loops.Loop):
     def __init__(self, query: Any, options: Any) -> None:
         given, again = _conversation(options)
         super().__init__(given or str(uuid.uuid4()), AGENT, getattr(options, "model", None) or "")
-        self._query = weakref.ref(query)
+        self._query: Any = weakref.ref(query)
         self.has_history = again
         self.servers = frozenset(query.sdk_mcp_servers)
         servers = getattr(options, "mcp_servers", None)
         self.named = self.servers | (frozenset(servers) if isinstance(servers, dict) else set())
-        self.tools: dict[tuple[str, str], str] = {}
         self.sent: Turn | None = None
         self.turns: collections.deque[Turn] = collections.deque()
         self.halted, self.is_stopped = "", False
@@ -124,16 +142,54 @@ class Claude(loops.Loop):
             with loops.understood("the end of an interrupted turn"):
                 await query.interrupt()
 
-    def name_of(self, full: str, server: str | None) -> str:
-        """Return a tool's own name from the one that the model uses."""
-        if server is None:
-            return full
-        short = full.removeprefix(f"mcp__{_ODD.sub('_', server)}__")
-        return self.tools.get((server, short), short)
+    async def check_asked(self) -> None:
+        """End the connection if the CLI begins a turn without having asked about its message.
 
-    def offers(self, server: str, name: str) -> None:
-        """Note a tool of a server in this process."""
-        self.tools[server, _ODD.sub("_", name)] = name
+        Raises:
+            SeatError: It does, and something could be denied.
+        """
+        if not self.turns or self.turns[0] is not self.sent:
+            return  # the reader is behind, at an earlier turn
+        try:
+            unguarded(_BARE)
+        except SeatError:
+            await self.stop(_BARE)  # closing alone lets the CLI work on for seconds
+            await self._query().transport.close()
+            raise
+
+    async def place_of(self, given: dict[str, Any]) -> tuple[str | None, str]:
+        """Return a called tool's server, None for a built-in one, and its own name.
+
+        The name that the model uses has ``_`` for each odd character, so the CLI is asked for the
+        tools behind it. Decision code: it is not judged by a name that rules may not mean.
+
+        Raises:
+            SeatError: The CLI does not tell, and something could be denied.
+        """
+        full, server = given["tool_name"], (given.get("mcp_server") or {}).get("name")
+        if server is None and not full.startswith("mcp__"):
+            return None, full
+        short = full.removeprefix(f"mcp__{_plain(server)}__") if server else ""
+        if server and "_" not in short:
+            return server, short
+        found = {
+            (one["name"], tool["name"])
+            for one in await self._servers()
+            for tool in one.get("tools") or ()
+            if (one["name"] == server and _plain(tool["name"]) == short)
+            or (server is None and f"mcp__{_plain(one['name'])}__{_plain(tool['name'])}" == full)
+        }
+        if len(found) != 1:
+            unguarded(f"the CLI does not tell the name of the tool that it calls {full}")
+            found.add((server or full.split("__")[1], short or full))
+        return found.pop()
+
+    async def _servers(self) -> list[dict[str, Any]]:
+        """Return the servers that the CLI is a client of; empty if it does not tell."""
+        query = self._query()
+        with loops.understood("the status of the CLI's servers"), anyio.fail_after(_STATUS_S):
+            return (await query.get_mcp_status()).get("mcpServers") or []
+        return []
 
     async def spent(self, message: dict[str, Any]) -> None:
         """Count the tokens of a model call, which the CLI reports with each part of its answer."""
@@ -188,7 +244,7 @@ def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
     Raises:
         SeatError: The options switch hooks off, and something could be denied.
     """
-    is_on = loops.variable(_SIMPLE, options.env).lower() in ("1", "true", "yes", "on")
+    is_on = _is_on(loops.variable(_SIMPLE, options.env))
     if "bare" in options.extra_args or is_on or _SIMPLE in str(options.settings):
         unguarded(_BARE)
     given, has_past = _conversation(options)
@@ -197,8 +253,8 @@ def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
     hidden = [call.name for call in calls if hiding.hides(call)]
     servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else ()
     for server in servers:
-        prefix = f"mcp__{_ODD.sub('_', server)}__"
-        hidden += [f"{prefix}{_ODD.sub('_', name)}" for name in hiding.of_server(server)]
+        prefix = f"mcp__{_plain(server)}__"
+        hidden += [f"{prefix}{_plain(name)}" for name in hiding.of_server(server)]
     changes: dict[str, Any] = {}
     if not given and not has_past:
         changes["session_id"] = str(uuid.uuid4())
@@ -210,7 +266,7 @@ def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
 _SIMPLE = "CLAUDE_CODE_SIMPLE"
 _BARE = (
     f"`bare` and `{_SIMPLE}` have the CLI run tools without asking; leave them out of its options,"
-    " settings and environment"
+    " settings and environment, and of a wrapper at `cli_path`"
 )
 
 
@@ -221,6 +277,23 @@ def unguarded(problem: str) -> None:
         SeatError: Something could.
     """
     Claude.unguarded(AGENT, "claude-agent-sdk", "claude_agent_sdk", problem)
+
+
+def _is_on(value: Any) -> bool:
+    return str(value).lower() in ("1", "true", "yes", "on")
+
+
+async def check_settings(query: Any) -> None:
+    """Refuse a CLI whose settings, of whatever source, switch hooks off.
+
+    Raises:
+        SeatError: They do, and something could be denied.
+    """
+    settings: dict[str, Any] = {}
+    with loops.understood("the CLI's settings"):
+        settings = await query._send_control_request({"subtype": "get_settings"}, _STATUS_S)
+    if _is_on(((settings.get("effective") or {}).get("env") or {}).get(_SIMPLE)):
+        unguarded(_BARE)
 
 
 async def close(wrapped: Any, query: Any) -> None:

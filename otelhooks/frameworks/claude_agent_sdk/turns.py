@@ -20,7 +20,7 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.claude_agent_sdk import calls
 from otelhooks.frameworks.claude_agent_sdk.chained import Chain
-from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, unguarded
+from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, check_settings, unguarded
 from otelhooks.frameworks.kit import loops, telemetry
 
 __all__ = ["ask_client", "initialize", "read_frames", "write"]
@@ -30,7 +30,6 @@ _LATE = (
     "the connection was made before otelhooks.instrument(), so the CLI does not ask;"
     " connect afterwards"
 )
-_BARE = "the CLI runs tools without asking; leave out `bare` and what else switches hooks off"
 _REFUSED = "(This message was refused.)"
 _UNDECIDED = "The call could not be judged."
 _TOO_LATE = "This message cannot be rewritten any more, since it was sent while the agent worked."
@@ -62,7 +61,9 @@ async def initialize(wrapped: Any, query: Any) -> Any:
     query.hooks = hooks
     if query.can_use_tool is not None:
         query.can_use_tool = functools.partial(calls.permission, session, query.can_use_tool)
-    return await wrapped()
+    found = await wrapped()
+    await check_settings(query)
+    return found
 
 
 def _can_block(query: Any) -> bool:
@@ -232,8 +233,8 @@ async def _frames(session: Any, inner: Any) -> AsyncIterator[dict[str, Any]]:
     try:
         async with contextlib.aclosing(inner):
             async for frame in inner:
-                if frame.get("type") == "assistant":
-                    _check_asked(session, frame)
+                if session.sent is not None and frame.get("subtype") == "init":
+                    await session.check_asked()
                 with loops.understood("a message of the CLI's"):
                     await _see(session, frame)
                 for one in await _shown(session, frame):
@@ -246,17 +247,6 @@ async def _frames(session: Any, inner: Any) -> AsyncIterator[dict[str, Any]]:
         if not (session.is_stopped and kit.is_a(error, f"{_ERRORS}:ProcessError")):
             raise  # of an interrupted turn the CLI says that it failed
     await session.end()
-
-
-def _check_asked(session: Any, frame: dict[str, Any]) -> None:
-    """Refuse to go on if the model answers a message that no hook of ours was shown.
-
-    Raises:
-        SeatError: It does, and something could be denied.
-    """
-    content = frame["message"].get("content") or ()
-    if session.sent is not None and any(one.get("type") == "tool_use" for one in content):
-        unguarded(_BARE)
 
 
 async def _see(session: Any, frame: dict[str, Any]) -> None:
