@@ -92,7 +92,8 @@ class _Reporter:
             found = {feature for name, feature in _performed if name == path.name}
             found |= {"stream"} if path.chunks is not None else set()
             found |= {"sub-agent"} if path.subagent else set()
-            found |= {"MCP"} if "/" in path.selector("tool") else set()
+            is_mcp = "mcp" in path.name or "/" in path.selector("tool")
+            found |= {"MCP"} if is_mcp else set()
             found |= {"parallel"} if of["test"] == "test_parallel" else set()
             entry["features"] = sorted(found.union(entry["features"]))
 

@@ -126,6 +126,20 @@ def test_a_hook_cannot_show_rules_other_arguments_by_a_change_in_place(
     assert REASON in shown
 
 
+@pytest.mark.parametrize("reason", [{}, {"permissionDecisionReason": 5}], ids=["none", "number"])
+def test_a_deny_of_the_applications_that_the_cli_cannot_read_still_denies(
+    with_rules: Instrument, marks: Marks, reason: Any
+) -> None:
+    """An older CLI runs the call."""
+
+    async def deny(given: Any, id: Any, context: Any) -> Any:
+        return {"hookSpecificOutput": {"permissionDecision": "deny", **reason}}
+
+    with_rules(policy.deny("something_else"))
+    ask_for(marks.bad, hooks=hooked("PreToolUse", deny))
+    assert not marks.ran
+
+
 def test_a_rewrite_is_not_lost_beside_a_hook_that_answers_later(
     with_rules: Instrument, marks: Marks
 ) -> None:

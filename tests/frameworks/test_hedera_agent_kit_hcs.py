@@ -217,7 +217,8 @@ def test_the_mode_is_known_on_each_way_to_a_tool(network, tmp_path, monkeypatch,
     returning_bytes = Context(account_id="0.0.2", mode=AgentMode.RETURN_BYTES)
     monkeypatch.setattr(hedera_world, "Context", lambda **_: returning_bytes)
     hook = HcsAuditTrailHook(["danger", "*/danger"], TOPIC, network.client(), spool=tmp_path)
-    otelhooks.instrument(hooks=[hook])
+    # The kit's own version of ADK is older than those that its adapter supports.
+    otelhooks.instrument(hooks=[hook], frameworks={"google_adk": "off"})
     try:
         world = World((Ask("danger", {"path": "/"}),), "done")
         run = paths[name](Phased)(world)
