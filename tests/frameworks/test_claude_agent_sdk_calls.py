@@ -20,6 +20,7 @@ import claude_agent_sdk as sdk
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import SeatError
+from otelhooks.frameworks.claude_agent_sdk.scripted import ScriptedClaude
 from tests.frameworks.claude_world import answer, converse, model_of, of_server, own, served, start
 from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, SECRET, World
 
@@ -388,6 +389,33 @@ def test_a_turn_that_used_up_its_budget_is_stopped(with_rules: Instrument) -> No
     with_rules(policy.Budget(tokens=1, id="budget"))
     assert "Budget" in play(world)
     assert len(world.shown) <= 2
+
+
+def test_tokens_that_the_cli_reports_at_the_end_count_for_the_next_turn(
+    with_rules: Instrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells of an answer's tokens only after the turn; before, of those at its start."""
+    events = ScriptedClaude.events
+
+    def longer(model: Any, asked: Any) -> Any:
+        for event in events(model, asked):
+            late = {"usage": {"output_tokens": 3000}} if event["type"] == "message_delta" else {}
+            yield {**event, **late}
+
+    async def run() -> list[str]:
+        with served(lambda seen: ANSWER) as options:
+            async with sdk.ClaudeSDKClient(options) as client:
+                answers: list[str] = []
+                for text in ("one", "two"):
+                    await client.query(text)
+                    answers.append(await answer(client.receive_response()))
+                return answers
+
+    monkeypatch.setattr(ScriptedClaude, "events", longer)
+    with_rules(policy.Budget(tokens=2000, per="session", id="budget"))
+    first, second = anyio.run(run)
+    assert first == ANSWER
+    assert second.startswith("Budget exceeded")
 
 
 def test_a_message_sent_while_the_agent_works_is_judged(with_rules: Instrument) -> None:

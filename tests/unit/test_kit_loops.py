@@ -391,6 +391,21 @@ def test_tokens_are_counted_and_stop_a_turn_that_has_spent_its_budget(governed: 
     assert second.attributes[semconv.ERROR_TYPE] == semconv.ERROR_POLICY_DENIED
 
 
+def test_tokens_that_are_reported_after_a_turn_count_for_its_session(governed: Any) -> None:
+    governed(policies=[policy.Budget(tokens=5, per="session")])
+
+    async def work(loop: Loop) -> None:
+        await loop.count({"input_tokens": 4})
+        await loop.end()
+        await loop.count({"input_tokens": 9})
+        assert loop.stopped == []  # no turn runs
+        turn = Turn.of("", "again")
+        assert not await loop.begin(turn)
+        assert turn.result.startswith("Budget exceeded: 9 of 5 tokens used")
+
+    in_turn(work)
+
+
 def test_a_loop_that_asks_nothing_is_refused_where_anything_could_be_denied(
     governed: Any,
 ) -> None:

@@ -32,18 +32,17 @@ _METRICS = {
 }
 
 
-async def count(loop: Any, used: Mapping[str, int]) -> str:
-    """Count tokens in the current turn; return why no further model call may be made, or ""."""
+async def count(loop: Any, used: Mapping[str, int]) -> None:
+    """Count tokens in the current turn."""
     rt = runtime.active()
     if rt is None:
-        return ""
+        return
     op, gates = _operation(rt)
     _count(rt, loop, op, used)
     for registration in gates.gates:
         assert registration.gate is not None
         usage = types.Usage(**used)
         await drive.adrive(registration.gate.used(op.context, (loop.model,), usage))
-    return await spent(loop) if gates.gates and not loop.is_answering else ""
 
 
 @fails_open

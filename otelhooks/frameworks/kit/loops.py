@@ -140,6 +140,7 @@ class Loop:
         has_history: Whether the conversation began earlier.
         outside: Context outside any turn, with the scopes in force when it connected.
         turn: The open turn.
+        last: That, or the one before, for what is reported late.
         closed: Why no further turn may start; empty if one may.
         calls: Calls that may run and have not ended, by their ids.
         judged: Ids of the calls that were judged in this turn.
@@ -162,6 +163,7 @@ class Loop:
         with inside(Context()):
             self.outside = with_scope(scope)
         self.turn: Any = None
+        self.last: Any = None
         self.closed = ""
         self.calls: dict[str, Any] = {}
         self.judged: set[str] = set()
@@ -224,7 +226,7 @@ class Loop:
             session.context.meet(lambda: self.has_history, looks=looks)
         if not await turn.begin():
             return False
-        self.turn = turn
+        self.turn = self.last = turn
         self.judged.clear()
         with inside(turn.context):
             reason = self.closed or await budgets.spent(self)
@@ -258,17 +260,24 @@ class Loop:
     async def count(self, total: Mapping[str, int]) -> None:
         """Count the tokens that model calls have used so far; stop the turn if they are too many.
 
+        What is reported after the end of a turn still counts for it and its session.
+
         Args:
             total: Of the whole conversation, as fields of `types.Usage`.
         """
         before, self.used = self.used, dict(total)
         used = {name: n - before.get(name, 0) for name, n in total.items()}
         used = {name: n for name, n in used.items() if n > 0}
-        if used and self.turn is not None and self.turn.is_open:
-            with inside(self.turn.context):
-                reason = await budgets.count(self, used)
+        if used and self.last is not None:
+            with inside(self.last.context):
+                await budgets.count(self, used)
+                reason = await budgets.spent(self) if self._works() else ""
             if reason:
                 await self.stop(reason)
+
+    def _works(self) -> bool:
+        """Return whether a model call may follow; late reports come after a turn's end."""
+        return self.turn is not None and self.turn.is_open and not self.is_answering
 
     # -- calls --------------------------------------------------------------------------------
 
