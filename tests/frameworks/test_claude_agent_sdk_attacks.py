@@ -155,6 +155,33 @@ def test_a_rewrite_is_not_lost_beside_a_hook_that_answers_later(
     assert marks.ran == ["good"]
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"systemMessage": 5},
+        {"hookSpecificOutput": {"additionalContext": 5}},
+        {"hookSpecificOutput": {"permissionDecision": "perhaps"}},
+        {"hookSpecificOutput": []},
+    ],
+    ids=["remark", "context", "decision", "list"],
+)
+def test_a_rewrite_is_not_lost_beside_a_field_that_the_cli_cannot_read(
+    with_rules: Instrument, marks: Marks, field: Any
+) -> None:
+    """It leaves out the whole answer, and an older one runs the call as the model wrote it."""
+
+    async def odd(given: Any, id: Any, context: Any) -> Any:
+        return field
+
+    @hooks.pre_tool_call_decide
+    def rewrite(call: types.ToolCall) -> types.HookResult:
+        return types.HookResult(modified_args={"command": marks.good})
+
+    with_rules(hooks=[rewrite])
+    ask_for(marks.bad, hooks=hooked("PreToolUse", odd))
+    assert "bad" not in marks.ran
+
+
 @pytest.mark.parametrize("decision", ["deny", None])
 def test_what_a_hook_says_beside_async_is_not_judged(
     with_rules: Instrument, marks: Marks, decision: str | None

@@ -164,8 +164,7 @@ async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any])
     theirs = said.get("hookSpecificOutput") or {}
     if theirs.get("permissionDecision") == "deny" or said.get("decision") == "block":
         session.denied(given["tool_use_id"], given.get("agent_id") or "")
-        # Made again: an older CLI runs a call whose deny it cannot read.
-        return denied(str(theirs.get("permissionDecisionReason") or said.get("reason") or ""))
+        return denied(theirs.get("permissionDecisionReason") or said.get("reason") or "")
     args = theirs.get("updatedInput")
     args = given["tool_input"] if args is None else args
     if given["tool_name"] == "StructuredOutput" and session.turn is not None:

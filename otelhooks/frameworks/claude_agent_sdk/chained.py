@@ -23,6 +23,14 @@ __all__ = ["Chain"]
 _TIMEOUT_S = 60.0
 """The CLI's own limit for a hook without one."""
 _STRICTEST = ("deny", "defer", "ask", "allow", None)
+_FIELDS: dict[str, type] = {
+    **dict.fromkeys(("continue", "continue_", "suppressOutput"), bool),
+    **dict.fromkeys(("decision", "reason", "stopReason", "systemMessage"), str),
+}
+_SPECIFIC: dict[str, type] = {
+    **dict.fromkeys(("permissionDecision", "permissionDecisionReason", "additionalContext"), str),
+    "updatedInput": dict,
+}
 _OLD_NAMES = {"Agent": ("Agent", "Task")}
 
 
@@ -56,13 +64,30 @@ class Chain:
                         telemetry.failed("a hook of the application's for PreToolUse failed", error)
                         blocks = matcher.get("on_failure") not in (None, "continue")
                         said = _denied("A hook failed.") if blocks else {}
-                found = _together(found, said if _is_read(said) else {})
+                found = _together(found, _readable(said))
         return found
 
 
-def _is_read(said: Any) -> bool:
-    """Return whether the CLI reads an answer: beside ``async`` it reads nothing else."""
-    return isinstance(said, dict) and not (said.get("async") or said.get("async_"))
+def _readable(said: Any) -> dict[str, Any]:
+    """Return what the CLI can read of an answer: one odd field makes it drop the whole.
+
+    Beside ``async`` it reads nothing else. A decision that it does not know denies.
+    """
+    if not isinstance(said, dict) or said.get("async") or said.get("async_"):
+        return {}
+    found = {name: one for name, one in said.items() if _is_of(_FIELDS, name, one)}
+    theirs = said.get("hookSpecificOutput")
+    theirs = theirs if isinstance(theirs, dict) else {}
+    if theirs.get("permissionDecision") not in _STRICTEST:
+        return _denied("A hook decided what the CLI does not know.")
+    specific = {name: one for name, one in theirs.items() if _is_of(_SPECIFIC, name, one)}
+    if not specific:
+        return found
+    return {**found, "hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}}
+
+
+def _is_of(types: dict[str, type], name: str, value: Any) -> bool:
+    return name in types and isinstance(value, types[name])
 
 
 def _denied(reason: str) -> dict[str, Any]:
@@ -86,7 +111,7 @@ def _matches(pattern: Any, name: str) -> bool:
 def _together(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return two answers as one: the stricter decision, the later arguments, all remarks."""
     one, two = first.get("hookSpecificOutput") or {}, second.get("hookSpecificOutput") or {}
-    strict = min(one, two, key=lambda each: _rank(each.get("permissionDecision")))
+    strict = min(one, two, key=lambda each: _STRICTEST.index(each.get("permissionDecision")))
     both = {**one, **two}
     for key in ("permissionDecision", "permissionDecisionReason"):
         both.pop(key, None)
@@ -99,7 +124,3 @@ def _together(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     if "block" in (first.get("decision"), second.get("decision")):
         found["decision"] = "block"
     return {**found, "hookSpecificOutput": both} if both else found
-
-
-def _rank(decision: Any) -> int:
-    return _STRICTEST.index(decision) if decision in _STRICTEST else 0
