@@ -281,7 +281,7 @@ ADAPTER = kit.Adapter(
     ),
     not_covered=(
         kit.NotCovered("the function under `@tool`", "calling it is plain Python"),
-        kit.NotCovered("components of a pipeline that are no tools", "they are not tool calls"),
+        kit.NotCovered("components of a pipeline that are not tools", "they are not tool calls"),
         kit.NotCovered("chat generators that your code or a component runs", "no seat is there"),
         kit.NotCovered("histories that a `CompactionHook` shortens", "no seat is there"),
     ),

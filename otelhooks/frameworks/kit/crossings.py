@@ -24,7 +24,7 @@ _left: dict[str, Context] = {}
 
 @contextlib.contextmanager
 def crossing(meta: Mapping[str, Any] | None) -> Generator[dict[str, Any]]:
-    """Leave the current context for whoever handles a message, while the block runs.
+    """Leave the current context for the handler of a message, while the block runs.
 
     Args:
         meta: The message's ``_meta``.
@@ -41,7 +41,7 @@ def crossing(meta: Mapping[str, Any] | None) -> Generator[dict[str, Any]]:
 
 
 def origin(meta: Any) -> Context | None:
-    """Return the context that a message comes from; None if it was left by no one here.
+    """Return the context that a message comes from; None if nothing here left one.
 
     Args:
         meta: The message's ``_meta``: a mapping, or an object with extra fields.

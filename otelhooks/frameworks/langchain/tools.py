@@ -217,7 +217,7 @@ def _messages_in(raw: Any, call_id: str | None) -> list[Any]:
 
 
 def _replace(raw: Any, own: list[Any], new: Any, *, alone: bool) -> Any:
-    """Put one message in the place of the first of a call's own, and leave out the others.
+    """Replace the first of a call's own messages by another, and leave out the rest.
 
     Args:
         raw: A result.

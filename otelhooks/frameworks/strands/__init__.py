@@ -63,7 +63,7 @@ ADAPTER = kit.Adapter(
             "called there, it passes nothing of the framework",
         ),
         kit.NotCovered(
-            "tools that are no subclass of `AgentTool`: registered, or put in by a hook",
+            "tools whose class does not extend `AgentTool`: registered, or put in by a hook",
             "a call of such an object passes nothing of the framework; it is counted as a gap",
         ),
         kit.NotCovered("tools of the provider", "they run there"),
