@@ -642,6 +642,8 @@ def canary(session: nox.Session) -> None:
     folder = CACHE / "canary"
     folder.mkdir(parents=True, exist_ok=True)
     said: list[str] = []
+    if unknown := ", ".join(name for name in session.posargs if name not in FRAMEWORKS):
+        session.error(f"there is no framework `{unknown}`; there are {', '.join(FRAMEWORKS)}")
     for name in session.posargs or FRAMEWORKS:
         said.append(f"{name}:")
         subject, _ = FRAMEWORKS[name]
