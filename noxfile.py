@@ -68,6 +68,7 @@ FRAMEWORKS = {
     "strands": ("strands", ("strands.multiagent", "strands.tools.mcp")),
     "claude_agent_sdk": ("claude_agent_sdk", ("claude_agent_sdk", "mcp")),
     "haystack": ("haystack", ("haystack.components.agents", "haystack_integrations.tools.mcp")),
+    "clients": ("clients", ("anthropic", "google.genai", "openai")),
 }
 
 AGES = ("latest", "between", "oldest")
@@ -112,6 +113,8 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "haystack-latest": ("--group", "test", *CERTIFI),
     "haystack-between": ("--group", "test", *CERTIFI),
     "haystack-oldest": ("--group", "test", *LOWEST),
+    "clients-latest": ("--group", "test"),
+    "clients-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }

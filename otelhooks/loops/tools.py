@@ -92,6 +92,13 @@ class _Parameters:
                 found[self._open] = kept
         return found
 
+    def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name that a caller wrote, without defaults."""
+        bound = self.signature.bind_partial(*args, **kwargs).arguments
+        further: dict[str, Any] = bound.pop(self._open, {}) if self._open is not None else {}
+        bound.pop(self.context or "", None)
+        return {**bound, **further}
+
     def write(self, args: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as the function takes them: positional ones, and by keyword.
 
@@ -222,6 +229,7 @@ def _opens(function: Callable[..., Any], called: str, id: str | None, server: st
     def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
         arguments = parameters.read(args, kwargs)
         call = Call(called, arguments, id, server, description=description)
-        return tool_operation(rt, _SEAT, call), body, call
+        given = parameters.given(args, kwargs) if rt.answers is not None else None
+        return tool_operation(rt, _SEAT, call, given=given), body, call
 
     return open_operation

@@ -118,7 +118,9 @@ class Execution(Traced):
     def steps(self) -> Operation:
         """Run the rest of the operation."""
         verdict = self.verdict
-        self.open()
+        is_ahead = self.seat.is_ahead and (verdict is None or verdict.allowed)
+        if not is_ahead:
+            self.open()
         try:
             refusal = None
             if verdict is not None and not self._count_plain():
@@ -130,6 +132,8 @@ class Execution(Traced):
                 if verdict is not None and verdict.allowed:
                     record_unrun(self.rt, self.op, verdict)
                 return self.seat.denied(self.call, refusal)
+            if is_ahead:
+                return self.seat.ahead(self.call)
             raw = yield from self._run()
             if type(raw) is Unrun or self.status == "denied":
                 return raw
@@ -139,7 +143,10 @@ class Execution(Traced):
                 self._show(raw)
             return raw
         finally:
-            self.close()
+            if is_ahead:
+                self.call.op = self.call.place = None
+            else:
+                self.close()
 
     def _count_plain(self) -> bool:
         """Count a verdict that is only counted; return whether this one is."""

@@ -39,6 +39,7 @@ from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
 if TYPE_CHECKING:
     from otelhooks.audit import Audit
     from otelhooks.audit.ticket import Ticket
+    from otelhooks.pipeline.answers import Answers
     from otelhooks.policy.candidate import Candidate
     from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content
@@ -121,8 +122,11 @@ class Runtime:
         servers: Configurations of MCP servers that rules may name.
         labels: Where labels of conversations are kept; None for nowhere.
         candidate: A second set of rules, evaluated but never enforced.
+        refuses: Whether the application itself said ``strict=True``: what passes no seat is refused
+            where it can be.
 
     Attributes:
+        answers: Tool calls that answers asked for outside any framework; None before the first.
         tells_allows: Whether a plain allow leaves a record of its own.
     """
 
@@ -150,6 +154,7 @@ class Runtime:
         servers: Sequence[types.BaseMcpServerConfig] = (),
         labels: LabelBook | None = None,
         candidate: Candidate | None = None,
+        refuses: bool = False,
     ) -> None:
         self.loaded: Loaded = loaded
         self.spans = spans
@@ -172,6 +177,8 @@ class Runtime:
         self.servers: tuple[types.BaseMcpServerConfig, ...] = tuple(servers)
         self.labels = labels
         self.candidate = candidate
+        self.refuses = refuses
+        self.answers: Answers | None = None
         self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
         self.outside: Session = Session()
         self.pending: int | None = None  # None until a question; then back to 0, or 1 would persist

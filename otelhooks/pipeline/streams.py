@@ -30,6 +30,7 @@ def stream(
     holds_back: Callable[[], bool] = lambda: False,
     on_first: Callable[[], None] = lambda: None,
     waits: Callable[[Any], bool] = lambda _: False,
+    release: Callable[[Any], Iterable[Any]] | None = None,
 ) -> Generator[Any, Any, None]:
     """Run an operation whose body is a generator; yield its items.
 
@@ -44,6 +45,8 @@ def stream(
         on_first: Called when the first item has come.
         waits: Whether an item may be the result: it is kept back until another item comes, and the
             last one for the verdict.
+        release: Takes each item as it comes; returns what the consumer gets by then. The rest is
+            what `chunks` returns of the result, changed or not.
     """
     split = Split(operation).begin()
     if not split.proceeds:
@@ -51,7 +54,7 @@ def stream(
         return
     held = holds_back()
     while split.proceeds:  # more than once if a stop hook continues a run
-        yield from _pass(split, inner, final, chunks, held, on_first, waits)
+        yield from _pass(split, inner, final, chunks, held, on_first, waits, release)
 
 
 def _pass(
@@ -62,6 +65,7 @@ def _pass(
     held: bool,
     on_first: Callable[[], None],
     waits: Callable[[Any], bool],
+    release: Callable[[Any], Iterable[Any]] | None,
 ) -> Generator[Any, Any, None]:
     seen: list[Any] = []
     kept = seen if held else []
@@ -84,7 +88,9 @@ def _pass(
             if not seen:
                 on_first()
             seen.append(item)
-            if not held:
+            if release is not None:
+                yield from release(item)
+            elif not held:
                 yield from kept
                 kept = [item] if waits(item) else []
                 if not kept:
@@ -92,8 +98,8 @@ def _pass(
         ended = True
         raw = final(seen)
         result = split.finish(raw)
-        if (held or kept) and not split.proceeds:
-            yield from kept if result is raw else chunks(result)
+        if (held or kept or release is not None) and not split.proceeds:
+            yield from kept if release is None and result is raw else chunks(result)
     except GeneratorExit:
         _close(generator)
         if not ended:
@@ -116,6 +122,7 @@ async def astream(
     holds_back: Callable[[], bool] = lambda: False,
     on_first: Callable[[], None] = lambda: None,
     waits: Callable[[Any], bool] = lambda _: False,
+    release: Callable[[Any], Iterable[Any]] | None = None,
 ) -> AsyncGenerator[Any, None]:
     """Like `stream`, for an asynchronous generator."""
     split = await Split(operation).abegin()
@@ -125,7 +132,7 @@ async def astream(
         return
     held = holds_back()
     while split.proceeds:
-        items = _apass(split, inner, final, chunks, held, on_first, waits)
+        items = _apass(split, inner, final, chunks, held, on_first, waits, release)
         try:
             async for item in items:
                 yield item
@@ -141,6 +148,7 @@ async def _apass(
     held: bool,
     on_first: Callable[[], None],
     waits: Callable[[Any], bool],
+    release: Callable[[Any], Iterable[Any]] | None,
 ) -> AsyncGenerator[Any, None]:
     seen: list[Any] = []
     kept = seen if held else []
@@ -164,7 +172,10 @@ async def _apass(
             if not seen:
                 on_first()
             seen.append(item)
-            if not held:
+            if release is not None:
+                for each in release(item):
+                    yield each
+            elif not held:
                 for each in kept:
                     yield each
                 kept = [item] if waits(item) else []
@@ -173,8 +184,8 @@ async def _apass(
         ended = True
         raw = final(seen)
         result = await split.afinish(raw)
-        if (held or kept) and not split.proceeds:
-            for item in kept if result is raw else chunks(result):
+        if (held or kept or release is not None) and not split.proceeds:
+            for item in kept if release is None and result is raw else chunks(result):
                 yield item
     except GeneratorExit:
         if isinstance(frame := current_frame(split.context), Turn):

@@ -36,7 +36,13 @@ from otelhooks.telemetry.verdicts import arguments_hash
 __all__ = ["tool"]
 
 
-def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Operation:
+def tool(
+    rt: Runtime,
+    seat: ToolSeat,
+    call: Call,
+    conversation: str = "",
+    given: dict[str, Any] | None = None,
+) -> Operation:
     """Run one tool call through the pipeline.
 
     Args:
@@ -44,6 +50,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
         seat: How to read and write the call.
         call: The call.
         conversation: Id of the conversation, for a call outside any turn.
+        given: The arguments that a model's answer may have asked for, if they are not the call's.
     """
     context = otel_context.get_current()
     outer, scope = around(context)
@@ -70,6 +77,8 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
 
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
     call.op = op
+    if rt.answers is not None and not seat.is_ahead:
+        op.resumed = rt.answers.take(call, call.args if given is None else given)
     if turn is not None:
         turn.judged(call.id)  # at once: a question may outlast the framework's patience
     op.subagent = seat.starts_agent(call)
@@ -79,7 +88,7 @@ def tool(rt: Runtime, seat: ToolSeat, call: Call, conversation: str = "") -> Ope
         op.recorders = tuple(r for r in recorders_of(hooks) if r.wants(call))
         for recorder in op.recorders:
             recorder.follow(op.context)
-    if call.id is not None:
+    if call.id is not None and op.resumed is None:
         op.resumed = rt.resume(op)
     verdict = None
     is_simple = not hooks.all and not rt.tells_allows and rt.candidate is None

@@ -28,12 +28,19 @@ class ToolSeat:
         judges_again: Whether rules are evaluated again although a permit led here.
         recovers: Whether a hook's recovery replaces a failure; otherwise it only replaces the
             failure's text, and the call has failed.
+        is_ahead: Whether it judges calls before other code runs them: an allowed one then ends with
+            `ahead`, without a body or a span.
     """
 
     framework = ""
     group = ""
     judges_again = False
     recovers = True
+    is_ahead = False
+
+    def ahead(self, call: Call) -> Any:
+        """Return what stands for an allowed call of a seat that is ahead of its tool."""
+        raise NotImplementedError
 
     def denied(self, call: Call, reason: str) -> Any:
         """Return a tool's error in the framework's form, with the reason.

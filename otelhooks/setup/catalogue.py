@@ -41,6 +41,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "claude_agent_sdk": ("claude_agent_sdk",),
     "google_adk": ("google.adk",),
     "haystack": ("haystack",),
+    "openai": ("openai",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

@@ -216,6 +216,7 @@ def _set_up(config: Config) -> Handle:
         servers=config.mcp_servers or (),
         labels=LabelBook(config.store),
         candidate=load_candidate(config),
+        refuses=config.strict is True,
     )
     handle = Handle(config, runtime, providers)
     handle._hooks, handle._policies, handle._rules = hooks, policies, table

@@ -121,7 +121,6 @@ KNOWN = (
     _agent("smolagents"),
     _stainless("anthropic"),
     _stainless("groq"),
-    _stainless("openai"),
     _client(
         "google.genai", "google-genai", Requests("google.genai._api_client", _GENAI, _generates)
     ),

@@ -114,31 +114,6 @@ def strictly() -> None:
     otelhooks.instrument(policies=DENY, strict=True, frameworks=dict.fromkeys(imported, "off"))
 
 
-def openai_chat(url: str) -> Any:
-    import openai
-
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
-        return client.chat.completions.create(model="m", messages=[])
-
-
-def openai_chat_async(url: str) -> Any:
-    import openai
-
-    async def ask() -> Any:
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
-            stream = await client.chat.completions.create(model="m", messages=[], stream=True)
-            return [chunk async for chunk in stream]
-
-    return asyncio.run(ask())
-
-
-def openai_raw(url: str) -> Any:
-    import openai
-
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
-        return client.chat.completions.with_raw_response.create(model="m", messages=[])
-
-
 def groq_chat(url: str) -> Any:
     import groq
 
@@ -171,9 +146,6 @@ def is_installed(module: str) -> bool:
 
 def loops() -> list[Any]:
     every = (
-        ("openai", openai_chat),
-        ("openai", openai_chat_async),
-        ("openai", openai_raw),
         ("groq", groq_chat),
         ("anthropic", anthropic_messages),
         ("google.genai", genai_content),

@@ -68,5 +68,5 @@ def test_no_adapter_knows_another() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 module = node.module if isinstance(node, ast.ImportFrom) else None
                 text = node.value if isinstance(node, ast.Constant) else module
-                named = tuple(f"otelhooks.frameworks.{other}" for other in names - {own})
-                assert not (isinstance(text, str) and text.startswith(named)), path
+                named = tuple(f"otelhooks.frameworks.{other}." for other in names - {own})
+                assert not (isinstance(text, str) and f"{text}.".startswith(named)), path

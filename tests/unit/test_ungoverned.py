@@ -1,6 +1,6 @@
 """Agent frameworks and model clients that no adapter guards: a program that uses one is told.
 
-Only their names matter, so they are small stand-ins here; the real `openai` is asked in
+Only their names matter, so they are small stand-ins here; the real `groq` is asked in
 `tests/frameworks/test_ungoverned.py`.
 """
 
@@ -62,7 +62,7 @@ class Library:
         text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}"
         (info / "METADATA").write_text(text)
 
-    def client(self, name="openai"):
+    def client(self, name="groq"):
         self.add(name, name, f"from {name} import _base_client\n")
         (self.folder / name / "_base_client.py").write_text(CLIENT)
 
@@ -237,7 +237,7 @@ class TestClients:
     @pytest.fixture
     def client(self, library):
         library.client()
-        return lambda: importlib.import_module("openai._base_client")
+        return lambda: importlib.import_module("groq._base_client")
 
     def test_an_import_alone_says_nothing(self, client, said):
         otelhooks.instrument(policies=DENY, strict=True)
@@ -259,48 +259,48 @@ class TestClients:
     )
     @pytest.mark.parametrize("first", ["import", "instrument"])
     def test_a_request_outside_any_guarded_model_call_is_told_once(self, client, said, url, first):
-        openai = client() if first == "import" else None
+        groq = client() if first == "import" else None
         otelhooks.instrument(policies=DENY)
-        openai = openai or client()
+        groq = groq or client()
         for _ in range(2):
-            options = openai.Options(url)
-            assert openai.SyncAPIClient().request(str, options) == "answered"
-            request = openai.AsyncAPIClient().request(cast_to=str, options=options)
+            options = groq.Options(url)
+            assert groq.SyncAPIClient().request(str, options) == "answered"
+            request = groq.AsyncAPIClient().request(cast_to=str, options=options)
             assert asyncio.run(request) == "answered"
         [warning] = said()
-        assert "`openai` calls a model outside any guarded agent" in warning
+        assert "`groq` calls a model outside any guarded agent" in warning
         assert "tools without @otelhooks.tool are not asked about" in warning
 
     def test_under_strict_it_is_refused(self, client):
         otelhooks.instrument(policies=DENY, strict=True)
-        openai = client()
-        with pytest.raises(errors.SeatError, match="openai is not guarded"):
-            openai.SyncAPIClient().request(str, openai.Options("/responses"))
-        with pytest.raises(errors.SeatError, match="openai is not guarded"):
-            openai.AsyncAPIClient().request(str, openai.Options("/responses"))
+        groq = client()
+        with pytest.raises(errors.SeatError, match="groq is not guarded"):
+            groq.SyncAPIClient().request(str, groq.Options("/responses"))
+        with pytest.raises(errors.SeatError, match="groq is not guarded"):
+            groq.AsyncAPIClient().request(str, groq.Options("/responses"))
 
     def test_a_tool_that_asks_a_model_of_its_own_is_outside(self, client):
         otelhooks.instrument(policies=DENY, strict=True)
-        openai = client()
+        groq = client()
 
         @otelhooks.tool
         def summarize(text: str) -> str:
-            return openai.SyncAPIClient().request(str, openai.Options("/responses"))
+            return groq.SyncAPIClient().request(str, groq.Options("/responses"))
 
         with pytest.raises(errors.SeatError):
             summarize("text")
 
     def test_inside_a_decorated_function_it_is_guarded(self, client, said):
         otelhooks.instrument(policies=DENY, strict=True)
-        openai = client()
+        groq = client()
 
-        @otelhooks.model_call(model="m", provider="openai")
+        @otelhooks.model_call(model="m", provider="groq")
         def ask(messages):
-            return openai.SyncAPIClient().request(str, openai.Options("/responses"))
+            return groq.SyncAPIClient().request(str, groq.Options("/responses"))
 
-        @otelhooks.model_call(model="m", provider="openai")
+        @otelhooks.model_call(model="m", provider="groq")
         async def ask_async(messages):
-            return await openai.AsyncAPIClient().request(str, openai.Options("/responses"))
+            return await groq.AsyncAPIClient().request(str, groq.Options("/responses"))
 
         assert ask([]) == "answered"
         assert asyncio.run(ask_async([])) == "answered"
@@ -311,32 +311,32 @@ class TestClients:
     )
     def test_requests_for_no_answer_of_a_model_are_not_meant(self, client, said, url, method):
         otelhooks.instrument(policies=DENY, strict=True)
-        openai = client()
-        openai.SyncAPIClient().request(str, openai.Options(url, method))
+        groq = client()
+        groq.SyncAPIClient().request(str, groq.Options(url, method))
         assert said() == []
 
     def test_a_request_that_cannot_be_read_may_be_one(self, client, said):
         otelhooks.instrument(policies=DENY)
-        openai = client()
+        groq = client()
         with pytest.raises(TypeError, match="options"):
-            openai.SyncAPIClient().request(str)
+            groq.SyncAPIClient().request(str)
         assert len(said()) == 1
 
     def test_a_version_without_the_place_for_requests_is_told_at_its_import(self, library, said):
-        library.add("openai", text="from openai import _base_client")
-        (library.folder / "openai" / "_base_client.py").write_text("class SyncAPIClient: pass")
+        library.add("groq", text="from groq import _base_client")
+        (library.folder / "groq" / "_base_client.py").write_text("class SyncAPIClient: pass")
         otelhooks.instrument(policies=DENY)
-        importlib.import_module("openai")
+        importlib.import_module("groq")
         [warning] = said()
-        assert "`openai` is imported" in warning
+        assert "`groq` is imported" in warning
 
     def test_uninstrumenting_puts_the_methods_back(self, client):
-        openai = client()
-        before = vars(openai.SyncAPIClient)["request"]
+        groq = client()
+        before = vars(groq.SyncAPIClient)["request"]
         otelhooks.instrument(policies=DENY)
-        assert vars(openai.SyncAPIClient)["request"] is not before
+        assert vars(groq.SyncAPIClient)["request"] is not before
         otelhooks.uninstrument()
-        assert vars(openai.SyncAPIClient)["request"] is before
+        assert vars(groq.SyncAPIClient)["request"] is before
 
     def test_google_genai_is_read_by_its_path(self, library, said):
         library.add("google.genai")
@@ -381,8 +381,8 @@ class TestSettings:
 
 class TestInstalled:
     def test_what_is_installed_is_found_without_an_import(self, library):
-        library.add("crewai", "crewai", "raise AssertionError('imported')", ["openai>=1"])
-        library.client("openai")
+        library.add("crewai", "crewai", "raise AssertionError('imported')", ["groq>=1"])
+        library.client("groq")
         library.client("anthropic")
         found = [(known.name, name, version) for known, name, version in installed()]
         assert found == [("crewai", "crewai", "1.0"), ("anthropic", "anthropic", "1.0")]

@@ -72,6 +72,9 @@ class Passage:
         function: The framework's bound function; `read` may set what runs instead if it skips.
         is_over: Set by `deliver` if nothing comes after an item: the call ends before the consumer
             gets that one.
+        is_unsupported: Whether the package is refused: `read` only tells which calls are meant.
+        serves_others: Whether the function also serves others, whose calls a refused package lets
+            through: those that `read` skips.
         items: Method that gives the items of the value of the framework's context manager.
         must: Methods that an adapter's class must write.
         words: Names that adapters may define or set; all others here are the kit's.
@@ -80,6 +83,8 @@ class Passage:
     framework: ClassVar[str] = ""
     function: Any
     is_over = False
+    is_unsupported = False
+    serves_others: ClassVar[bool] = False
     items: ClassVar[str] = ""
     context: Context | None = None
     must: ClassVar[tuple[str, ...]] = ("read", "call")
@@ -389,7 +394,7 @@ class Guarded:
         if switch.mode == PASS:
             return wrapped(*args, **kwargs)
         error, passage = switch.error(), self.cls()
-        passage.function = wrapped
+        passage.function, passage.is_unsupported = wrapped, True
         if kind in _STREAMS:
             raise error
         try:
@@ -398,6 +403,8 @@ class Guarded:
             raise error from None
         if found is SKIP and self.next is not None:
             return self.next._off(kind, switch, wrapped, owner, args, kwargs)
+        if found is SKIP and self.cls.serves_others:
+            return wrapped(*args, **kwargs)
         answer = passage.refused(error)
         return _given(answer) if kind == COROUTINE else answer
 

@@ -82,6 +82,7 @@ class ToolCall(Passage, Call):
     is_approved: bool | None = None
     validate: Callable[[Any], Any] | None = None
 
+    is_ahead: ClassVar[bool] = False
     _value: Value | None = None
     _is_text = False
     _objects: Mapping[str, tuple[Any, Any]] | None = None

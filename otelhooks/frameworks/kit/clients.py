@@ -1,0 +1,264 @@
+# pyright: basic
+"""Model calls at a client's own seat, where a loop that no adapter knows reads the answer.
+
+A client runs no tools. So each call in an answer is judged before the loop sees the answer, like a
+call at a tool's own seat. A denied one does not reach the loop: the model is asked again, with the
+reason as the call's result, or reads the reason with the results of the answer's other calls. What
+a tool seat then runs with the same id, name and arguments goes on under the same verdict.
+
+If the loop got hold of a denied call all the same, its next request contains the result: that is a
+coverage gap, and under ``strict=True`` the request is not sent. Decision code: fails closed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import attach, detach
+
+from otelhooks.frameworks.kit import json_text
+from otelhooks.frameworks.kit.models import ModelCall, Part
+from otelhooks.frameworks.kit.unjudged import could_deny
+from otelhooks.hooks.calls import Call, same_json
+from otelhooks.hooks.context import current_branch
+from otelhooks.hooks.drive import Raised
+from otelhooks.hooks.verdict import refusal
+from otelhooks.pipeline.answers import Answers, AnswerSeat, Asked, returned
+from otelhooks.pipeline.drivers import Closed, Operation
+from otelhooks.pipeline.frames import current_frame
+from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.runtime import log as _log
+from otelhooks.pipeline.tool_call import tool
+from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.telemetry import semconv
+
+__all__ = ["ON_DENIED", "ClientCall"]
+
+ON_DENIED = ("tell", "drop", "raise")
+"""The values of the option ``on_denied``, the default first."""
+
+_MOST_TIMES = 5
+"""How often one request is repeated because every call in its answer was denied."""
+
+_TEXT = "arguments"
+_lock = threading.Lock()
+
+
+class ClientCall(ModelCall):
+    """One request for a model's answer, in JSON, made by code that no adapter guards.
+
+    ``messages`` are those of the request. An answer's `parts` that are calls have the model's text
+    of the arguments as ``text``, or none if the API has them as data; results have a text.
+
+    Attributes:
+        holds_calls: Whether parts of a stream must wait, because a call could be denied.
+    """
+
+    words = "said with_calls with_result with_args repeats shows"
+    must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
+    seat: ClassVar[AnswerSeat]
+    holds_calls = False
+    _is_left = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.seat = AnswerSeat(cls.framework)
+
+    # -- what an adapter writes ---------------------------------------------------------------
+
+    def said(self, answer: Any) -> list[Any]:
+        """Return the messages by which a later request repeats an answer."""
+        raise NotImplementedError
+
+    def with_calls(
+        self, messages: list[Any], at: int, calls: Sequence[tuple[Any, str, str]]
+    ) -> list[Any]:
+        """Return messages with further calls and their results.
+
+        Args:
+            messages: Of a request.
+            at: Which of them repeats the answer, or the end of it.
+            calls: The API's part, the id, and the text of the result of each.
+        """
+        raise NotImplementedError
+
+    def with_result(self, message: Any, part: Part, text: str) -> Any:
+        """Return a message with another text in one of its results."""
+        raise NotImplementedError
+
+    def with_args(self, part: Part, args: dict[str, Any], text: str) -> Any:
+        """Return the API's part for a call with other arguments: as data, and as JSON text."""
+        raise NotImplementedError
+
+    def repeats(self, index: int) -> bool:
+        """Return whether `with_calls` may add to a message in which there is an id of a call."""
+        return any(part.kind == "call" for part in self.parts(self.messages[index]))
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    def steps(self, rt: Runtime) -> Operation:
+        context = otel_context.get_current()
+        tools = [call for one in self.tools if (call := self.offered(one)) is not None]
+        self.holds_calls = bool(tools) and could_deny(current_branch(_branch()), tools, frozenset())
+        with _lock:
+            answers = rt.answers = rt.answers or Answers()
+        if (refused := (yield from self._check(rt, answers))) is not None:
+            return refused
+        for _ in range(_MOST_TIMES + 1):
+            before, self.first_chunk_ns = self.messages, 0
+            raw = yield from self._watched(context, ModelCall.steps(self, rt))
+            if type(raw) is Raised or self._is_left:
+                return raw
+            parts = list(self.parts(raw))
+            found = yield from self._watched(context, self._judge(rt, parts))
+            denied = [(part, asked) for part, asked in found if asked.reason is not None]
+            for _, asked in found:
+                answers.book(asked)
+            if not denied:
+                return self._allowed(raw, parts, found)
+            how = "raise" if rt.raise_on_deny else self.option("on_denied")
+            reasons = [asked.reason or "" for _, asked in denied]
+            if how == "raise":
+                return Raised(refusal(reasons[0], denied[0][1].verdict))
+            kept = self._kept(parts, found)
+            left = [asked for _, asked in found if asked.reason is None]
+            told = [(part.native, asked.id, asked.reason or "") for part, asked in denied]
+            if how == "drop" or self.has_shown or not all(asked.id for _, asked in denied):
+                return self.composed([*kept, *_texts(reasons)], raw)
+            if left:
+                left[-1].beside = tuple(told)
+                return self.composed(kept, raw)
+            messages = [*before, *self.said(self.composed(kept, raw))]
+            self.messages = self.with_calls(messages, len(messages) - 1, told)
+            self.is_rewritten = True
+        return Raised(refusal(reasons[0], denied[0][1].verdict))
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether the consumer of a stream has something of the present answer."""
+        return False
+
+    def _watched(self, context: Any, operation: Operation) -> Operation:
+        """Run an operation where this one began, wherever a stream's consumer is by now."""
+        value: Any = None
+        go_on: Any = operation.send
+        while True:
+            token = attach(context)
+            try:
+                effect = go_on(value)
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                detach(token)
+            go_on = operation.send
+            try:
+                value = yield effect
+            except GeneratorExit:
+                operation.close()
+                raise
+            except BaseException as error:
+                go_on, value = operation.throw, error
+            self._is_left = self._is_left or type(value) is Closed
+
+    def _judge(self, rt: Runtime, parts: list[Part]) -> Operation:
+        found: list[tuple[Part, Asked]] = []
+        for part in parts:
+            if part.kind == "call":
+                args = json_text.read(part.text, _TEXT) if part.text else dict(part.args or {})
+                call = Call(part.name, args, part.id or None)
+                call.raw = part.text or None
+                found.append((part, (yield from tool(rt, self.seat, call))))
+        return found
+
+    def _allowed(self, raw: Any, parts: list[Part], found: list[tuple[Part, Asked]]) -> Any:
+        kept = self._kept(parts, found)
+        is_same = all(one is part for one, part in zip(kept, parts, strict=True))
+        return raw if is_same else self.composed(kept, raw)
+
+    def _kept(self, parts: list[Part], found: list[tuple[Part, Asked]]) -> list[Part]:
+        """Return an answer's parts without denied calls, with the approved arguments."""
+        by = {id(part): asked for part, asked in found}
+        kept: list[Part] = []
+        for part in parts:
+            asked = by.get(id(part))
+            if asked is None:
+                kept.append(part)
+            elif asked.reason is None:
+                args = asked.args
+                text = part.text
+                if text:
+                    was = json_text.read(text, _TEXT)
+                    text = json_text.write(text, _TEXT, args, not same_json(was, args))
+                    is_same = text == part.text
+                else:
+                    is_same = same_json(args, part.args or {})
+                kept.append(
+                    part if is_same else part._replace(native=self.with_args(part, args, text))
+                )
+        return kept
+
+    # -- results in the next request ----------------------------------------------------------
+
+    def _check(self, rt: Runtime, answers: Answers) -> Operation:
+        """Look at the results in the request; return a refusal, or None if it may be sent."""
+        calls: dict[str, Part] = {}
+        for index, message in enumerate(self.messages):
+            for part in self.parts(message):
+                if part.kind == "call" and part.id:
+                    calls[part.id] = part
+                elif part.kind == "result" and (asked := answers.find(part.id)) is not None:
+                    if asked.is_judged or not _is_same(calls.get(part.id), asked):
+                        continue
+                    if asked.reason is not None:
+                        if self._tell_gap(rt, answers, asked):
+                            reason = f"The result of `{asked.name}` was not sent: {asked.reason}"
+                            return Raised(refusal(reason, asked.verdict))
+                        continue
+                    answers.close(asked)
+                    text = yield from returned(rt, self.framework, asked, part.text)
+                    if text != part.text:
+                        message = self.with_result(message, part, str(text))
+                        self.messages[index], self.is_rewritten = message, True
+        self._restore(answers)
+        return None
+
+    def _tell_gap(self, rt: Runtime, answers: Answers, asked: Asked) -> bool:
+        """Report that a denied tool ran; return whether the request is refused."""
+        rt.instruments.coverage_gaps.cell({semconv.ADAPTER_FRAMEWORK: self.framework}).add(1, None)
+        _log.error(
+            "coverage gap: tool `%s` (%s) was denied, and the loop sent a result of it",
+            one_line(asked.name, LOGGED),
+            self.framework,
+        )
+        if not rt.refuses:
+            answers.close(asked)  # told of once
+        return rt.refuses
+
+    def _restore(self, answers: Answers) -> None:
+        """Put denied calls back beside those that the loop was shown, each with its reason."""
+        for index in range(len(self.messages) - 1, -1, -1):
+            known = [answers.find(p.id) for p in self.parts(self.messages[index]) if p.id]
+            beside = next((asked.beside for asked in known if asked and asked.beside), ())
+            if beside and self.repeats(index):
+                self.messages = self.with_calls(self.messages, index, beside)
+                self.is_rewritten = True
+
+
+def _branch() -> str:
+    frame = current_frame()
+    return frame.branch if frame is not None else ""
+
+
+def _texts(reasons: Iterable[str]) -> list[Part]:
+    return [Part("text", text=reason) for reason in reasons]
+
+
+def _is_same(told: Part | None, asked: Asked) -> bool:
+    """Return whether a request repeats a call as it was booked; servers may use ids twice."""
+    if told is None:
+        return True  # the provider keeps the conversation
+    args: Any = json_text.read(told.text, _TEXT) if told.text else told.args or {}
+    return told.name == asked.name and same_json(args, asked.args)

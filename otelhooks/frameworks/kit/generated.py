@@ -1,0 +1,409 @@
+# pyright: basic
+"""Requests of the clients that Stainless generates, which share one function for all of them.
+
+It sees each request once: plain, parsed, streamed, with the raw response, of every variant of the
+client. What the seat answers itself is put into an HTTP response and read by the client, so that
+the caller gets what it asked for, in the classes that it knows.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from otelhooks.errors import Denied
+from otelhooks.frameworks.kit.clients import ClientCall
+from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
+from otelhooks.frameworks.kit.passages import SKIP, Passage
+from otelhooks.pipeline import runtime
+
+__all__ = ["GeneratedCall", "UnreadRequest"]
+
+_RAW = "X-Stainless-Raw-Response"
+
+
+class _Answer:
+    """An answer as JSON, and in the client's class if it came from there."""
+
+    def __init__(self, data: Any, native: Any = None) -> None:
+        self.data, self.native = data, native
+
+
+class _Opened(SimpleNamespace):
+    """First item of a stream: what the client returned for it."""
+
+
+class _Event(dict[str, Any]):
+    """An item of a stream that was made here."""
+
+
+class GeneratedCall(ClientCall):
+    """One request for a model's answer.
+
+    Attributes:
+        path: End of the paths of its requests.
+        of_messages: Name of the messages in the request's body.
+        body: The request's body, as the caller gave it.
+    """
+
+    words = (
+        "path of_messages body client begins changes events joined json_parts made_answer "
+        "json_about is_streamed"
+    )
+    must = (
+        *("events", "joined", "json_parts", "made_answer", "json_about"),
+        *("said", "with_calls", "with_result", "with_args", "shows"),
+    )
+    path: ClassVar[str] = ""
+    of_messages: ClassVar[str] = "messages"
+    is_streamed = False
+    serves_others = True
+
+    # -- what an adapter writes: everything is JSON -------------------------------------------
+
+    def begins(self) -> None:
+        """Read `body`: ``messages``, ``provider`` and ``is_typed``, where they are not as usual."""
+
+    def changes(self) -> dict[str, Any]:
+        """Return further parts of the body that hooks changed, next to messages and tools."""
+        return {}
+
+    def json_parts(self, data: Any) -> Iterable[Any]:
+        """Read the parts of an answer, or of a message."""
+        raise NotImplementedError
+
+    def made_answer(self, parts: list[Any], of: Any) -> Any:
+        """Return an answer of some parts; a copy of one except for them, unless that is None."""
+        raise NotImplementedError
+
+    def json_about(self, data: Any) -> dict[str, Any]:
+        """Return what `about` returns."""
+        raise NotImplementedError
+
+    def joined(self, events: list[dict[str, Any]]) -> Any:
+        """Return the answer that the items of a stream tell."""
+        raise NotImplementedError
+
+    def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+        """Return the items that tell an answer to a consumer that has some of them."""
+        raise NotImplementedError
+
+    def shows(self, event: dict[str, Any]) -> str:
+        """Return what an item of a stream shows: ``text``, ``call``, or nothing yet."""
+        raise NotImplementedError
+
+    # -- reading and sending ------------------------------------------------------------------
+
+    def read(
+        self,
+        client: Any,
+        cast_to: Any,
+        options: Any,
+        *,
+        stream: Any = False,
+        stream_cls: Any = None,
+    ) -> Any:
+        is_asked = options.method.lower() == "post" and _path(options).endswith(self.path)
+        if not is_asked or not isinstance(options.json_data, dict) or self.is_inner():
+            return SKIP
+        if self.is_unsupported:
+            return None
+        if stream and not self.is_streamed:
+            self.function = functools.partial(
+                self._aopened if self.is_async else self._opened, self.function, client
+            )
+            return SKIP
+        self.client, self.cast_to, self.options = client, cast_to, options
+        self.stream, self.stream_cls = bool(stream), stream_cls
+        extra = options.extra_json if isinstance(options.extra_json, dict) else {}
+        self.body = body = {**options.json_data, **extra}
+        self.model = str(body.get("model") or "")
+        given = body.get(self.of_messages) or []
+        self.messages = list(given) if isinstance(given, list) else [given]
+        self.tools = list(body.get("tools") or [])
+        self.begins()
+        self._given = list(self.messages), list(self.tools)
+        self._events: list[dict[str, Any]] = []
+        self._held: list[Any] = []
+        self._shown = 0
+        self._is_open = self._is_closed = False
+        return None
+
+    def _sent(self) -> Any:
+        """Return the options of the request, with what hooks and earlier answers changed."""
+        options = copy.copy(self.options)
+        messages, tools = self._given
+        changed = self.changes()
+        if self.messages != messages:
+            changed[self.of_messages] = self.messages
+        if self.tools != tools:
+            changed["tools"] = self.tools
+        if changed:
+            body = {**options.json_data, **changed}
+            if not body.get("tools"):
+                body = {k: v for k, v in body.items() if k not in ("tools", "tool_choice")}
+            options.json_data = body
+        return options
+
+    def call(self, wrapped: Callable[..., Any]) -> Any:
+        found = wrapped(self.cast_to, self._sent(), stream=self.stream, stream_cls=self.stream_cls)
+        if self.is_streamed:
+            return found
+        return self._aread(found) if inspect.isawaitable(found) else self._read(found)
+
+    def _read(self, native: Any) -> _Answer:
+        response = getattr(native, "http_response", None)
+        if response is None:
+            return _Answer(_json(native), native)
+        response.read()
+        return _Answer(_decoded(response), native)
+
+    async def _aread(self, found: Any) -> _Answer:
+        native = await found
+        response = getattr(native, "http_response", None)
+        if response is None:
+            return _Answer(_json(native), native)
+        await response.aread()
+        return _Answer(_decoded(response), native)
+
+    def deliver(self, answer: Any) -> Any:
+        if answer.native is None:
+            content = json.dumps(answer.data).encode()
+            answer.native = yield self._client_reads(content, "application/json")
+        return [answer.native]
+
+    def delivered(self) -> None:
+        """Do nothing more."""
+
+    def _client_reads(self, content: bytes, kind: str) -> Any:
+        """Return what the client makes of a response, or a coroutine of that."""
+        http = _http(type(self.client))
+        given = self.options.headers
+        raw = given.get(_RAW) if isinstance(given, dict) else None
+        request = http.Request(
+            "POST", "http://otelhooks.invalid", headers={_RAW: raw} if raw else {}
+        )
+        return self.client._process_response(
+            cast_to=self.cast_to,
+            options=self.options,
+            response=http.Response(
+                200, content=content, headers={"content-type": kind}, request=request
+            ),
+            stream=self.stream,
+            stream_cls=self.stream_cls,
+        )
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def parts(self, message: Any) -> Iterable[Any]:
+        return self.json_parts(message.data if type(message) is _Answer else message)
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        return _Answer(self.made_answer(parts, of.data if of is not None else None))
+
+    def about(self, raw: Any) -> dict[str, Any]:
+        return self.json_about(raw.data)
+
+    # -- streams ------------------------------------------------------------------------------
+
+    def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        driver = super().driver(run)
+        return functools.partial(driver, on_first=lambda: None, release=self._release)
+
+    def _release(self, item: Any) -> Iterable[Any]:
+        """Return what may go on: texts at once, calls only when they were judged."""
+        if type(item) is _Opened:
+            was_open, self._is_open = self._is_open, True
+            self._events, self._held, self._is_closed = [], [], False
+            return () if was_open else (item,)  # the consumer of a repeated request has the first
+        if not self._events:
+            self.note_first_chunk()
+        event = _json(item)
+        self._events.append(event)
+        what = self.shows(event) if self.holds_calls else "text"
+        self._is_closed = self._is_closed or what == "call"
+        self._held.append(item)
+        if self._is_closed or not (what or self._shown):
+            return ()
+        ready, self._held = self._held, []
+        self._shown = len(self._events)
+        return ready
+
+    @property
+    def has_shown(self) -> bool:
+        return self._shown > 0
+
+    def whole(self, seen: Any) -> _Answer:
+        self._told = _Answer(self.joined(self._events))
+        return self._told
+
+    def told(self, result: Any) -> list[Any]:
+        if result is getattr(self, "_told", None):
+            return self._held
+        return list(map(_Event, self.events(result.data, self._events[: self._shown])))
+
+    @classmethod
+    def _opened(cls, wrapped: Any, client: Any, cast_to: Any, options: Any, **kwargs: Any) -> Any:
+        def items(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            native = wrapped(*args, **kwargs)
+            stream = native.parse() if hasattr(native, "http_response") else native
+            inner = stream._iterator
+            yield _Opened(native=native, stream=stream)
+            yield from inner
+
+        rest = _streamed(cls).through(GENERATOR, items, client, cast_to, options, **kwargs)
+        first = next(rest, None)
+        if type(first) is not _Opened:
+            events = [] if first is None else [first, *rest]
+            return _reader(cls, client, cast_to, options, kwargs)._client_reads(*_lines(events))
+        stream, close = first.stream, first.stream.close
+
+        def told() -> Iterator[Any]:
+            for item in rest:
+                yield _native(client, stream, item) if type(item) is _Event else item
+
+        def closed() -> None:
+            rest.close()
+            close()
+
+        stream._iterator, stream.close = told(), closed
+        return first.native
+
+    @classmethod
+    async def _aopened(
+        cls, wrapped: Any, client: Any, cast_to: Any, options: Any, **kwargs: Any
+    ) -> Any:
+        async def items(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            native = await wrapped(*args, **kwargs)
+            stream = native.parse() if hasattr(native, "http_response") else native
+            stream = await stream if inspect.isawaitable(stream) else stream
+            inner = stream._iterator
+            yield _Opened(native=native, stream=stream)
+            async for item in inner:
+                yield item
+
+        rest = _streamed(cls).through(ASYNC_GENERATOR, items, client, cast_to, options, **kwargs)
+        first = await anext(rest, None)
+        if type(first) is not _Opened:
+            events = [] if first is None else [first, *[each async for each in rest]]
+            reader = _reader(cls, client, cast_to, options, kwargs)
+            return await reader._client_reads(*_lines(events))
+        stream, close = first.stream, first.stream.close
+
+        async def told() -> AsyncIterator[Any]:
+            async for item in rest:
+                yield _native(client, stream, item) if type(item) is _Event else item
+
+        async def closed() -> None:
+            await rest.aclose()
+            await close()
+
+        stream._iterator, stream.close = told(), closed
+        return first.native
+
+
+class UnreadRequest(GeneratedCall):
+    """A request for a model's answer in a form that nothing here reads: no rule is asked about it.
+
+    It is told of, and refused under ``strict=True``, as soon as anything can deny.
+
+    Attributes:
+        paths: Ends of the paths of such requests.
+        others: Ends of paths, among those, that other classes read.
+    """
+
+    words = "paths others"
+    must = ()
+    paths: ClassVar[tuple[str, ...]] = ()
+    others: ClassVar[tuple[str, ...]] = ()
+
+    def read(
+        self,
+        client: Any,
+        cast_to: Any,
+        options: Any,
+        *,
+        stream: Any = False,
+        stream_cls: Any = None,
+    ) -> Any:
+        rt = runtime.active()
+        path = _path(options)
+        is_read = path.endswith(self.others)  # a stream comes here from the class that reads it
+        is_meant = options.method.lower() == "post" and path.endswith(self.paths) and not is_read
+        if is_meant and rt is not None and rt.loaded.can_deny and not self.is_inner():
+            request = f"`{self.framework}` asks a model by `{path}`"
+            text = f"{request}, which no rule is asked about"
+            if self.is_unsupported:
+                return None
+            if rt.refuses:
+                self.function = functools.partial(_refuse, text)
+            else:
+                rt.warn_once(text, "%s", text)
+        return SKIP
+
+
+def _refuse(text: str, *args: Any, **kwargs: Any) -> Any:
+    raise Denied(text)
+
+
+def _path(options: Any) -> str:
+    return str(options.url).partition("#")[0].partition("?")[0].rstrip("/")
+
+
+@functools.cache
+def _streamed(cls: Any) -> Any:
+    """Return the class for the same requests with a stream as answer."""
+    own = {"is_streamed": True, "deliver": Passage.deliver, "__module__": cls.__module__}
+    return type(cls.__name__, (cls,), own)
+
+
+def _reader(cls: Any, client: Any, cast_to: Any, options: Any, kwargs: Any) -> Any:
+    reader = cls()
+    reader.client, reader.cast_to, reader.options = client, cast_to, options
+    reader.stream, reader.stream_cls = True, kwargs.get("stream_cls")
+    return reader
+
+
+def _native(client: Any, stream: Any, event: _Event) -> Any:
+    """Return an item that was made here in the stream's class."""
+    return client._process_response_data(
+        data=dict(event), cast_to=stream._cast_to, response=stream.response
+    )
+
+
+def _lines(events: list[Any]) -> tuple[bytes, str]:
+    """Return items as server-sent events, and their content type."""
+    lines = [
+        (f"event: {event['type']}\n" if "type" in event else "") + f"data: {json.dumps(event)}\n\n"
+        for event in events
+    ]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream"
+
+
+def _json(native: Any) -> Any:
+    """Return what one of the client's objects is in JSON."""
+    to_dict = getattr(native, "to_dict", None)
+    return to_dict(mode="json", warnings=False) if to_dict is not None else native
+
+
+def _decoded(response: Any) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return {}
+
+
+def _http(cls: type) -> Any:
+    """Return the HTTP library of a client: that of the module that defines its base."""
+    for each in cls.__mro__:
+        module = sys.modules.get(each.__module__)
+        for name in ("httpx2", "httpx"):
+            if each.__module__.endswith("._base_client") and hasattr(module, name):
+                return getattr(module, name)
+    raise TypeError(f"`{cls.__qualname__}` has no HTTP library that is known")

@@ -1,0 +1,646 @@
+"""The client openai under a loop that is written by hand, against a model on loopback.
+
+The loops are unchanged: they know nothing of otelhooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+import otelhooks
+from otelhooks import errors, hooks, policy
+from otelhooks.hooks import HookResult
+from tests.frameworks.model_double import Double, served
+
+REASON = "Deleting is not allowed."
+DENY = [policy.deny("danger", reason=REASON)]
+CHAT_TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in ("danger", "safe")
+]
+RESPONSE_TOOLS = [{**one["function"], "type": "function"} for one in CHAT_TOOLS]
+DANGER, SAFE = ("call_d", "danger", {"path": "/"}), ("call_s", "safe", {"x": 1})
+
+
+class Tools:
+    """What the loops run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, name: str, arguments: str) -> str:
+        self.ran.append(name)
+        return f"{name} done with {json.loads(arguments)}"
+
+
+@pytest.fixture
+def model():
+    with served() as double:
+        yield double
+
+
+@pytest.fixture
+def tools() -> Tools:
+    return Tools()
+
+
+def client_of(model: Double, **options: Any) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{model.url}/v1", api_key="k", max_retries=0, **options)
+
+
+def aclient_of(model: Double) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="k", max_retries=0)
+
+
+# -- loops, as people write them ------------------------------------------------------------
+
+
+def joined(chunks: Any) -> dict[str, Any]:
+    """Add up the deltas of a streamed chat completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    calls: dict[int, Any] = {}
+    for chunk in chunks:
+        for choice in chunk.choices:
+            message["content"] += choice.delta.content or ""
+            for piece in choice.delta.tool_calls or ():
+                call = calls.setdefault(
+                    piece.index, {"type": "function", "function": {"name": "", "arguments": ""}}
+                )
+                call["id"] = piece.id or call["id"]
+                call["function"]["name"] += piece.function.name or ""
+                call["function"]["arguments"] += piece.function.arguments or ""
+    if calls:
+        message["tool_calls"] = list(calls.values())
+    return message
+
+
+def chat_loop(ask: Callable[..., dict[str, Any]], tools: Tools) -> str:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "begin"}]
+    while True:
+        message = ask(model="small", messages=messages, tools=CHAT_TOOLS)
+        messages.append(message)
+        if not message.get("tool_calls"):
+            return message["content"]
+        for call in message["tool_calls"]:
+            result = tools.run(call["function"]["name"], call["function"]["arguments"])
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
+
+
+def chat(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        create = client.chat.completions.create
+        return chat_loop(
+            lambda **given: create(**given).choices[0].message.to_dict(exclude_unset=True), tools
+        )
+
+
+def chat_raw(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        create = client.chat.completions.with_raw_response.create
+        return chat_loop(
+            lambda **given: json.loads(create(**given).text)["choices"][0]["message"], tools
+        )
+
+
+def chat_streaming_response(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.chat.completions.with_streaming_response.create(**given) as response:
+                return json.loads(response.read())["choices"][0]["message"]
+
+        return chat_loop(ask, tools)
+
+
+def chat_azure(model: Double, tools: Tools) -> str:
+    client = openai.AzureOpenAI(
+        azure_endpoint=model.url, api_key="k", api_version="2024-10-21", max_retries=0
+    )
+    with client:
+        create = client.chat.completions.create
+        return chat_loop(
+            lambda **given: create(**given).choices[0].message.to_dict(exclude_unset=True), tools
+        )
+
+
+def chat_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        create = client.chat.completions.create
+        return chat_loop(lambda **given: joined(create(**given, stream=True)), tools)
+
+
+def chat_helper_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.chat.completions.stream(**given) as stream:
+                for _ in stream:
+                    pass
+                return stream.get_final_completion().choices[0].message.to_dict()
+
+        return chat_loop(ask, tools)
+
+
+def chat_async(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        async with aclient_of(model) as client:
+            completion = await client.chat.completions.create(**given)
+            return completion.choices[0].message.to_dict(exclude_unset=True)
+
+    return chat_loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+def chat_async_stream(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        async with aclient_of(model) as client:
+            stream = await client.chat.completions.create(**given, stream=True)
+            return joined([chunk async for chunk in stream])
+
+    return chat_loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+def response_loop(ask: Callable[..., Any], tools: Tools, *, is_kept: bool = False) -> str:
+    items: list[Any] = [{"role": "user", "content": "begin"}]
+    last = openai.NOT_GIVEN
+    while True:
+        response = ask(model="small", input=items, tools=RESPONSE_TOOLS, previous_response_id=last)
+        calls = [item for item in response.output if item.type == "function_call"]
+        items = [] if is_kept else [*items, *(item.to_dict() for item in response.output)]
+        last = response.id if is_kept else last
+        if not calls:
+            return response.output_text
+        for call in calls:
+            result = tools.run(call.name, call.arguments)
+            items.append(
+                {"type": "function_call_output", "call_id": call.call_id, "output": result}
+            )
+
+
+def responses(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        return response_loop(client.responses.create, tools)
+
+
+def responses_kept(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        return response_loop(client.responses.create, tools, is_kept=True)
+
+
+def responses_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            *_, last = client.responses.create(**given, stream=True)
+            return last.response
+
+        return response_loop(ask, tools)
+
+
+def responses_helper_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.responses.stream(**given) as stream:
+                for _ in stream:
+                    pass
+                return stream.get_final_response()
+
+        return response_loop(ask, tools)
+
+
+def responses_async(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        async with aclient_of(model) as client:
+            return await client.responses.create(**given)
+
+    return response_loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+LOOPS = [
+    chat,
+    chat_raw,
+    chat_streaming_response,
+    chat_azure,
+    chat_stream,
+    chat_helper_stream,
+    chat_async,
+    chat_async_stream,
+    responses,
+    responses_kept,
+    responses_stream,
+    responses_helper_stream,
+    responses_async,
+]
+every_loop = pytest.mark.parametrize("loop", LOOPS)
+
+
+def told(model: Double) -> str:
+    """Everything that the model was shown."""
+    return json.dumps(model.requests)
+
+
+@every_loop
+class TestLoops:
+    def test_a_loop_works_as_without(self, loop, model, tools):
+        model.steps = [[DANGER], [SAFE], "done"]
+        otelhooks.instrument()
+        assert loop(model, tools) == "done"
+        assert tools.ran == ["danger", "safe"]
+        assert len(model.requests) == 3
+
+    def test_a_denied_body_does_not_run_and_the_model_is_told(self, loop, model, tools):
+        model.steps = [[DANGER], [SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert loop(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert json.dumps(model.requests[1]).count(REASON) == 1
+
+    def test_beside_an_allowed_call_the_model_is_told_with_its_result(self, loop, model, tools):
+        model.steps = [[DANGER, SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert loop(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert len(model.requests) == 2
+        second = json.dumps(model.requests[1])
+        assert second.count(REASON) == 1
+        assert second.count("safe done") == 1
+
+    def test_after_a_text_the_call_is_not_shown_either(self, loop, model, tools):
+        model.steps = [["Let me see. ", DANGER], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert loop(model, tools) in ("done", f"Let me see. \n{REASON}", f"Let me see. {REASON}")
+        assert tools.ran == []
+
+    def test_dropped_calls_leave_their_reason(self, loop, model, tools):
+        model.steps = [[DANGER]]
+        otelhooks.instrument(policies=DENY, frameworks={"openai": {"on_denied": "drop"}})
+        assert loop(model, tools) == REASON
+        assert tools.ran == []
+
+    def test_a_deny_can_raise(self, loop, model, tools):
+        model.steps = [[DANGER]]
+        otelhooks.instrument(policies=DENY, frameworks={"openai": {"on_denied": "raise"}})
+        with pytest.raises(errors.Denied, match="Deleting"):
+            loop(model, tools)
+        assert tools.ran == []
+
+    def test_hooks_rewrite_arguments_in_the_answer(self, loop, model, tools):
+        class Rewrite(hooks.PreToolCallDecideHook):
+            async def run(self, context, data):
+                return HookResult(allow=True, modified_args={"x": 2})
+
+        model.steps = [[SAFE], "done"]
+        otelhooks.instrument(hooks=[Rewrite()])
+        assert loop(model, tools) == "done"
+        assert "'x': 2" in told(model)
+
+    def test_hooks_see_and_replace_results(self, loop, model, tools):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            assert data.name == "safe"
+            return "masked"
+
+        model.steps = [[SAFE], "done"]
+        otelhooks.instrument(hooks=[masked])
+        assert loop(model, tools) == "done"
+        assert "safe done" not in told(model)
+        assert "masked" in json.dumps(model.requests[1])
+
+    def test_a_model_that_insists_is_stopped(self, loop, model, tools):
+        model.steps = [[DANGER]] * 10
+        otelhooks.instrument(policies=DENY)
+        with pytest.raises(errors.Denied):
+            loop(model, tools)
+        assert tools.ran == []
+        assert len(model.requests) == 6
+
+    def test_a_refused_model_call_sends_nothing(self, loop, model, tools):
+        class Refuse(hooks.PreModelCallHook):
+            async def run(self, context, data):
+                return HookResult(allow=False, message="No models today.")
+
+        otelhooks.instrument(hooks=[Refuse()])
+        assert loop(model, tools) == "No models today."
+        assert model.requests == []
+
+    def test_limits_count_a_call_once(self, loop, model, tools):
+        model.steps = [[SAFE], [("call_t", "safe", {"x": 2})], "done"]
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=2)])
+        assert loop(model, tools) == "done"
+        assert tools.ran == ["safe", "safe"]
+
+
+def reads_bytes(model: Double, tools: Tools) -> str:
+    """Ask as `chat_stream` does, but read the stream past the client's own classes."""
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            create = client.chat.completions.with_streaming_response.create
+            with create(**given, stream=True) as response:
+                lines = [line[6:] for line in response.iter_lines() if line.startswith("data: {")]
+            return joined([openai.types.chat.ChatCompletionChunk(**json.loads(x)) for x in lines])
+
+        return chat_loop(ask, tools)
+
+
+class TestIgnoringTheVerdict:
+    """A loop that gets hold of a denied call, and runs its body all the same."""
+
+    def ignore(self, model: Double, tools: Tools) -> Any:
+        """Ask for a denied call twice: the second time its body runs in spite of the deny."""
+        with client_of(model) as client:
+            messages: list[Any] = [{"role": "user", "content": "begin"}]
+            ask = client.chat.completions.create
+            ask(model="small", messages=messages, tools=CHAT_TOOLS)
+            function = {"name": "danger", "arguments": json.dumps(DANGER[2])}
+            call = {"id": "call_d", "type": "function", "function": function}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            result = tools.run(**function)
+            messages.append({"role": "tool", "tool_call_id": "call_d", "content": result})
+            return ask(model="small", messages=messages, tools=CHAT_TOOLS)
+
+    def gaps(self, caplog: Any) -> list[str]:
+        return [r.getMessage() for r in caplog.records if "coverage gap" in r.getMessage()]
+
+    def test_it_is_told_of_once(self, model, tools, caplog):
+        model.steps = [[DANGER], "no", "done", [SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        self.ignore(model, tools)
+        assert self.gaps(caplog) == [
+            "coverage gap: tool `danger` (openai) was denied, and the loop sent a result of it"
+        ]
+        assert len(model.requests) == 3
+
+    def test_under_strict_its_request_is_not_sent(self, model, tools, caplog):
+        model.steps = [[DANGER], "no", "done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        with pytest.raises(errors.Denied, match="The result of `danger` was not sent"):
+            self.ignore(model, tools)
+        assert len(self.gaps(caplog)) == 1
+        assert len(model.requests) == 2
+
+    @every_loop
+    def test_loops_that_do_not_are_never_told_of(self, loop, model, tools, caplog):
+        model.steps = [[DANGER, SAFE], [DANGER], [SAFE], "done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        loop(model, tools)
+        assert self.gaps(caplog) == []
+
+    def test_nor_is_a_history_of_another_process(self, model, tools, caplog):
+        model.steps = ["done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        function = {"name": "danger", "arguments": "{}"}
+        call = {"id": "call_old", "type": "function", "function": function}
+        with client_of(model) as client:
+            client.chat.completions.create(
+                model="small",
+                messages=[
+                    {"role": "user", "content": "begin"},
+                    {"role": "assistant", "tool_calls": [call]},
+                    {"role": "tool", "tool_call_id": "call_old", "content": "gone"},
+                ],
+            )
+        assert self.gaps(caplog) == []
+
+    def test_nor_is_another_call_of_the_same_id(self, model, tools, caplog):
+        """Some servers count calls from the beginning in every answer."""
+        model.steps = [[("call_0", *SAFE[1:])], [("call_0", *DANGER[1:])], "no", "done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        with client_of(model) as client:
+            ask = client.chat.completions.create
+            messages: list[Any] = [{"role": "user", "content": "begin"}]
+            for _ in range(2):
+                message = ask(model="small", messages=messages, tools=CHAT_TOOLS).choices[0].message
+                messages.append(message.to_dict())
+                for call in message.tool_calls or ():
+                    result = {"role": "tool", "tool_call_id": call.id, "content": "ok"}
+                    messages.append(result)
+            ask(model="small", messages=messages, tools=CHAT_TOOLS)
+        assert self.gaps(caplog) == []
+
+
+class TestPermits:
+    """A tool seat below the answer seat: one verdict a call."""
+
+    def asked(self, model: Double, *calls: Any) -> None:
+        model.steps = [[*calls], "done"]
+        with client_of(model) as client:
+            client.chat.completions.create(
+                model="small", messages=[{"role": "user", "content": "x"}], tools=CHAT_TOOLS
+            )
+
+    def test_call_tool_takes_it_by_id(self, model):
+        seen: list[Any] = []
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        self.asked(model, SAFE)
+
+        def run(x: int, lang: str = "en") -> None:
+            seen.append((x, lang))
+
+        otelhooks.call_tool("safe", {"x": 1}, run, id="call_s")
+        assert seen == [(1, "en")]
+        with pytest.raises(errors.Denied):  # used up: judged anew, and counted
+            otelhooks.call_tool("safe", {"x": 1}, run, id="call_s")
+
+    def test_other_arguments_are_judged_anew(self, model):
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        self.asked(model, SAFE)
+        with pytest.raises(errors.Denied):
+            otelhooks.call_tool("safe", {"x": 2}, lambda x: x, id="call_s")
+
+    def test_a_decorated_function_takes_it_by_name_and_arguments(self, model):
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        self.asked(model, SAFE)
+
+        @otelhooks.tool
+        def safe(x: int, lang: str = "en") -> int:
+            return x
+
+        assert safe(1) == 1
+        with pytest.raises(errors.Denied):
+            safe(1)
+
+    def test_rules_are_asked_again_when_it_runs(self, model):
+        otelhooks.instrument(policies=[policy.deny("safe", when=lambda args: "lang" in args)])
+        self.asked(model, SAFE)
+        with pytest.raises(errors.Denied):
+            otelhooks.call_tool("safe", {"x": 1}, lambda x, lang="en": x, id="call_s")
+
+
+class TestStreams:
+    def chunks(self, model: Double, *steps: Any, **given: Any) -> list[str]:
+        model.steps = list(steps)
+        with client_of(model) as client:
+            stream = client.chat.completions.create(
+                model="small", messages=[], stream=True, tools=CHAT_TOOLS, **given
+            )
+            return [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
+
+    def test_texts_are_not_held_back(self, model):
+        otelhooks.instrument(policies=DENY)
+        model.steps = ["a long answer"]
+        with client_of(model) as client:
+            stream = client.chat.completions.create(
+                model="small", messages=[], stream=True, tools=CHAT_TOOLS
+            )
+            assert next(stream).choices[0].delta.role == "assistant"
+            texts = [next(stream).choices[0].delta.content, next(stream).choices[0].delta.content]
+            assert texts == ["a lo", "ng a"]
+            stream.close()
+
+    def test_what_was_shown_stays_and_the_reason_follows(self, model):
+        otelhooks.instrument(policies=DENY)
+        told = "".join(self.chunks(model, ["Let me see.", DANGER]))
+        assert told == f"Let me see.\n{REASON}"
+
+    def test_nothing_waits_where_no_call_could_be_denied(self, model):
+        otelhooks.instrument(policies=[policy.deny("other")])
+        model.steps = [[SAFE]]
+        with client_of(model) as client:
+            stream = client.chat.completions.create(
+                model="small", messages=[], stream=True, tools=CHAT_TOOLS
+            )
+            deltas = [c.choices[0].delta.tool_calls for c in stream if c.choices]
+        assert len([one for one in deltas if one]) == 3
+
+    def test_reading_it_as_bytes_passes_the_seat(self, model, tools):
+        """Not covered, and the page says so."""
+        model.steps = [[DANGER], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert reads_bytes(model, tools) == "done"
+        assert tools.ran == ["danger"]
+
+
+class TestSpans:
+    def test_one_span_a_model_call_and_one_a_tool_call(self, model, tools, with_rules, exporter):
+        model.steps = [[DANGER], [SAFE], "done"]
+        with_rules(*DENY)
+        chat(model, tools)
+        names = [span.name for span in exporter.get_finished_spans()]
+        assert names == [
+            *("chat small", "execute_tool danger", "chat small"),
+            *("execute_tool safe", "chat small"),
+        ]
+
+    def test_a_framework_of_its_own_has_judged_the_call(self, model, with_rules, exporter):
+        with_rules(*DENY)
+        model.steps = [[DANGER]]
+
+        @otelhooks.model_call(model="small", provider="openai")
+        def ask(messages):
+            with client_of(model) as client:
+                return client.chat.completions.create(model="small", messages=messages)
+
+        assert ask([]).choices[0].message.tool_calls
+        assert [span.name for span in exporter.get_finished_spans()] == ["chat small"]
+
+
+def test_parsed_answers_are_judged_and_parsed(model, tools):
+    import pydantic
+
+    class Place(pydantic.BaseModel):
+        city: str
+
+    model.steps = [[DANGER], '{"city": "Rome"}']
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        strict = [{"type": "function", "function": {**CHAT_TOOLS[0]["function"], "strict": True}}]
+        found = client.chat.completions.parse(
+            model="small", messages=[], tools=strict, response_format=Place
+        )
+    assert found.choices[0].message.parsed == Place(city="Rome")
+
+
+def test_a_failed_request_raises_what_it_raised(model):
+    otelhooks.instrument(policies=DENY)
+    model.steps = []  # the double breaks off
+    with client_of(model) as client, pytest.raises(openai.APIConnectionError):
+        client.chat.completions.create(model="small", messages=[])
+
+
+class TestUnread:
+    """Requests of forms that nothing here reads."""
+
+    def test_they_are_told_of_once(self, model, caplog):
+        otelhooks.instrument(policies=DENY)
+        model.steps = ["done", "done"]
+        with client_of(model) as client:
+            for _ in range(2):
+                client.post("/responses/compact", body={}, cast_to=str)
+        warnings = [r.getMessage() for r in caplog.records if "which no rule" in r.getMessage()]
+        assert warnings == [
+            "`openai` asks a model by `/responses/compact`, which no rule is asked about"
+        ]
+
+    def test_under_strict_they_are_not_sent(self, model):
+        otelhooks.instrument(policies=DENY, strict=True)
+        with client_of(model) as client, pytest.raises(errors.Denied, match="no rule"):
+            client.completions.create(model="small", prompt="x")
+        assert model.requests == []
+
+
+def test_the_proof_holds():
+    from otelhooks.frameworks.openai.scripted import prove
+
+    otelhooks.instrument()
+    proof = prove()
+    assert proof.proved, proof
+
+
+class TestUnknownVersion:
+    @pytest.fixture(autouse=True)
+    def unknown(self, monkeypatch) -> None:
+        from otelhooks.patching import packages, versions
+
+        real = versions.installed
+
+        def installed(distributions: Any, module: str) -> Any:
+            return ("openai", "9.9") if module == "openai" else real(distributions, module)
+
+        for place in (versions, packages):
+            if hasattr(place, "installed"):
+                monkeypatch.setattr(place, "installed", installed)
+        otelhooks.instrument(policies=DENY)
+
+    def ask(self, model: Double, **given: Any) -> Any:
+        with client_of(model) as client:
+            return client.chat.completions.create(model="small", messages=[], **given)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_requests_of_a_loop_are_refused(self, model, stream):
+        with pytest.raises(errors.SeatError):
+            self.ask(model, stream=stream)
+        assert model.requests == []
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_those_of_a_guarded_framework_are_sent(self, model, stream):
+        model.steps = ["done"]
+        otelhooks.model_call(model="m")(lambda messages: self.ask(model, stream=stream))([])
+        assert len(model.requests) == 1
+
+    def test_asynchronous_ones_as_well(self, model):
+        model.steps = ["done"]
+
+        @otelhooks.model_call(model="m")
+        async def ask(messages: Any) -> Any:
+            async with aclient_of(model) as client:
+                return await client.chat.completions.create(model="small", messages=[])
+
+        assert asyncio.run(ask([])).choices[0].message.content == "done"
+
+    def test_other_requests_are_sent(self, model):
+        model.steps = ["done"]
+        with client_of(model) as client:
+            client.post("/embeddings", body={"input": "x"}, cast_to=str)
+        assert len(model.requests) == 1
+
+    def test_forms_that_nothing_reads_are_refused(self, model):
+        with client_of(model) as client, pytest.raises(errors.SeatError):
+            client.completions.create(model="small", prompt="x")
+        assert model.requests == []
