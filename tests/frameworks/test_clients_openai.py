@@ -14,29 +14,15 @@ import openai
 import pytest
 
 import otelhooks
-from otelhooks import errors, hooks, policy
-from otelhooks.hooks import HookResult
+from otelhooks import errors, policy
+from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
 
-REASON = "Deleting is not allowed."
-DENY = [policy.deny("danger", reason=REASON)]
 CHAT_TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
     for name in ("danger", "safe")
 ]
 RESPONSE_TOOLS = [{**one["function"], "type": "function"} for one in CHAT_TOOLS]
-DANGER, SAFE = ("call_d", "danger", {"path": "/"}), ("call_s", "safe", {"x": 1})
-
-
-class Tools:
-    """What the loops run."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-
-    def run(self, name: str, arguments: str) -> str:
-        self.ran.append(name)
-        return f"{name} done with {json.loads(arguments)}"
 
 
 @pytest.fixture
@@ -222,118 +208,27 @@ def responses_async(model: Double, tools: Tools) -> str:
     return response_loop(lambda **given: asyncio.run(ask(**given)), tools)
 
 
-LOOPS = [
-    chat,
-    chat_raw,
-    chat_streaming_response,
-    chat_azure,
-    chat_stream,
-    chat_helper_stream,
-    chat_async,
-    chat_async_stream,
-    responses,
-    responses_kept,
-    responses_stream,
-    responses_helper_stream,
-    responses_async,
+PATHS = [
+    Path(chat),
+    Path(chat_raw),
+    Path(chat_streaming_response),
+    Path(chat_azure),
+    Path(chat_stream),
+    Path(chat_helper_stream),
+    Path(chat_async),
+    Path(chat_async_stream),
+    Path(responses),
+    Path(responses_kept),
+    Path(responses_stream),
+    Path(responses_helper_stream),
+    Path(responses_async),
 ]
-every_loop = pytest.mark.parametrize("loop", LOOPS)
-
-
-def told(model: Double) -> str:
-    """Everything that the model was shown."""
-    return json.dumps(model.requests)
+every_loop = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 
 
 @every_loop
-class TestLoops:
-    def test_a_loop_works_as_without(self, loop, model, tools):
-        model.steps = [[DANGER], [SAFE], "done"]
-        otelhooks.instrument()
-        assert loop(model, tools) == "done"
-        assert tools.ran == ["danger", "safe"]
-        assert len(model.requests) == 3
-
-    def test_a_denied_body_does_not_run_and_the_model_is_told(self, loop, model, tools):
-        model.steps = [[DANGER], [SAFE], "done"]
-        otelhooks.instrument(policies=DENY)
-        assert loop(model, tools) == "done"
-        assert tools.ran == ["safe"]
-        assert json.dumps(model.requests[1]).count(REASON) == 1
-
-    def test_beside_an_allowed_call_the_model_is_told_with_its_result(self, loop, model, tools):
-        model.steps = [[DANGER, SAFE], "done"]
-        otelhooks.instrument(policies=DENY)
-        assert loop(model, tools) == "done"
-        assert tools.ran == ["safe"]
-        assert len(model.requests) == 2
-        second = json.dumps(model.requests[1])
-        assert second.count(REASON) == 1
-        assert second.count("safe done") == 1
-
-    def test_after_a_text_the_call_is_not_shown_either(self, loop, model, tools):
-        model.steps = [["Let me see. ", DANGER], "done"]
-        otelhooks.instrument(policies=DENY)
-        assert loop(model, tools) in ("done", f"Let me see. \n{REASON}", f"Let me see. {REASON}")
-        assert tools.ran == []
-
-    def test_dropped_calls_leave_their_reason(self, loop, model, tools):
-        model.steps = [[DANGER]]
-        otelhooks.instrument(policies=DENY, frameworks={"openai": {"on_denied": "drop"}})
-        assert loop(model, tools) == REASON
-        assert tools.ran == []
-
-    def test_a_deny_can_raise(self, loop, model, tools):
-        model.steps = [[DANGER]]
-        otelhooks.instrument(policies=DENY, frameworks={"openai": {"on_denied": "raise"}})
-        with pytest.raises(errors.Denied, match="Deleting"):
-            loop(model, tools)
-        assert tools.ran == []
-
-    def test_hooks_rewrite_arguments_in_the_answer(self, loop, model, tools):
-        class Rewrite(hooks.PreToolCallDecideHook):
-            async def run(self, context, data):
-                return HookResult(allow=True, modified_args={"x": 2})
-
-        model.steps = [[SAFE], "done"]
-        otelhooks.instrument(hooks=[Rewrite()])
-        assert loop(model, tools) == "done"
-        assert "'x': 2" in told(model)
-
-    def test_hooks_see_and_replace_results(self, loop, model, tools):
-        @hooks.post_tool_call_transform
-        def masked(data):
-            assert data.name == "safe"
-            return "masked"
-
-        model.steps = [[SAFE], "done"]
-        otelhooks.instrument(hooks=[masked])
-        assert loop(model, tools) == "done"
-        assert "safe done" not in told(model)
-        assert "masked" in json.dumps(model.requests[1])
-
-    def test_a_model_that_insists_is_stopped(self, loop, model, tools):
-        model.steps = [[DANGER]] * 10
-        otelhooks.instrument(policies=DENY)
-        with pytest.raises(errors.Denied):
-            loop(model, tools)
-        assert tools.ran == []
-        assert len(model.requests) == 6
-
-    def test_a_refused_model_call_sends_nothing(self, loop, model, tools):
-        class Refuse(hooks.PreModelCallHook):
-            async def run(self, context, data):
-                return HookResult(allow=False, message="No models today.")
-
-        otelhooks.instrument(hooks=[Refuse()])
-        assert loop(model, tools) == "No models today."
-        assert model.requests == []
-
-    def test_limits_count_a_call_once(self, loop, model, tools):
-        model.steps = [[SAFE], [("call_t", "safe", {"x": 2})], "done"]
-        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=2)])
-        assert loop(model, tools) == "done"
-        assert tools.ran == ["safe", "safe"]
+class TestLoops(Loops):
+    framework = "openai"
 
 
 def reads_bytes(model: Double, tools: Tools) -> str:
@@ -365,14 +260,11 @@ class TestIgnoringTheVerdict:
             messages.append({"role": "tool", "tool_call_id": "call_d", "content": result})
             return ask(model="small", messages=messages, tools=CHAT_TOOLS)
 
-    def gaps(self, caplog: Any) -> list[str]:
-        return [r.getMessage() for r in caplog.records if "coverage gap" in r.getMessage()]
-
     def test_it_is_told_of_once(self, model, tools, caplog):
         model.steps = [[DANGER], "no", "done", [SAFE], "done"]
         otelhooks.instrument(policies=DENY)
         self.ignore(model, tools)
-        assert self.gaps(caplog) == [
+        assert gaps(caplog) == [
             "coverage gap: tool `danger` (openai) was denied, and the loop sent a result of it"
         ]
         assert len(model.requests) == 3
@@ -382,15 +274,8 @@ class TestIgnoringTheVerdict:
         otelhooks.instrument(policies=DENY, strict=True)
         with pytest.raises(errors.Denied, match="The result of `danger` was not sent"):
             self.ignore(model, tools)
-        assert len(self.gaps(caplog)) == 1
+        assert len(gaps(caplog)) == 1
         assert len(model.requests) == 2
-
-    @every_loop
-    def test_loops_that_do_not_are_never_told_of(self, loop, model, tools, caplog):
-        model.steps = [[DANGER, SAFE], [DANGER], [SAFE], "done"]
-        otelhooks.instrument(policies=DENY, strict=True)
-        loop(model, tools)
-        assert self.gaps(caplog) == []
 
     def test_nor_is_a_history_of_another_process(self, model, tools, caplog):
         model.steps = ["done"]
@@ -406,7 +291,7 @@ class TestIgnoringTheVerdict:
                     {"role": "tool", "tool_call_id": "call_old", "content": "gone"},
                 ],
             )
-        assert self.gaps(caplog) == []
+        assert gaps(caplog) == []
 
     def test_nor_is_another_call_of_the_same_id(self, model, tools, caplog):
         """Some servers count calls from the beginning in every answer."""
@@ -422,7 +307,7 @@ class TestIgnoringTheVerdict:
                     result = {"role": "tool", "tool_call_id": call.id, "content": "ok"}
                     messages.append(result)
             ask(model="small", messages=messages, tools=CHAT_TOOLS)
-        assert self.gaps(caplog) == []
+        assert gaps(caplog) == []
 
 
 class TestPermits:

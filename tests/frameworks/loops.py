@@ -1,0 +1,168 @@
+"""Loops that are written by hand around a raw model client: what every client's loops must show.
+
+The loops are unchanged: they know nothing of otelhooks. A client's test gives its own as `Path`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+import otelhooks
+from otelhooks import errors, hooks, policy
+from otelhooks.hooks import HookResult
+from tests.frameworks.model_double import Double
+from tests.frameworks.paths import performed
+
+REASON = "Deleting is not allowed."
+DENY = [policy.deny("danger", reason=REASON)]
+DANGER, SAFE = ("call_d", "danger", {"path": "/"}), ("call_s", "safe", {"x": 1})
+
+
+class Tools:
+    """What the loops run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, name: str, arguments: str) -> str:
+        self.ran.append(name)
+        return f"{name} done with {json.loads(arguments)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """A loop as a path of the contract, of which `make paths` tells."""
+
+    loop: Callable[[Double, Tools], str]
+    subagent: None = None
+
+    def __call__(self, model: Double, tools: Tools) -> str:
+        performed(self.name, "async" if "async" in self.name else "sync")
+        return self.loop(model, tools)
+
+    @property
+    def name(self) -> str:
+        return self.loop.__name__
+
+    @property
+    def chunks(self) -> Callable[[Double, Tools], str] | None:
+        return self.loop if self.name.endswith("stream") else None
+
+    def selector(self, tool: str) -> str:
+        return tool
+
+
+def told(model: Double) -> str:
+    """Everything that the model was shown."""
+    return json.dumps(model.requests)
+
+
+def gaps(caplog: Any) -> list[str]:
+    return [r.getMessage() for r in caplog.records if "coverage gap" in r.getMessage()]
+
+
+class Loops:
+    """The contract of a client, on each of its paths."""
+
+    framework: ClassVar[str]
+    also: ClassVar[tuple[str, ...]] = ()
+
+    def test_a_loop_works_as_without(self, path, model, tools):
+        model.steps = [[DANGER], [SAFE], "done"]
+        otelhooks.instrument()
+        assert path(model, tools) == "done"
+        assert tools.ran == ["danger", "safe"]
+        assert len(model.requests) == 3
+
+    def test_a_denied_body_does_not_run_and_the_model_is_told(self, path, model, tools):
+        model.steps = [[DANGER], [SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert path(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert json.dumps(model.requests[1]).count(REASON) == 1
+
+    def test_parallel(self, path, model, tools):
+        """Beside an allowed call, the model is told with that call's result."""
+        model.steps = [[DANGER, SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert path(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert len(model.requests) == 2
+        second = json.dumps(model.requests[1])
+        assert second.count(REASON) == 1
+        assert second.count("safe done") == 1
+
+    def test_after_a_text_the_call_is_not_shown_either(self, path, model, tools):
+        model.steps = [["Let me see. ", DANGER], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert path(model, tools) in ("done", f"Let me see. \n{REASON}", f"Let me see. {REASON}")
+        assert tools.ran == []
+
+    def test_dropped_calls_leave_their_reason(self, path, model, tools):
+        model.steps = [[DANGER]]
+        otelhooks.instrument(policies=DENY, frameworks={self.framework: {"on_denied": "drop"}})
+        assert path(model, tools) == REASON
+        assert tools.ran == []
+
+    def test_a_deny_can_raise(self, path, model, tools):
+        model.steps = [[DANGER]]
+        otelhooks.instrument(policies=DENY, frameworks={self.framework: {"on_denied": "raise"}})
+        with pytest.raises(errors.Denied, match="Deleting"):
+            path(model, tools)
+        assert tools.ran == []
+
+    def test_hooks_rewrite_arguments_in_the_answer(self, path, model, tools):
+        class Rewrite(hooks.PreToolCallDecideHook):
+            async def run(self, context, data):
+                return HookResult(allow=True, modified_args={"x": 2})
+
+        model.steps = [[SAFE], "done"]
+        otelhooks.instrument(hooks=[Rewrite()])
+        assert path(model, tools) == "done"
+        assert "'x': 2" in told(model)
+
+    def test_hooks_see_and_replace_results(self, path, model, tools):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            assert data.name == "safe"
+            return "masked"
+
+        model.steps = [[SAFE], "done"]
+        otelhooks.instrument(hooks=[masked])
+        assert path(model, tools) == "done"
+        assert "safe done" not in told(model)
+        assert "masked" in json.dumps(model.requests[1])
+
+    def test_a_model_that_insists_is_stopped(self, path, model, tools):
+        model.steps = [[DANGER]] * 10
+        otelhooks.instrument(policies=DENY)
+        with pytest.raises(errors.Denied):
+            path(model, tools)
+        assert tools.ran == []
+        assert len(model.requests) == 6
+
+    def test_a_refused_model_call_sends_nothing(self, path, model, tools):
+        class Refuse(hooks.PreModelCallHook):
+            async def run(self, context, data):
+                return HookResult(allow=False, message="No models today.")
+
+        otelhooks.instrument(hooks=[Refuse()])
+        assert path(model, tools) == "No models today."
+        assert model.requests == []
+
+    def test_limits_count_a_call_once(self, path, model, tools):
+        model.steps = [[SAFE], [("call_t", "safe", {"x": 2})], "done"]
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=2)])
+        assert path(model, tools) == "done"
+        assert tools.ran == ["safe", "safe"]
+
+    def test_a_loop_that_keeps_to_the_verdict_is_not_told_of(self, path, model, tools, caplog):
+        model.steps = [[DANGER, SAFE], [DANGER], [SAFE], "done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        path(model, tools)
+        assert gaps(caplog) == []
