@@ -42,6 +42,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "google_adk": ("google.adk",),
     "haystack": ("haystack",),
     "openai": ("openai",),
+    "anthropic": ("anthropic",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

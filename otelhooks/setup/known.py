@@ -119,7 +119,6 @@ KNOWN = (
     _agent("qwen_agent"),
     _agent("semantic_kernel"),
     _agent("smolagents"),
-    _stainless("anthropic"),
     _stainless("groq"),
     _client(
         "google.genai", "google-genai", Requests("google.genai._api_client", _GENAI, _generates)

@@ -86,6 +86,22 @@ def chat(model: Double, tools: Tools) -> str:
         )
 
 
+def chat_objects(model: Double, tools: Tools) -> str:
+    """Send the message of the answer back as it came."""
+    with client_of(model) as client:
+        said: list[Any] = [{"role": "user", "content": "begin"}]
+        while True:
+            answer = client.chat.completions.create(
+                model="small", messages=said, tools=CHAT_TOOLS
+            ).choices[0]
+            said.append(answer.message)
+            if not answer.message.tool_calls:
+                return answer.message.content
+            for call in answer.message.tool_calls:
+                result = tools.run(call.function.name, call.function.arguments)
+                said.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
 def chat_raw(model: Double, tools: Tools) -> str:
     with client_of(model) as client:
         create = client.chat.completions.with_raw_response.create
@@ -173,6 +189,23 @@ def responses(model: Double, tools: Tools) -> str:
         return response_loop(client.responses.create, tools)
 
 
+def responses_objects(model: Double, tools: Tools) -> str:
+    """Send the items of the answer back as they came."""
+    with client_of(model) as client:
+        items: list[Any] = [{"role": "user", "content": "begin"}]
+        while True:
+            answer = client.responses.create(model="small", input=items, tools=RESPONSE_TOOLS)
+            items += answer.output
+            calls = [item for item in answer.output if item.type == "function_call"]
+            if not calls:
+                return answer.output_text
+            for call in calls:
+                result = tools.run(call.name, call.arguments)
+                items.append(
+                    {"type": "function_call_output", "call_id": call.call_id, "output": result}
+                )
+
+
 def responses_kept(model: Double, tools: Tools) -> str:
     with client_of(model) as client:
         return response_loop(client.responses.create, tools, is_kept=True)
@@ -210,6 +243,7 @@ def responses_async(model: Double, tools: Tools) -> str:
 
 PATHS = [
     Path(chat),
+    Path(chat_objects),
     Path(chat_raw),
     Path(chat_streaming_response),
     Path(chat_azure),
@@ -218,6 +252,7 @@ PATHS = [
     Path(chat_async),
     Path(chat_async_stream),
     Path(responses),
+    Path(responses_objects),
     Path(responses_kept),
     Path(responses_stream),
     Path(responses_helper_stream),

@@ -121,13 +121,6 @@ def groq_chat(url: str) -> Any:
         return client.chat.completions.create(model="m", messages=[])
 
 
-def anthropic_messages(url: str) -> Any:
-    import anthropic
-
-    with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as client:
-        return client.messages.create(model="m", messages=[], max_tokens=1)
-
-
 def genai_content(url: str) -> Any:
     from google import genai
 
@@ -147,7 +140,6 @@ def is_installed(module: str) -> bool:
 def loops() -> list[Any]:
     every = (
         ("groq", groq_chat),
-        ("anthropic", anthropic_messages),
         ("google.genai", genai_content),
     )
     return [

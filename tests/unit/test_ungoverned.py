@@ -383,10 +383,10 @@ class TestInstalled:
     def test_what_is_installed_is_found_without_an_import(self, library):
         library.add("crewai", "crewai", "raise AssertionError('imported')", ["groq>=1"])
         library.client("groq")
-        library.client("anthropic")
+        library.client("cohere")
         found = [(known.name, name, version) for known, name, version in installed()]
-        assert found == [("crewai", "crewai", "1.0"), ("anthropic", "anthropic", "1.0")]
-        assert [known.name for known, _, _ in installed({"crewai"})] == ["anthropic"]
+        assert found == [("crewai", "crewai", "1.0"), ("cohere", "cohere", "1.0")]
+        assert [known.name for known, _, _ in installed({"crewai"})] == ["cohere"]
 
     def test_names_are_unique_and_no_adapters(self):
         names = [known.name for known in KNOWN]

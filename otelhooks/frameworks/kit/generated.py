@@ -53,7 +53,7 @@ class GeneratedCall(ClientCall):
     """
 
     words = (
-        "path of_messages body client begins changes events joined json_parts made_answer "
+        "path of_messages body client begins asked_with events joined json_parts made_answer "
         "json_about is_streamed"
     )
     must = (
@@ -70,9 +70,9 @@ class GeneratedCall(ClientCall):
     def begins(self) -> None:
         """Read `body`: ``messages``, ``provider`` and ``is_typed``, where they are not as usual."""
 
-    def changes(self) -> dict[str, Any]:
-        """Return further parts of the body that hooks changed, next to messages and tools."""
-        return {}
+    def asked_with(self, messages: list[Any]) -> dict[str, Any]:
+        """Return the parts of the body that hold these messages."""
+        return {self.of_messages: messages}
 
     def json_parts(self, data: Any) -> Iterable[Any]:
         """Read the parts of an answer, or of a message."""
@@ -125,7 +125,7 @@ class GeneratedCall(ClientCall):
         self.body = body = {**options.json_data, **extra}
         self.model = str(body.get("model") or "")
         given = body.get(self.of_messages) or []
-        self.messages = list(given) if isinstance(given, list) else [given]
+        self.messages = [_plain(one) for one in (given if isinstance(given, list) else [given])]
         self.tools = list(body.get("tools") or [])
         self.begins()
         self._given = list(self.messages), list(self.tools)
@@ -139,9 +139,7 @@ class GeneratedCall(ClientCall):
         """Return the options of the request, with what hooks and earlier answers changed."""
         options = copy.copy(self.options)
         messages, tools = self._given
-        changed = self.changes()
-        if self.messages != messages:
-            changed[self.of_messages] = self.messages
+        changed = self.asked_with(self.messages) if self.messages != messages else {}
         if self.tools != tools:
             changed["tools"] = self.tools
         if changed:
@@ -390,6 +388,15 @@ def _json(native: Any) -> Any:
     """Return what one of the client's objects is in JSON."""
     to_dict = getattr(native, "to_dict", None)
     return to_dict(mode="json", warnings=False) if to_dict is not None else native
+
+
+def _plain(value: Any) -> Any:
+    """Return a message with all of the client's objects in it in JSON: loops send answers back."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return _json(value)
 
 
 def _decoded(response: Any) -> Any:

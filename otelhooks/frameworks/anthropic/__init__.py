@@ -1,0 +1,141 @@
+# pyright: basic
+"""The client ``anthropic``, 0.80 and newer: loops that are written by hand, and its tool runner.
+
+``SyncAPIClient.request`` and ``AsyncAPIClient.request`` see each request for a model's answer once:
+messages, beta or not, parsed, streamed, with the raw response, and those of Bedrock and Vertex. The
+calls in the answer are judged there (see `kit.clients`). What the tool runner runs passes `call` of
+the tool or `tool_result` of the toolset, and goes on under the same verdict. What a guarded
+framework sends through the client is judged by that framework's own seats, and passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.anthropic.messages import MessagesRequest
+from otelhooks.frameworks.kit import contents
+from otelhooks.frameworks.kit.clients import ON_DENIED
+from otelhooks.frameworks.kit.generated import UnreadRequest
+
+__all__ = ["ADAPTER"]
+
+_FUNCTIONS = "anthropic.lib.tools._beta_functions"
+_TOOLSETS = "anthropic.lib.tools._toolsets._runnable"
+
+
+class Tool(kit.ToolCall):
+    """A call of a tool that the client runs, or that user code does with ``tool.call(input)``."""
+
+    framework = "anthropic"
+
+    def read(self, tool: Any, /, input: Any) -> None:
+        self.name, self.description = tool.name, getattr(tool, "description", "")
+        self._given = input
+        self.take(input if isinstance(input, Mapping) else {"arguments": input})
+        function = getattr(tool, "func", None)
+        if getattr(function, "__qualname__", "").startswith(("mcp_tool.", "async_mcp_tool.")):
+            self.is_of_server(self.name, None)
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        return wrapped(args if isinstance(self._given, Mapping) else self._given)
+
+    def denied(self, reason: str) -> Any:
+        try:
+            raise kit.native("anthropic.lib.tools:ToolError")(reason)
+        except AttributeError:  # before 0.100 the model reads any exception
+            raise self.exception(reason) from None
+
+    def value(self, raw: Any) -> Any:
+        return raw if isinstance(raw, str) or raw is None else contents.content_value(list(raw))
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        return self.text_of(value)
+
+
+class Member(kit.ToolCall):
+    """A call of a toolset's member."""
+
+    framework = "anthropic"
+
+    def read(self, toolset: Any, /, tool_use: Any) -> None:
+        self.name, self.id, self._use = tool_use.name, tool_use.id, tool_use
+        self.canonical = (f"{tool_use.toolset_name}.{tool_use.name}",)
+        self.take(dict(tool_use.input))
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        return wrapped(self._use.model_copy(update={"input": args}))
+
+    def denied(self, reason: str) -> Any:
+        return self._result(reason, is_error=True)
+
+    def error(self, raw: Any) -> str | None:
+        return contents.error_of(raw)
+
+    def value(self, raw: Any) -> Any:
+        content = raw.get("content")
+        return content if isinstance(content, str) else contents.content_value(content or ())
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        return {**raw, "content": self.text_of(value)}
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        return self._result(message, is_error=True)
+
+    def recovered(self, value: Any) -> Any:
+        return self._result(self.text_of(value))
+
+    def _result(self, text: str, **more: Any) -> dict[str, Any]:
+        made = {"type": "tool_result", "tool_use_id": self.id, "content": text, **more}
+        return {**made, "toolset_name": self._use.toolset_name}
+
+
+class Unread(UnreadRequest):
+    """Legacy completions."""
+
+    framework = "anthropic"
+    paths = ("/complete",)
+
+
+_REQUESTS = (MessagesRequest, Unread)
+
+ADAPTER = kit.Adapter(
+    "anthropic",
+    kit.Package("anthropic", ">=0.80,<3", module="anthropic"),
+    seats=(
+        kit.seat("anthropic._base_client:SyncAPIClient.request", *_REQUESTS),
+        kit.seat("anthropic._base_client:AsyncAPIClient.request", *_REQUESTS),
+        *(
+            kit.seat(f"{_FUNCTIONS}:{name}.call", Tool, overrides=True)
+            for name in (
+                *("BetaFunctionTool", "BetaAsyncFunctionTool"),
+                *("BetaBuiltinFunctionTool", "BetaAsyncBuiltinFunctionTool"),
+            )
+        ),
+        *(
+            kit.seat(f"{_TOOLSETS}:{name}.tool_result", Member, overrides=True, required=False)
+            for name in ("BetaRunnableToolset", "BetaAsyncRunnableToolset")
+        ),
+    ),
+    not_covered=(
+        kit.NotCovered(
+            "streams that are read as bytes or lines",
+            "`with_streaming_response` gives what the provider sends; results of denied calls are"
+            " found in the next request",
+        ),
+        kit.NotCovered(
+            "legacy completions, message batches",
+            "no rule is asked about them; completions are told of, and refused under `strict=True`",
+        ),
+        kit.NotCovered("tools of the provider, managed sessions", "they run at the provider"),
+        kit.NotCovered("the function behind a tool", "calling it is plain Python"),
+    ),
+    options={"on_denied": ON_DENIED},
+    in_part=(
+        (
+            "tool.post",
+            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent",
+        ),
+    ),
+)

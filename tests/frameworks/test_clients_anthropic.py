@@ -1,0 +1,407 @@
+"""The client anthropic under loops that are written by hand, and its tool runner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import pytest
+from anthropic import beta_async_tool, beta_tool
+from anthropic.lib.tools import _beta_functions
+
+import otelhooks
+from otelhooks import errors, hooks, policy
+from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
+from tests.frameworks.model_double import Double, served
+
+DEFINED = [
+    {"name": name, "description": "", "input_schema": {"type": "object"}}
+    for name in ("danger", "safe")
+]
+
+
+@pytest.fixture
+def model():
+    with served() as double:
+        yield double
+
+
+@pytest.fixture
+def tools() -> Tools:
+    return Tools()
+
+
+def client_of(model: Double) -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=model.url, api_key="k", max_retries=0)
+
+
+def aclient_of(model: Double) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(base_url=model.url, api_key="k", max_retries=0)
+
+
+# -- loops, as people write them ------------------------------------------------------------
+
+
+def loop(ask: Callable[..., dict[str, Any]], tools: Tools) -> str:
+    messages: list[Any] = [{"role": "user", "content": "begin"}]
+    while True:
+        message = ask(
+            model="small", messages=messages, tools=DEFINED, max_tokens=9, system="Be brief."
+        )
+        messages.append({"role": "assistant", "content": message["content"]})
+        calls = [block for block in message["content"] if block["type"] == "tool_use"]
+        if not calls:
+            return "".join(block["text"] for block in message["content"])
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": call["id"],
+                "content": tools.run(call["name"], json.dumps(call["input"])),
+            }
+            for call in calls
+        ]
+        messages.append({"role": "user", "content": results})
+
+
+def messages(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        return loop(lambda **given: client.messages.create(**given).to_dict(), tools)
+
+
+def messages_objects(model: Double, tools: Tools) -> str:
+    """Send the blocks of the answer back as they came."""
+    with client_of(model) as client:
+        said = [{"role": "user", "content": "begin"}]
+        while True:
+            answer = client.messages.create(**_begin(tools=DEFINED, messages=said))
+            said.append({"role": "assistant", "content": answer.content})
+            calls = [block for block in answer.content if block.type == "tool_use"]
+            if not calls:
+                return _said(answer)
+            results = [
+                {"type": "tool_result", "tool_use_id": call.id}
+                | {"content": tools.run(call.name, json.dumps(call.input))}
+                for call in calls
+            ]
+            said.append({"role": "user", "content": results})
+
+
+def messages_beta(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        return loop(lambda **given: client.beta.messages.create(**given).to_dict(), tools)
+
+
+def messages_raw(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        create = client.messages.with_raw_response.create
+        return loop(lambda **given: json.loads(create(**given).http_response.text), tools)
+
+
+def messages_streaming_response(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.messages.with_streaming_response.create(**given) as response:
+                return json.loads(response.read())
+
+        return loop(ask, tools)
+
+
+def joined(events: Any) -> dict[str, Any]:
+    """Add up the events of a streamed message."""
+    blocks: list[Any] = []
+    for event in events:
+        if event.type == "content_block_start":
+            blocks.append({"json": "", **event.content_block.to_dict()})
+        elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+            blocks[event.index]["text"] += event.delta.text
+        elif event.type == "content_block_delta":
+            blocks[event.index]["json"] += event.delta.partial_json
+    for block in blocks:
+        text = block.pop("json")
+        if block["type"] == "tool_use":
+            block["input"] = json.loads(text)
+    return {"content": blocks}
+
+
+def messages_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        return loop(lambda **given: joined(client.messages.create(**given, stream=True)), tools)
+
+
+def messages_helper_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.messages.stream(**given) as stream:
+                return stream.get_final_message().to_dict()
+
+        return loop(ask, tools)
+
+
+def messages_async(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        async with aclient_of(model) as client:
+            return (await client.messages.create(**given)).to_dict()
+
+    return loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+def messages_async_stream(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        async with aclient_of(model) as client:
+            stream = await client.messages.create(**given, stream=True)
+            return joined([event async for event in stream])
+
+    return loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+def _functions(tools: Tools) -> list[Any]:
+    @beta_tool
+    def danger(path: str) -> str:
+        """Delete."""
+        return tools.run("danger", json.dumps({"path": path}))
+
+    @beta_tool
+    def safe(x: int) -> str:
+        """Read."""
+        return tools.run("safe", json.dumps({"x": x}))
+
+    return [danger, safe]
+
+
+def _afunctions(tools: Tools) -> list[Any]:
+    @beta_async_tool
+    async def danger(path: str) -> str:
+        """Delete."""
+        return tools.run("danger", json.dumps({"path": path}))
+
+    @beta_async_tool
+    async def safe(x: int) -> str:
+        """Read."""
+        return tools.run("safe", json.dumps({"x": x}))
+
+    return [danger, safe]
+
+
+def _begin(**more: Any) -> dict[str, Any]:
+    start = [{"role": "user", "content": "begin"}]
+    return {"model": "small", "max_tokens": 9, "messages": start, **more}
+
+
+def _said(message: Any) -> str:
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+def runner(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        run = client.beta.messages.tool_runner(**_begin(tools=_functions(tools)))
+        return _said(run.until_done())
+
+
+def runner_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+        run = client.beta.messages.tool_runner(**_begin(tools=_functions(tools)), stream=True)
+        for stream in run:
+            for _ in stream:
+                pass
+            message = stream.get_final_message()
+        return _said(message)
+
+
+def runner_async(model: Double, tools: Tools) -> str:
+    async def run() -> str:
+        async with aclient_of(model) as client:
+            run = client.beta.messages.tool_runner(**_begin(tools=_afunctions(tools)))
+            return _said(await run.until_done())
+
+    return asyncio.run(run())
+
+
+PATHS = [
+    Path(messages),
+    Path(messages_objects),
+    Path(messages_beta),
+    Path(messages_raw),
+    Path(messages_streaming_response),
+    Path(messages_stream),
+    Path(messages_helper_stream),
+    Path(messages_async),
+    Path(messages_async_stream),
+    Path(runner),
+    Path(runner_stream),
+    Path(runner_async),
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+class TestLoops(Loops):
+    framework = "anthropic"
+
+
+class TestTools:
+    """What the client itself runs."""
+
+    def test_a_call_has_one_span_with_its_id(self, model, tools, with_rules, exporter):
+        with_rules(policy.RateLimit(tool_calls=1))
+        model.steps = [[SAFE], "done"]
+        assert runner(model, tools) == "done"
+        spans = [span for span in exporter.get_finished_spans() if "execute_tool" in span.name]
+        assert [span.name for span in spans] == ["execute_tool safe"]
+        assert spans[0].attributes["gen_ai.tool.call.id"] == "call_s"
+
+    def test_a_direct_call_is_denied(self, tools):
+        otelhooks.instrument(policies=DENY)
+        danger, _ = _functions(tools)
+        error = getattr(anthropic.lib.tools, "ToolError", errors.Denied)
+        with pytest.raises(error, match="Deleting"):
+            danger.call({"path": "/"})
+        assert tools.ran == []
+
+    def test_an_asynchronous_one_too(self, tools):
+        otelhooks.instrument(policies=DENY)
+        danger, _ = _afunctions(tools)
+        error = getattr(anthropic.lib.tools, "ToolError", errors.Denied)
+        with pytest.raises(error, match="Deleting"):
+            asyncio.run(danger.call({"path": "/"}))
+        assert tools.ran == []
+
+    def test_so_is_a_tool_with_a_call_of_its_own(self, tools):
+        class Danger(_beta_functions.BetaBuiltinFunctionTool):
+            def to_dict(self) -> Any:
+                return {"type": "danger_1", "name": "danger"}
+
+            def call(self, input: object) -> str:
+                return tools.run("danger", json.dumps(input))
+
+        otelhooks.instrument(policies=DENY)
+        error = getattr(anthropic.lib.tools, "ToolError", errors.Denied)
+        with pytest.raises(error, match="Deleting"):
+            Danger().call({"path": "/"})
+        assert tools.ran == []
+
+    def test_a_tool_cannot_run_twice_on_one_verdict(self, model, tools):
+        """`generate_tool_call_response` and the next step run a body twice with one id."""
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        model.steps = [[SAFE], "done"]
+        with client_of(model) as client:
+            run = client.beta.messages.tool_runner(**_begin(tools=_functions(tools)))
+            next(run)
+            _, safe = _functions(tools)
+            safe.call({"x": 1})
+            error = getattr(anthropic.lib.tools, "ToolError", errors.Denied)
+            with pytest.raises(error):
+                safe.call({"x": 1})
+        assert tools.ran == ["safe"]
+
+
+class TestIgnoringTheVerdict:
+    def ignore(self, model: Double, tools: Tools) -> Any:
+        with client_of(model) as client:
+            ask = client.messages.create
+            start = _begin(tools=DEFINED)
+            ask(**start)
+            id, name, args = DANGER
+            result = {"type": "tool_result", "tool_use_id": id, "content": tools.run(name, "{}")}
+            start["messages"] += [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": id, "name": name, "input": args}],
+                },
+                {"role": "user", "content": [result]},
+            ]
+            return ask(**start)
+
+    def test_it_is_told_of(self, model, tools, caplog):
+        model.steps = [[DANGER], "no", "done"]
+        otelhooks.instrument(policies=DENY)
+        self.ignore(model, tools)
+        assert len(gaps(caplog)) == 1
+
+    def test_under_strict_its_request_is_not_sent(self, model, tools, caplog):
+        model.steps = [[DANGER], "no", "done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        with pytest.raises(errors.Denied, match="The result of `danger` was not sent"):
+            self.ignore(model, tools)
+        assert len(model.requests) == 2
+
+
+class TestStreams:
+    def test_what_was_shown_stays_and_the_reason_follows(self, model):
+        otelhooks.instrument(policies=DENY)
+        model.steps = [["Let me see.", DANGER]]
+        with client_of(model) as client, client.messages.stream(**_begin(tools=DEFINED)) as stream:
+            told = list(stream.text_stream)
+            message = stream.get_final_message()
+        assert "".join(told) == f"Let me see.{REASON}"
+        assert message.stop_reason == "end_turn"
+        assert [block.type for block in message.content] == ["text", "text"]
+
+    def test_texts_are_not_held_back(self, model):
+        otelhooks.instrument(policies=DENY)
+        model.steps = ["a long answer"]
+        with client_of(model) as client:
+            stream = client.messages.create(**_begin(tools=DEFINED), stream=True)
+            seen = [event.type for event in stream]
+        assert seen[0] == "message_start"
+        assert seen[-1] == "message_stop"
+        assert seen.count("content_block_delta") == 3
+
+
+def test_a_hook_reads_and_replaces_the_instructions(model):
+    @hooks.pre_model_call
+    def shorter(data):
+        assert data.messages[0] == {"role": "system", "content": "Be brief."}
+        kind = {"role": "system", "content": "Be kind."}
+        return hooks.HookResult(allow=True, modified_messages=[kind, *data.messages[1:]])
+
+    otelhooks.instrument(hooks=[shorter])
+    model.steps = ["done"]
+    with client_of(model) as client:
+        client.messages.create(**_begin(system="Be brief."))
+    assert model.requests[0]["system"] == "Be kind."
+    assert [one["role"] for one in model.requests[0]["messages"]] == ["user"]
+
+
+def test_a_framework_of_its_own_has_judged_the_call(model, with_rules, exporter):
+    with_rules(*DENY)
+    model.steps = [[DANGER]]
+
+    @otelhooks.model_call(model="small", provider="anthropic")
+    def ask(messages):
+        with client_of(model) as client:
+            return client.messages.create(**_begin(tools=DEFINED))
+
+    assert ask([]).content[0].name == "danger"
+    assert [span.name for span in exporter.get_finished_spans()] == ["chat small"]
+
+
+def test_parsed_answers_are_judged_and_parsed(model):
+    import pydantic
+
+    class Place(pydantic.BaseModel):
+        city: str
+
+    model.steps = [[DANGER], '{"city": "Rome"}']
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        found = client.messages.parse(**_begin(tools=DEFINED), output_format=Place)
+    assert found.parsed_output == Place(city="Rome")
+
+
+def test_legacy_completions_are_not_sent_under_strict(model):
+    otelhooks.instrument(policies=DENY, strict=True)
+    with client_of(model) as client, pytest.raises(errors.Denied, match="no rule"):
+        client.post("/v1/complete", body={}, cast_to=str)
+    assert model.requests == []
+
+
+def test_the_proof_holds():
+    from otelhooks.frameworks.anthropic.scripted import prove
+
+    otelhooks.instrument()
+    proof = prove()
+    assert proof.proved, proof
