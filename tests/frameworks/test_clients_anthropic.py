@@ -132,6 +132,25 @@ def messages_stream(model: Double, tools: Tools) -> str:
         return loop(lambda **given: joined(client.messages.create(**given, stream=True)), tools)
 
 
+class Event(dict[str, Any]):
+    """An event as a loop reads it that parses the lines of a stream itself."""
+
+    __getattr__ = dict.__getitem__
+    to_dict = dict.copy
+
+
+def messages_lines_stream(model: Double, tools: Tools) -> str:
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            create = client.messages.with_streaming_response.create
+            with create(**given, stream=True) as response:
+                lines = [line[6:] for line in response.iter_lines() if line.startswith("data: {")]
+            return joined(json.loads(line, object_hook=Event) for line in lines)
+
+        return loop(ask, tools)
+
+
 def messages_helper_stream(model: Double, tools: Tools) -> str:
     with client_of(model) as client:
 
@@ -228,6 +247,7 @@ PATHS = [
     Path(messages_raw),
     Path(messages_streaming_response),
     Path(messages_stream),
+    Path(messages_lines_stream),
     Path(messages_helper_stream),
     Path(messages_async),
     Path(messages_async_stream),

@@ -120,11 +120,6 @@ ADAPTER = kit.Adapter(
     ),
     not_covered=(
         kit.NotCovered(
-            "streams that are read as bytes or lines",
-            "`with_streaming_response` gives what the provider sends; results of denied calls are"
-            " found in the next request",
-        ),
-        kit.NotCovered(
             "legacy completions, message batches",
             "no rule is asked about them; completions are told of, and refused under `strict=True`",
         ),

@@ -26,6 +26,8 @@ from otelhooks.pipeline import runtime
 __all__ = ["GeneratedCall", "UnreadRequest"]
 
 _RAW = "X-Stainless-Raw-Response"
+_EVENTS, _DONE = "text/event-stream", b"data: [DONE]\n\n"
+_OF_BODY = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class _Answer:
@@ -173,26 +175,31 @@ class GeneratedCall(ClientCall):
     def deliver(self, answer: Any) -> Any:
         if answer.native is None:
             content = json.dumps(answer.data).encode()
-            answer.native = yield self._client_reads(content, "application/json")
+            answer.native = yield self._client_reads(self._response(content, "application/json"))
         return [answer.native]
 
     def delivered(self) -> None:
         """Do nothing more."""
 
-    def _client_reads(self, content: bytes, kind: str) -> Any:
-        """Return what the client makes of a response, or a coroutine of that."""
+    def _response(self, content: Any, kind: str, of: Any = None) -> Any:
+        """Return an HTTP response with a body of ours, otherwise like another one."""
         http = _http(type(self.client))
+        if of is not None:
+            kept = [(k, v) for k, v in of.headers.items() if k.lower() not in _OF_BODY]
+            return http.Response(of.status_code, headers=kept, content=content, request=of.request)
         given = self.options.headers
         raw = given.get(_RAW) if isinstance(given, dict) else None
         request = http.Request(
             "POST", "http://otelhooks.invalid", headers={_RAW: raw} if raw else {}
         )
+        return http.Response(200, content=content, headers={"content-type": kind}, request=request)
+
+    def _client_reads(self, response: Any) -> Any:
+        """Return what the client makes of a response, or a coroutine of that."""
         return self.client._process_response(
             cast_to=self.cast_to,
             options=self.options,
-            response=http.Response(
-                200, content=content, headers={"content-type": kind}, request=request
-            ),
+            response=response,
             stream=self.stream,
             stream_cls=self.stream_cls,
         )
@@ -255,23 +262,35 @@ class GeneratedCall(ClientCall):
             yield _Opened(native=native, stream=stream)
             yield from inner
 
+        reader = _reader(cls, client, cast_to, options, kwargs)
         rest = _streamed(cls).through(GENERATOR, items, client, cast_to, options, **kwargs)
         first = next(rest, None)
         if type(first) is not _Opened:
             events = [] if first is None else [first, *rest]
-            return _reader(cls, client, cast_to, options, kwargs)._client_reads(*_lines(events))
-        stream, close = first.stream, first.stream.close
+            content = b"".join([*map(_line, events), _DONE])
+            return reader._client_reads(reader._response(content, _EVENTS))
+        stream = first.stream
 
         def told() -> Iterator[Any]:
             for item in rest:
                 yield _native(client, stream, item) if type(item) is _Event else item
 
-        def closed() -> None:
+        def lines() -> Iterator[bytes]:
+            for item in rest:
+                yield _line(item)
+            yield _DONE
+
+        def closed(close: Callable[[], None]) -> None:
             rest.close()
             close()
 
-        stream._iterator, stream.close = told(), closed
-        return first.native
+        if first.native is stream:
+            stream._iterator = told()
+            stream.close = functools.partial(closed, stream.close)
+            return stream
+        response = reader._response(lines(), _EVENTS, stream.response)
+        response.close = functools.partial(closed, response.close)
+        return reader._client_reads(response)
 
     @classmethod
     async def _aopened(
@@ -286,24 +305,35 @@ class GeneratedCall(ClientCall):
             async for item in inner:
                 yield item
 
+        reader = _reader(cls, client, cast_to, options, kwargs)
         rest = _streamed(cls).through(ASYNC_GENERATOR, items, client, cast_to, options, **kwargs)
         first = await anext(rest, None)
         if type(first) is not _Opened:
             events = [] if first is None else [first, *[each async for each in rest]]
-            reader = _reader(cls, client, cast_to, options, kwargs)
-            return await reader._client_reads(*_lines(events))
-        stream, close = first.stream, first.stream.close
+            content = b"".join([*map(_line, events), _DONE])
+            return await reader._client_reads(reader._response(content, _EVENTS))
+        stream = first.stream
 
         async def told() -> AsyncIterator[Any]:
             async for item in rest:
                 yield _native(client, stream, item) if type(item) is _Event else item
 
-        async def closed() -> None:
+        async def lines() -> AsyncIterator[bytes]:
+            async for item in rest:
+                yield _line(item)
+            yield _DONE
+
+        async def closed(close: Callable[[], Any]) -> None:
             await rest.aclose()
             await close()
 
-        stream._iterator, stream.close = told(), closed
-        return first.native
+        if first.native is stream:
+            stream._iterator = told()
+            stream.close = functools.partial(closed, stream.close)
+            return stream
+        response = reader._response(lines(), _EVENTS, stream.response)
+        response.aclose = functools.partial(closed, response.aclose)
+        return await reader._client_reads(response)
 
 
 class UnreadRequest(GeneratedCall):
@@ -375,13 +405,11 @@ def _native(client: Any, stream: Any, event: _Event) -> Any:
     )
 
 
-def _lines(events: list[Any]) -> tuple[bytes, str]:
-    """Return items as server-sent events, and their content type."""
-    lines = [
-        (f"event: {event['type']}\n" if "type" in event else "") + f"data: {json.dumps(event)}\n\n"
-        for event in events
-    ]
-    return "".join([*lines, "data: [DONE]\n\n"]).encode(), "text/event-stream"
+def _line(item: Any) -> bytes:
+    """Return an item of a stream as a server-sent event."""
+    event = _json(item)
+    named = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{named}data: {json.dumps(event)}\n\n".encode()
 
 
 def _json(native: Any) -> Any:

@@ -36,11 +36,6 @@ ADAPTER = kit.Adapter(
         kit.seat("openai._base_client:AsyncAPIClient.request", *_REQUESTS),
     ),
     not_covered=(
-        kit.NotCovered(
-            "streams that are read as bytes or lines",
-            "`with_streaming_response` gives what the provider sends; results of denied calls are"
-            " found in the next request",
-        ),
         kit.NotCovered("realtime, websockets", "they pass no seat"),
         kit.NotCovered(
             "legacy completions, assistants and hosted agents",
