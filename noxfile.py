@@ -114,6 +114,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "haystack-between": ("--group", "test", *CERTIFI),
     "haystack-oldest": ("--group", "test", *LOWEST),
     "clients-latest": ("--group", "test"),
+    "clients-between": ("--group", "test"),
     "clients-oldest": ("--group", "test", *LOWEST),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Step = Any  # a text, or a list of calls: (id, name, arguments); a text may come first in the list
+Step = Any
+"""A text, or a list of calls: (id, name, arguments), or an item of a response as it is.
+
+A text may come first in the list.
+"""
 
 
 class Double(ThreadingHTTPServer):
@@ -127,11 +131,13 @@ def _response(words: str, calls: list[Any], number: int) -> dict[str, Any]:
             {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
             | {"content": [text]}
         )
-    output += [
-        {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name}
-        | {"arguments": _text(args), "status": "completed"}
-        for id, name, args in calls
-    ]
+    for call in calls:
+        if isinstance(call, dict):
+            output.append(call)
+            continue
+        id, name, args = call
+        asked = {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name}
+        output.append(asked | {"arguments": _text(args), "status": "completed"})
     usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
     usage |= {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
     usage |= {"output_tokens_details": {"reasoning_tokens": 0}}
@@ -159,6 +165,8 @@ def _response_events(made: dict[str, Any]) -> list[dict[str, Any]]:
             done = {"text": part["text"], "logprobs": []}
             between.append({"type": "response.output_text.done", **here, **done})
             between.append({"type": "response.content_part.done", **here, "part": part})
+        elif item["type"] != "function_call":
+            empty, between = item, []
         else:
             text, empty = item["arguments"], {**item, "arguments": ""}
             kind = "response.function_call_arguments"

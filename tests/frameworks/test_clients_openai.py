@@ -14,7 +14,7 @@ import openai
 import pytest
 
 import otelhooks
-from otelhooks import errors, policy
+from otelhooks import errors, hooks, policy
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
 
@@ -505,6 +505,225 @@ def test_a_failed_request_raises_what_it_raised(model):
     model.steps = []  # the double breaks off
     with client_of(model) as client, pytest.raises(openai.APIConnectionError):
         client.chat.completions.create(model="small", messages=[])
+
+
+SHELL = {
+    **{"type": "shell_call", "id": "sh_1", "call_id": "call_sh", "status": "completed"},
+    "action": {"commands": ["ls /"], "timeout_ms": None},
+}
+LOCAL_SHELL = {
+    **{"type": "local_shell_call", "id": "sh_1", "call_id": "call_sh", "status": "completed"},
+    "action": {"type": "exec", "command": ["ls", "/"], "env": {}},
+}
+PATCH = {
+    **{"type": "apply_patch_call", "id": "ap_1", "call_id": "call_ap", "status": "completed"},
+    "operation": {"type": "delete_file", "path": "/etc/passwd"},
+}
+COMPUTER = {
+    **{"type": "computer_call", "id": "cu_1", "call_id": "call_cu", "status": "completed"},
+    **{"pending_safety_checks": [], "action": {"type": "screenshot"}},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+class TestBuiltIn:
+    """Tools that the API defines and the application runs."""
+
+    def ask(self, model: Double, item: Any, *given: Any, stream: bool) -> Any:
+        model.steps = [[item], "done"]
+        with client_of(model) as client:
+            offered = [{"type": item["type"].removesuffix("_call")}]
+            asked = [{"role": "user", "content": "begin"}, *given]
+            made: Any = client.responses.create(
+                model="small", input=asked, tools=offered, stream=stream
+            )
+            return [*made][-1].response if stream else made
+
+    @pytest.mark.parametrize(
+        ("item", "rule"),
+        [
+            *((SHELL, "shell"), (SHELL, "run_command"), (LOCAL_SHELL, "run_command")),
+            *((PATCH, "apply_patch"), (PATCH, "delete_file")),
+        ],
+    )
+    def test_a_denied_call_is_answered_in_its_own_form(self, model, item, rule, stream):
+        otelhooks.instrument(policies=[policy.deny(rule, reason=REASON)])
+        assert self.ask(model, item, stream=stream).output_text == "done"
+        asked, result = model.requests[1]["input"][-2:]
+        assert asked["type"] == item["type"]
+        assert result["type"] == f"{item['type']}_output"
+        assert REASON in json.dumps(result)
+
+    def test_one_whose_result_has_no_text_is_dropped(self, model, stream):
+        otelhooks.instrument(policies=[policy.deny("computer", reason=REASON)])
+        assert self.ask(model, COMPUTER, stream=stream).output_text == REASON
+        assert len(model.requests) == 1
+
+    def test_an_allowed_call_arrives_as_it_was(self, model, stream):
+        otelhooks.instrument(policies=[policy.deny("create_file")])
+        item = self.ask(model, PATCH, stream=stream).output[0].to_dict(mode="json")
+        assert item["operation"] == PATCH["operation"]
+
+    def test_rules_see_the_arguments(self, model, stream):
+        seen: list[Any] = []
+        otelhooks.instrument(policies=[policy.deny("run_command", when=seen.append)])
+        self.ask(model, SHELL, stream=stream)
+        assert seen == [{"commands": ["ls /"]}]
+
+    def test_what_the_provider_runs_is_not_judged(self, model, stream):
+        otelhooks.instrument(policies=[policy.deny("run_command")])
+        place = {"type": "container_reference", "container_id": "c"}
+        found = self.ask(model, {**SHELL, "environment": place}, stream=stream)
+        assert found.output[0].type == "shell_call"
+
+    def test_the_result_of_a_denied_call_is_told_of(self, model, caplog, stream):
+        otelhooks.instrument(policies=[policy.deny("run_command")], strict=True)
+        self.ask(model, SHELL, stream=stream)
+        result = {"type": "shell_call_output", "call_id": "call_sh", "output": []}
+        with pytest.raises(errors.Denied, match="The result of `shell` was not sent"):
+            self.ask(model, SHELL, SHELL, result, stream=stream)
+        assert len(gaps(caplog)) == 1
+
+
+def _registered(tools: Tools, *, is_async: bool = False, **more: Any) -> Any:
+    lib = pytest.importorskip("openai.lib.responses_tool_runner")
+
+    def function(name: str) -> Any:
+        def run(arguments: Any) -> str:
+            return tools.run(name, json.dumps(arguments))
+
+        async def arun(arguments: Any) -> str:
+            return run(arguments)
+
+        properties = {"path": {"type": "string"}, "x": {"type": "integer"}}
+        schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        tool = {"type": "function", "name": name, "parameters": schema, "strict": False}
+        if is_async:
+            return lib.AsyncRegisteredFunction(tool=tool, execute=arun, **more)
+        return lib.RegisteredFunction(tool=tool, execute=run, **more)
+
+    functions = [function(name) for name in ("danger", "safe")]
+    if is_async:
+        return lib.AsyncResponsesToolRunner(functions=functions)
+    return lib.ResponsesToolRunner(functions=functions)
+
+
+def run_tools(model: Double, tools: Tools, **given: Any) -> str:
+    runner = _registered(tools, independent=bool(given))
+    with client_of(model) as client:
+        params = {"model": "small", "input": "begin"}
+        return runner.run(client, params, max_steps=9, **given).output_text
+
+
+async def arun_tools(model: Double, tools: Tools, **given: Any) -> str:
+    runner = _registered(tools, is_async=True, independent=bool(given))
+    async with aclient_of(model) as client:
+        params = {"model": "small", "input": "begin"}
+        return (await runner.run(client, params, max_steps=9, **given)).output_text
+
+
+RUNNERS = {
+    "plain": run_tools,
+    "stream": lambda *given: run_tools(*given, stream=True),
+    "eager": lambda *given: run_tools(*given, stream=True, eager=True),
+    "async": lambda *given: asyncio.run(arun_tools(*given)),
+    "async-stream": lambda *given: asyncio.run(arun_tools(*given, stream=True)),
+    "async-eager": lambda *given: asyncio.run(arun_tools(*given, stream=True, eager=True)),
+}
+
+
+@pytest.mark.parametrize("run", RUNNERS.values(), ids=RUNNERS)
+class TestRunner:
+    """`ResponsesToolRunner`, which runs functions in the client."""
+
+    def test_denied(self, run, model, tools):
+        model.steps = [[DANGER, SAFE], "done"]
+        otelhooks.instrument(policies=DENY)
+        assert run(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert json.dumps(model.requests[1]).count(REASON) == 1
+
+    def test_a_rule_that_denies_when_it_runs_is_told_in_the_result(self, run, model, tools):
+        """Between the answer and the body a rule may have come into force."""
+        model.steps = [[SAFE], "done"]
+        otelhooks.instrument(policies=[_denies_second()])
+        assert run(model, tools) == "done"
+        assert tools.ran == []
+        assert json.dumps(model.requests[1]).count(REASON) == 1
+
+    def test_limits_count_a_call_once(self, run, model, tools):
+        model.steps = [[SAFE], [("call_t", "safe", {"x": 2})], "done"]
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=2)])
+        assert run(model, tools) == "done"
+        assert tools.ran == ["safe", "safe"]
+
+    def test_hooks_replace_results(self, run, model, tools):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            return "masked"
+
+        model.steps = [[SAFE], "done"]
+        otelhooks.instrument(hooks=[masked])
+        assert run(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert "safe done" not in json.dumps(model.requests[1])
+        assert "masked" in json.dumps(model.requests[1])
+
+
+def _denies_second() -> Any:
+    seen: list[Any] = []
+
+    def again(args: Any) -> bool:
+        seen.append(args)
+        return len(seen) > 1
+
+    return policy.deny("safe", when=again, reason=REASON)
+
+
+class TestSessions:
+    """Sessions of hosted agents: the loop is at the provider, the handlers are here."""
+
+    def dispatch(self, name: str, tools: Tools, arguments: Any, *, is_async: bool = False) -> Any:
+        pytest.importorskip("openai.lib.beta.agents")
+        from openai.lib.streaming.agents import _dispatch
+        from openai.types.beta.agent_function_call_item import AgentFunctionCallItem
+
+        sent: list[Any] = []
+        given = {"id": "i", "turn_id": "t", "call_id": "c", "name": name, "arguments": arguments}
+        call = AgentFunctionCallItem.construct(type="function_call", **given)
+
+        def submit(session: str, result: Any) -> None:
+            sent.append(result)
+
+        async def asubmit(session: str, result: Any) -> None:
+            sent.append(result)
+
+        async def arun(arguments: Any) -> str:
+            return tools.run(name, json.dumps(arguments))
+
+        if is_async:
+            made: Any = _dispatch.AsyncToolDispatcher(None, {})
+            made._submit_result = asubmit
+            asyncio.run(made.dispatch(("s", call, arun)))
+        else:
+            made = _dispatch.ToolDispatcher(None, {})
+            made._submit_result = submit
+            made.dispatch(("s", call, lambda args: tools.run(name, json.dumps(args))))
+        return sent[0]
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    @pytest.mark.parametrize("arguments", ['{"path": "/"}', {"path": "/"}])
+    def test_denied(self, tools, arguments, is_async):
+        otelhooks.instrument(policies=DENY)
+        result = self.dispatch("danger", tools, arguments, is_async=is_async)
+        assert (result["success"], result["output"]) == (True, REASON)
+        assert tools.ran == []
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_allowed(self, tools, is_async):
+        otelhooks.instrument(policies=DENY)
+        result = self.dispatch("safe", tools, '{"x": 1}', is_async=is_async)
+        assert result["output"] == "safe done with {'x': 1}"
 
 
 class TestUnread:

@@ -35,7 +35,7 @@ from otelhooks.pipeline.tool_call import tool
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.telemetry import semconv
 
-__all__ = ["ON_DENIED", "ClientCall"]
+__all__ = ["ON_DENIED", "Call", "ClientCall"]
 
 ON_DENIED = ("tell", "drop", "raise")
 """The values of the option ``on_denied``, the default first."""
@@ -57,7 +57,7 @@ class ClientCall(ModelCall):
         holds_calls: Whether parts of a stream must wait, because a call could be denied.
     """
 
-    words = "said with_calls with_result with_args repeats shows"
+    words = "said with_calls with_result with_args repeats shows asked_for can_tell"
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
     holds_calls = False
@@ -97,6 +97,14 @@ class ClientCall(ModelCall):
         """Return whether `with_calls` may add to a message in which there is an id of a call."""
         return any(part.kind == "call" for part in self.parts(self.messages[index]))
 
+    def asked_for(self, part: Part) -> Call:
+        """Return a call of an answer as rules see it, without its arguments."""
+        return Call(part.name, {}, part.id or None)
+
+    def can_tell(self, part: Part) -> bool:
+        """Return whether a call can have a text as its result; otherwise the reason follows."""
+        return bool(part.id)
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     def steps(self, rt: Runtime) -> Operation:
@@ -126,7 +134,11 @@ class ClientCall(ModelCall):
             kept = self._kept(parts, found)
             left = [asked for _, asked in found if asked.reason is None]
             told = [(part.native, asked.id, asked.reason or "") for part, asked in denied]
-            if how == "drop" or self.has_shown or not all(asked.id for _, asked in denied):
+            if (
+                how == "drop"
+                or self.has_shown
+                or not all(self.can_tell(part) for part, _ in denied)
+            ):
                 return self.composed([*kept, *_texts(reasons)], raw)
             if left:
                 left[-1].beside = tuple(told)
@@ -167,8 +179,8 @@ class ClientCall(ModelCall):
         found: list[tuple[Part, Asked]] = []
         for part in parts:
             if part.kind == "call":
-                args = json_text.read(part.text, _TEXT) if part.text else dict(part.args or {})
-                call = Call(part.name, args, part.id or None)
+                call = self.asked_for(part)
+                call.args = json_text.read(part.text, _TEXT) if part.text else dict(part.args or {})
                 call.raw = part.text or None
                 found.append((part, (yield from tool(rt, self.seat, call))))
         return found

@@ -5,7 +5,8 @@
 chat completions and responses, parsed, streamed, with the raw response, and those of Azure. What a
 guarded framework sends through the client is judged by that framework's own seats, and passes.
 
-The client runs no tools, so that calls are judged in the answer (see `kit.clients`).
+Calls are judged in the answer (see `kit.clients`). What a tool runner for responses runs goes on
+under the same verdict; handlers of a session, whose model is at the provider, are judged on call.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from otelhooks.frameworks.kit.clients import ON_DENIED
 from otelhooks.frameworks.kit.generated import UnreadRequest
 from otelhooks.frameworks.openai.chat import ChatRequest
 from otelhooks.frameworks.openai.responses import ResponsesRequest
+from otelhooks.frameworks.openai.tools import SEATS
 
 __all__ = ["ADAPTER"]
 
@@ -34,20 +36,24 @@ ADAPTER = kit.Adapter(
     seats=(
         kit.seat("openai._base_client:SyncAPIClient.request", *_REQUESTS),
         kit.seat("openai._base_client:AsyncAPIClient.request", *_REQUESTS),
+        *SEATS,
     ),
     not_covered=(
         kit.NotCovered("realtime, websockets", "they pass no seat"),
         kit.NotCovered(
-            "legacy completions, assistants and hosted agents",
+            "legacy completions, assistants",
             "no rule is asked about them; they are told of, and refused under `strict=True`",
         ),
-        kit.NotCovered("tools of the provider", "they run at the provider"),
+        kit.NotCovered("tools of the provider, models of sessions", "they run at the provider"),
+        kit.NotCovered(
+            "actions of a browser or computer toolset", "the call is judged, in the answer"
+        ),
     ),
     options={"on_denied": ON_DENIED},
     in_part=(
         (
             "tool.post",
-            "unless `otelhooks.call_tool` runs the tool, its result is seen when the loop sends it",
+            "unless the client or `otelhooks.call_tool` runs it, a result is seen when it is sent",
         ),
     ),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.clients import Call
 from otelhooks.frameworks.kit.generated import GeneratedCall
 from otelhooks.frameworks.openai.chat import provider_of, tokens_of
 
@@ -15,8 +16,62 @@ __all__ = ["ResponsesRequest"]
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _EVENTS = {"arguments": "function_call_arguments", "input": "custom_tool_call_input"}
-_RESULTS = {name: f"{name}_output" for name in _CALLS}
-_TEXTS = ("output_text", "refusal")
+
+
+class _BuiltIn(NamedTuple):
+    """A tool that the API defines and the application runs."""
+
+    name: str
+    field: str = ""
+    canonical: tuple[str, ...] = ()
+    kind: str | None = None
+
+
+_PATCH = {"create_file": "create_file", "update_file": "edit_file", "delete_file": "delete_file"}
+_BUILT_IN = {
+    "shell_call": _BuiltIn("shell", "action", ("run_command",), "shell"),
+    "local_shell_call": _BuiltIn("local_shell", "action", ("run_command",), "shell"),
+    "apply_patch_call": _BuiltIn("apply_patch", "operation", tuple(_PATCH.values()), "file_write"),
+    "computer_call": _BuiltIn("computer"),
+}
+_OFFERED = {one.name: one for one in _BUILT_IN.values()}
+_OFFERED["computer_use_preview"] = _BUILT_IN["computer_call"]._replace(name="computer_use_preview")
+_KINDS = (*_CALLS, *_BUILT_IN)
+_RESULTS = {name: f"{name}_output" for name in _KINDS}
+
+
+def _is_ours(item: Any) -> bool:
+    """Return whether an item asks the application to run a tool, and not the provider."""
+    environment = item.get("environment") or {}
+    return item.get("type") in _KINDS and environment.get("type", "local") == "local"
+
+
+def _id(item: Any) -> str:
+    return item.get("call_id") or item.get("id") or ""
+
+
+def _arguments(item: Any) -> dict[str, Any]:
+    """Return the arguments of a call of a built-in tool, without what is not set."""
+    field = _BUILT_IN[item["type"]].field
+    given = item.get(field) or {}
+    if not field:
+        given = {name: item[name] for name in ("action", "actions") if item.get(name)}
+    is_patch = item["type"] == "apply_patch_call"
+    return {k: v for k, v in given.items() if v is not None and (is_patch or k != "type")}
+
+
+def _result(item: Any, id: str, text: str) -> dict[str, Any]:
+    """Return a text as the result of a call."""
+    kind = item["type"].removesuffix("_output")
+    made: dict[str, Any] = {"type": f"{kind}_output", "call_id": id, "output": text}
+    if kind == "shell_call":
+        outcome = {"type": "exit", "exit_code": 1}
+        made["output"] = [{"stdout": "", "stderr": text, "outcome": outcome}]
+    elif kind == "local_shell_call":
+        made["id"] = made.pop("call_id")
+    elif kind == "apply_patch_call":
+        made["status"] = "failed"
+    return made
 
 
 def _message(part: kit.Part) -> dict[str, Any]:
@@ -42,6 +97,7 @@ class ResponsesRequest(GeneratedCall):
         self.provider = provider_of(self.client)
         form = (self.body.get("text") or {}).get("format") or {}
         self.is_typed = form.get("type", "text") != "text"
+        self._offers = {one.get("type") for one in self.tools}
 
     def json_parts(self, data: Any) -> Iterable[kit.Part]:
         if not isinstance(data, dict):
@@ -50,13 +106,19 @@ class ResponsesRequest(GeneratedCall):
         if "output" in data and kind is None:
             for item in data["output"]:
                 yield from self.json_parts(item)
+        elif kind in _BUILT_IN and _is_ours(data):
+            args = _arguments(data)
+            name = _BUILT_IN[kind].name
+            if kind == "computer_call" and "computer_use_preview" in self._offers:
+                name = "computer_use_preview"
+            yield kit.Part("call", data, "", name, _id(data), args)
         elif kind in _CALLS:
             text = data.get(_CALLS[kind]) or "{}"
             yield kit.Part("call", data, text, data.get("name") or "", data.get("call_id") or "")
         elif kind in _RESULTS.values():
             text = data.get("output")
             shown = text if isinstance(text, str) else json.dumps(text)
-            yield kit.Part("result", data, shown, id=data.get("call_id") or "")
+            yield kit.Part("result", data, shown, id=_id(data))
         elif kind == "message" and isinstance(data.get("content"), list):
             said = (one.get("text") or one.get("refusal") or "" for one in data["content"])
             yield kit.Part("text", data, "".join(said))
@@ -78,6 +140,27 @@ class ResponsesRequest(GeneratedCall):
             "model": data.get("model") or "",
         }
 
+    # -- built-in tools -----------------------------------------------------------------------
+
+    def offered(self, definition: Any) -> Any:
+        what = _OFFERED.get(definition.get("type"))
+        if what is None:
+            return super().offered(definition)
+        return Call(what.name, {}, canonical=what.canonical, kind=what.kind)
+
+    def asked_for(self, part: kit.Part) -> Call:
+        call = super().asked_for(part)
+        if (what := _BUILT_IN.get(part.native["type"])) is not None:
+            call.canonical, call.kind = what.canonical, what.kind
+            if what.name == "apply_patch":
+                call.path = part.args.get("path")
+                done = _PATCH.get(part.args.get("type", ""))
+                call.canonical = (done,) if done else what.canonical
+        return call
+
+    def can_tell(self, part: kit.Part) -> bool:
+        return super().can_tell(part) and part.native["type"] != "computer_call"
+
     # -- the next request ---------------------------------------------------------------------
 
     def said(self, answer: Any) -> list[Any]:
@@ -91,7 +174,7 @@ class ResponsesRequest(GeneratedCall):
         added: list[Any] = []
         for native, id, text in calls:
             native = {k: v for k, v in native.items() if v is not None}
-            result = {"type": _RESULTS[native["type"]], "call_id": id, "output": text}
+            result = _result(native, id, text)
             added += [result] if is_kept else [native, result]
         before = messages[: at + 1]
         if before[-1] == {"role": "assistant", "content": ""}:
@@ -100,15 +183,25 @@ class ResponsesRequest(GeneratedCall):
 
     def repeats(self, index: int) -> bool:
         message = self.messages[index]
-        if message.get("type") in _CALLS:
+        if message.get("type") in _KINDS:
             return True
-        calls = {one.get("call_id") for one in self.messages if one.get("type") in _CALLS}
-        return message.get("call_id") not in calls
+        calls = {_id(one) for one in self.messages if one.get("type") in _KINDS}
+        return _id(message) not in calls
 
     def with_result(self, message: Any, part: kit.Part, text: str) -> Any:
-        return {**message, "output": text}
+        if message["type"] in ("function_call_output", "custom_tool_call_output"):
+            return {**message, "output": text}
+        if message["type"] == "computer_call_output":
+            raise self.exception(text)  # a screenshot has no text
+        return {**message, **_result(message, part.id, text)}
 
     def with_args(self, part: kit.Part, args: dict[str, Any], text: str) -> Any:
+        if part.native["type"] in _BUILT_IN:
+            field = _BUILT_IN[part.native["type"]].field
+            if not field:
+                return {**part.native, **args}
+            kept = {k: v for k, v in part.native[field].items() if k == "type"}
+            return {**part.native, field: {**kept, **args}}
         return {**part.native, _CALLS[part.native["type"]]: text}
 
     # -- streams ------------------------------------------------------------------------------
@@ -116,7 +209,7 @@ class ResponsesRequest(GeneratedCall):
     def shows(self, event: dict[str, Any]) -> str:
         kind = event.get("type")
         if kind == "response.output_item.added":
-            return "call" if event["item"].get("type") in _CALLS else ""
+            return "call" if _is_ours(event["item"]) else ""
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             return "text"
         return "call" if kind in _ENDS else ""
