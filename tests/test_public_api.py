@@ -25,6 +25,7 @@ NOT_AT_IMPORT = {
         "claude_agent_sdk",
         "google.adk",
         "google.antigravity",
+        "google.genai",
         "haystack",
         "hedera_agent_kit",
         "langchain",

@@ -43,6 +43,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "haystack": ("haystack",),
     "openai": ("openai",),
     "anthropic": ("anthropic",),
+    "google_genai": ("google.genai",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

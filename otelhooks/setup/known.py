@@ -25,7 +25,6 @@ _MODEL_PATHS = (
     "/runs",
     "/submit_tool_outputs",
 )
-_GENERATE = (":generateContent", ":streamGenerateContent")
 
 
 class Requests(NamedTuple):
@@ -70,12 +69,6 @@ def _posts(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
     return str(getattr(options, "method", "")).lower() == "post" and path.endswith(_MODEL_PATHS)
 
 
-def _generates(args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
-    """Read ``request(http_method, path, ...)`` of google-genai."""
-    path = str(kwargs["path"] if "path" in kwargs else args[1])
-    return path.partition("?")[0].endswith(_GENERATE)
-
-
 def _agent(modules: str, distributions: str = "") -> Known:
     names = tuple(modules.split())
     return Known(names, tuple(distributions.split()) or (names[0].replace("_", "-"),))
@@ -89,11 +82,6 @@ def _stainless(name: str) -> Known:
     methods = ("SyncAPIClient.request", "AsyncAPIClient.request")
     return _client(name, requests=Requests(f"{name}._base_client", methods, _posts))
 
-
-_GENAI = tuple(
-    f"BaseApiClient.{name}"
-    for name in ("request", "request_streamed", "async_request", "async_request_streamed")
-)
 
 KNOWN = (
     _agent("agent_framework", "agent-framework-core agent-framework"),
@@ -120,9 +108,6 @@ KNOWN = (
     _agent("semantic_kernel"),
     _agent("smolagents"),
     _stainless("groq"),
-    _client(
-        "google.genai", "google-genai", Requests("google.genai._api_client", _GENAI, _generates)
-    ),
     _client("cohere"),
     _client("litellm"),
     _client("mistralai"),

@@ -214,11 +214,36 @@ def _message_events(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
+def _generated(words: str, calls: list[Any], number: int) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [{"text": words}] if words else []
+    parts += [{"functionCall": {"name": name, "args": args}} for _, name, args in calls]
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 3},
+        "responseId": f"response_{number}",
+        "modelVersion": "small",
+    }
+
+
+def _generated_events(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    parts = made["candidates"][0]["content"]["parts"]
+    pieces: list[Any] = []
+    for part in parts:
+        text = part.get("text", "")
+        pieces += [{"text": text[at : at + 4]} for at in range(0, len(text), 4)] or [part]
+    for piece in pieces:
+        yield {**made, "candidates": [{"content": {"role": "model", "parts": [piece]}}]}
+    end = {"content": {"role": "model", "parts": []}, "finishReason": "STOP"}
+    yield {**made, "candidates": [end]}
+
+
 _DONE = {"/chat/completions": "data: [DONE]\n\n"}
 _FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "/chat/completions": (_chat, _chat_events),
     "/responses": (_response, _response_events),
     "/messages": (_message, _message_events),
+    ":generateContent": (_generated, _generated_events),
+    ":streamGenerateContent": (_generated, _generated_events),
 }
 
 

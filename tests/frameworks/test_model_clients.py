@@ -121,16 +121,6 @@ def groq_chat(url: str) -> Any:
         return client.chat.completions.create(model="m", messages=[])
 
 
-def genai_content(url: str) -> Any:
-    from google import genai
-
-    client = genai.Client(api_key="k", http_options={"base_url": url})
-    try:
-        return client.models.generate_content(model="m", contents="Hello.")
-    finally:
-        client.close()
-
-
 def is_installed(module: str) -> bool:
     with contextlib.suppress(ModuleNotFoundError):
         return importlib.util.find_spec(module) is not None
@@ -138,10 +128,7 @@ def is_installed(module: str) -> bool:
 
 
 def loops() -> list[Any]:
-    every = (
-        ("groq", groq_chat),
-        ("google.genai", genai_content),
-    )
+    every = (("groq", groq_chat),)
     return [
         pytest.param(
             module,

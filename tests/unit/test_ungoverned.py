@@ -338,21 +338,6 @@ class TestClients:
         otelhooks.uninstrument()
         assert vars(groq.SyncAPIClient)["request"] is before
 
-    def test_google_genai_is_read_by_its_path(self, library, said):
-        library.add("google.genai")
-        (library.folder / "google" / "genai" / "_api_client.py").write_text(
-            "class BaseApiClient:\n"
-            "    def request(self, http_method, path, request_dict): return 'answered'\n"
-            "    request_streamed = async_request = async_request_streamed = request\n"
-        )
-        otelhooks.instrument(policies=DENY)
-        client = importlib.import_module("google.genai._api_client").BaseApiClient()
-        client.request("post", "models/gemini:countTokens", {})
-        assert said() == []
-        client.request("post", "models/gemini:generateContent", {})
-        [warning] = said()
-        assert "`google.genai` calls a model" in warning
-
     @pytest.mark.parametrize("user", ["langchain-ollama", "livekit-agents"])
     def test_one_that_an_agent_framework_brings_is_not_meant(self, library, said, user):
         library.add("ollama", "ollama")

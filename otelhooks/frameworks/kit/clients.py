@@ -12,8 +12,9 @@ coverage gap, and under ``strict=True`` the request is not sent. Decision code: 
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from opentelemetry import context as otel_context
@@ -57,10 +58,13 @@ class ClientCall(ModelCall):
         holds_calls: Whether parts of a stream must wait, because a call could be denied.
     """
 
-    words = "said with_calls with_result with_args repeats shows asked_for can_tell"
+    words = (
+        "said with_calls with_result with_args repeats shows joined events asked_for can_tell"
+    )
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
     holds_calls = False
+    serves_others = True
     _is_left = False
 
     def __init_subclass__(cls) -> None:
@@ -105,6 +109,18 @@ class ClientCall(ModelCall):
         """Return whether a call can have a text as its result; otherwise the reason follows."""
         return bool(part.id)
 
+    def joined(self, events: list[Any]) -> Any:
+        """Return the answer that the items of a stream tell."""
+        raise NotImplementedError
+
+    def events(self, data: Any, shown: list[Any]) -> Iterable[Any]:
+        """Return the items that tell an answer to a consumer that has some of them."""
+        raise NotImplementedError
+
+    def shows(self, event: Any) -> str:
+        """Return what an item of a stream shows: ``text``, ``call``, or nothing yet."""
+        raise NotImplementedError
+
     # -- what the kit makes of it -------------------------------------------------------------
 
     def steps(self, rt: Runtime) -> Operation:
@@ -117,6 +133,7 @@ class ClientCall(ModelCall):
             return refused
         for _ in range(_MOST_TIMES + 1):
             before, self.first_chunk_ns = self.messages, 0
+            self._events, self._held, self._is_closed = [], [], False
             raw = yield from self._watched(context, ModelCall.steps(self, rt))
             if type(raw) is Raised or self._is_left:
                 return raw
@@ -148,10 +165,53 @@ class ClientCall(ModelCall):
             self.is_rewritten = True
         return Raised(refusal(reasons[0], denied[0][1].verdict))
 
+    # -- streams ------------------------------------------------------------------------------
+
+    _shown = 0
+    _told: Any = None
+
     @property
     def has_shown(self) -> bool:
         """Whether the consumer of a stream has something of the present answer."""
-        return False
+        return self._shown > 0
+
+    @classmethod
+    def needs(cls, kind: str) -> tuple[str, ...]:
+        return ()
+
+    def event_of(self, item: Any) -> Any:
+        """Return an item of a stream in the form that `shows`, `joined` and `events` use."""
+        return item
+
+    def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        driver = super().driver(run)
+        return functools.partial(driver, on_first=lambda: None, release=self.release)
+
+    def release(self, item: Any) -> Iterable[Any]:
+        """Return what may go on: texts at once, calls only when they were judged."""
+        if not self._events:
+            self.note_first_chunk()
+        event = self.event_of(item)
+        self._events.append(event)
+        what = self.shows(event) if self.holds_calls else "text"
+        self._is_closed = self._is_closed or what == "call"
+        self._held.append(item)
+        if self._is_closed or not (what or self._shown):
+            return ()
+        ready, self._held = self._held, []
+        self._shown = len(self._events)
+        return ready
+
+    def whole(self, seen: Any) -> Any:
+        self._told = self.joined(self._events)
+        return self._told
+
+    def told(self, result: Any) -> list[Any]:
+        if result is self._told:
+            return self._held
+        return list(self.events(result, self._events[: self._shown]))
+
+    # -- answers ------------------------------------------------------------------------------
 
     def _watched(self, context: Any, operation: Operation) -> Operation:
         """Run an operation where this one began, wherever a stream's consumer is by now."""

@@ -55,8 +55,8 @@ class GeneratedCall(ClientCall):
     """
 
     words = (
-        "path of_messages body client begins asked_with events joined json_parts made_answer "
-        "json_about is_streamed"
+        "path of_messages body client begins asked_with json_parts made_answer json_about "
+        "is_streamed"
     )
     must = (
         *("events", "joined", "json_parts", "made_answer", "json_about"),
@@ -65,7 +65,6 @@ class GeneratedCall(ClientCall):
     path: ClassVar[str] = ""
     of_messages: ClassVar[str] = "messages"
     is_streamed = False
-    serves_others = True
 
     # -- what an adapter writes: everything is JSON -------------------------------------------
 
@@ -86,18 +85,6 @@ class GeneratedCall(ClientCall):
 
     def json_about(self, data: Any) -> dict[str, Any]:
         """Return what `about` returns."""
-        raise NotImplementedError
-
-    def joined(self, events: list[dict[str, Any]]) -> Any:
-        """Return the answer that the items of a stream tell."""
-        raise NotImplementedError
-
-    def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        """Return the items that tell an answer to a consumer that has some of them."""
-        raise NotImplementedError
-
-    def shows(self, event: dict[str, Any]) -> str:
-        """Return what an item of a stream shows: ``text``, ``call``, or nothing yet."""
         raise NotImplementedError
 
     # -- reading and sending ------------------------------------------------------------------
@@ -131,10 +118,7 @@ class GeneratedCall(ClientCall):
         self.tools = list(body.get("tools") or [])
         self.begins()
         self._given = list(self.messages), list(self.tools)
-        self._events: list[dict[str, Any]] = []
-        self._held: list[Any] = []
-        self._shown = 0
-        self._is_open = self._is_closed = False
+        self._is_open = False
         return None
 
     def _sent(self) -> Any:
@@ -217,39 +201,21 @@ class GeneratedCall(ClientCall):
 
     # -- streams ------------------------------------------------------------------------------
 
-    def driver(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        driver = super().driver(run)
-        return functools.partial(driver, on_first=lambda: None, release=self._release)
+    def event_of(self, item: Any) -> Any:
+        return _json(item)
 
-    def _release(self, item: Any) -> Iterable[Any]:
-        """Return what may go on: texts at once, calls only when they were judged."""
-        if type(item) is _Opened:
-            was_open, self._is_open = self._is_open, True
-            self._events, self._held, self._is_closed = [], [], False
-            return () if was_open else (item,)  # the consumer of a repeated request has the first
-        if not self._events:
-            self.note_first_chunk()
-        event = _json(item)
-        self._events.append(event)
-        what = self.shows(event) if self.holds_calls else "text"
-        self._is_closed = self._is_closed or what == "call"
-        self._held.append(item)
-        if self._is_closed or not (what or self._shown):
-            return ()
-        ready, self._held = self._held, []
-        self._shown = len(self._events)
-        return ready
-
-    @property
-    def has_shown(self) -> bool:
-        return self._shown > 0
+    def release(self, item: Any) -> Iterable[Any]:
+        if type(item) is not _Opened:
+            return super().release(item)
+        was_open, self._is_open = self._is_open, True
+        return () if was_open else (item,)  # the consumer of a repeated request has the first
 
     def whole(self, seen: Any) -> _Answer:
         self._told = _Answer(self.joined(self._events))
         return self._told
 
     def told(self, result: Any) -> list[Any]:
-        if result is getattr(self, "_told", None):
+        if result is self._told:
             return self._held
         return list(map(_Event, self.events(result.data, self._events[: self._shown])))
 

@@ -50,7 +50,8 @@ def missing(cls: type, names: Iterable[str]) -> tuple[str, str] | None:
     base = next(each for each in cls.__mro__ if each.__module__.startswith(_KIT))
     for name in names:
         if getattr(cls, name) is getattr(base, name):
-            return f"does not define `{name}`", _REMEDIES[name]
+            remedy = _REMEDIES.get(name, f"define it, as `{base.__name__}.{name}` documents it")
+            return f"does not define `{name}`", remedy
     return None
 
 

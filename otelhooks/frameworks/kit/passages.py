@@ -395,8 +395,6 @@ class Guarded:
             return wrapped(*args, **kwargs)
         error, passage = switch.error(), self.cls()
         passage.function, passage.is_unsupported = wrapped, True
-        if kind in _STREAMS:
-            raise error
         try:
             found = passage.read(owner, *args, **kwargs)
         except Exception:
@@ -405,6 +403,8 @@ class Guarded:
             return self.next._off(kind, switch, wrapped, owner, args, kwargs)
         if found is SKIP and self.cls.serves_others:
             return wrapped(*args, **kwargs)
+        if kind in _STREAMS:
+            raise error
         answer = passage.refused(error)
         return _given(answer) if kind == COROUTINE else answer
 

@@ -1,0 +1,326 @@
+"""The client google-genai under loops that are written by hand, and its automatic calling."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google import genai
+from google.genai import _extra_utils, types
+
+import otelhooks
+from otelhooks import errors, hooks, policy
+from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
+from tests.frameworks.model_double import Double, served
+
+DECLARED = [
+    types.Tool(
+        function_declarations=[
+            types.FunctionDeclaration(name=name, description="") for name in ("danger", "safe")
+        ]
+    )
+]
+NAMED = [{"name": "danger"}, {"name": "safe"}]
+CONFIG = types.GenerateContentConfig(tools=DECLARED, system_instruction="Be brief.")
+
+
+@pytest.fixture
+def model():
+    with served() as double:
+        yield double
+
+
+@pytest.fixture
+def tools() -> Tools:
+    return Tools()
+
+
+def client_of(model: Double) -> genai.Client:
+    return genai.Client(api_key="k", http_options={"base_url": model.url})
+
+
+# -- loops, as people write them ------------------------------------------------------------
+
+
+def loop(ask: Callable[..., types.Content], tools: Tools) -> str:
+    contents = [types.Content(role="user", parts=[types.Part(text="begin")])]
+    while True:
+        content = ask(model="small", contents=contents, config=CONFIG)
+        contents.append(content)
+        calls = [part.function_call for part in content.parts or () if part.function_call]
+        if not calls:
+            return "".join(part.text or "" for part in content.parts or ())
+        results = [
+            types.Part.from_function_response(
+                name=call.name, response={"result": tools.run(call.name, json.dumps(call.args))}
+            )
+            for call in calls
+        ]
+        contents.append(types.Content(role="user", parts=results))
+
+
+def content(model: Double, tools: Tools) -> str:
+    client = client_of(model)
+    ask = client.models.generate_content
+    return loop(lambda **given: ask(**given).candidates[0].content, tools)
+
+
+def content_async(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        client = client_of(model)
+        return (await client.aio.models.generate_content(**given)).candidates[0].content
+
+    return loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+def joined(chunks: Any) -> types.Content:
+    parts = [part for chunk in chunks for part in chunk.candidates[0].content.parts or ()]
+    return types.Content(role="model", parts=parts)
+
+
+def content_stream(model: Double, tools: Tools) -> str:
+    client = client_of(model)
+    ask = client.models.generate_content_stream
+    return loop(lambda **given: joined(ask(**given)), tools)
+
+
+def content_async_stream(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        client = client_of(model)
+        stream = await client.aio.models.generate_content_stream(**given)
+        return joined([chunk async for chunk in stream])
+
+    return loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
+def _typed(*functions: Any) -> types.GenerateContentConfig:
+    """Give functions annotations that 1.40 reads: it knows none that are texts."""
+    for function in functions:
+        function.__annotations__ = typing.get_type_hints(function)
+    return types.GenerateContentConfig(tools=list(functions))
+
+
+def _functions(tools: Tools) -> types.GenerateContentConfig:
+    def danger(path: str) -> str:
+        """Delete."""
+        return tools.run("danger", json.dumps({"path": path}))
+
+    def safe(x: int) -> str:
+        """Read."""
+        return tools.run("safe", json.dumps({"x": x}))
+
+    return _typed(danger, safe)
+
+
+def _afunctions(tools: Tools) -> types.GenerateContentConfig:
+    async def danger(path: str) -> str:
+        """Delete."""
+        return tools.run("danger", json.dumps({"path": path}))
+
+    async def safe(x: int) -> str:
+        """Read."""
+        return tools.run("safe", json.dumps({"x": x}))
+
+    return _typed(danger, safe)
+
+
+def automatic(model: Double, tools: Tools) -> str:
+    client = client_of(model)
+    return client.models.generate_content(
+        model="small", contents="begin", config=_functions(tools)
+    ).text
+
+
+def automatic_async(model: Double, tools: Tools) -> str:
+    async def run() -> str:
+        client = client_of(model)
+        found = await client.aio.models.generate_content(
+            model="small", contents="begin", config=_afunctions(tools)
+        )
+        return found.text
+
+    return asyncio.run(run())
+
+
+def automatic_stream(model: Double, tools: Tools) -> str:
+    client = client_of(model)
+    chunks = client.models.generate_content_stream(
+        model="small", contents="begin", config=_functions(tools)
+    )
+    last = ""
+    for chunk in chunks:
+        parts = chunk.candidates[0].content.parts or ()
+        last += "".join(part.text or "" for part in parts)
+    return last
+
+
+def chat(model: Double, tools: Tools) -> str:
+    client = client_of(model)
+    return client.chats.create(model="small", config=_functions(tools)).send_message("begin").text
+
+
+PATHS = [
+    Path(content),
+    Path(content_async),
+    Path(content_stream),
+    Path(content_async_stream),
+    Path(automatic),
+    Path(automatic_async),
+    Path(automatic_stream),
+    Path(chat),
+]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+class TestLoops(Loops):
+    framework = "google_genai"
+
+
+class TestTools:
+    """What the client itself runs."""
+
+    def test_a_call_has_one_verdict_and_one_span(self, model, tools, with_rules, exporter):
+        with_rules(policy.RateLimit(tool_calls=1))
+        model.steps = [[SAFE], "done"]
+        assert automatic(model, tools) == "done"
+        spans = [span for span in exporter.get_finished_spans() if "execute_tool" in span.name]
+        assert [span.name for span in spans] == ["execute_tool safe"]
+
+    def test_two_equal_calls_are_two(self, model, tools):
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        model.steps = [[SAFE], [SAFE], "done"]
+        assert automatic(model, tools) == "done"
+        assert tools.ran == ["safe"]
+
+    def test_a_call_that_no_answer_asked_for_is_denied(self, tools):
+        otelhooks.instrument(policies=DENY)
+        danger, _ = _functions(tools).tools
+        with pytest.raises(errors.Denied, match="Deleting"):
+            _extra_utils.invoke_function_from_dict_args({"path": "/"}, danger)
+        assert tools.ran == []
+
+
+class TestIgnoringTheVerdict:
+    def ignore(self, model: Double, tools: Tools) -> Any:
+        client = client_of(model)
+        ask = client.models.generate_content
+        contents = [types.Content(role="user", parts=[types.Part(text="begin")])]
+        ask(model="small", contents=contents, config=CONFIG)
+        _, name, args = DANGER
+        call = types.Part(function_call=types.FunctionCall(name=name, args=args))
+        result = types.Part.from_function_response(
+            name=name, response={"result": tools.run(name, "{}")}
+        )
+        contents += [
+            types.Content(role="model", parts=[call]),
+            types.Content(role="user", parts=[result]),
+        ]
+        return ask(model="small", contents=contents, config=CONFIG)
+
+    def test_it_is_told_of(self, model, tools, caplog):
+        model.steps = [[DANGER], "no", "done"]
+        otelhooks.instrument(policies=DENY)
+        self.ignore(model, tools)
+        assert len(gaps(caplog)) == 1
+
+    def test_under_strict_its_request_is_not_sent(self, model, tools):
+        model.steps = [[DANGER], "no", "done"]
+        otelhooks.instrument(policies=DENY, strict=True)
+        with pytest.raises(errors.Denied, match="The result of `danger` was not sent"):
+            self.ignore(model, tools)
+        assert len(model.requests) == 2
+
+
+class TestStreams:
+    def test_what_was_shown_stays_and_the_reason_follows(self, model):
+        otelhooks.instrument(policies=DENY)
+        model.steps = [["Let me see.", DANGER]]
+        client = client_of(model)
+        chunks = client.models.generate_content_stream(
+            model="small", contents="begin", config=CONFIG
+        )
+        assert "".join(chunk.text or "" for chunk in chunks) == f"Let me see.{REASON}"
+
+    def test_texts_are_not_held_back(self, model):
+        otelhooks.instrument(policies=DENY)
+        model.steps = ["a long answer"]
+        client = client_of(model)
+        chunks = client.models.generate_content_stream(
+            model="small", contents="begin", config=CONFIG
+        )
+        assert [chunk.text or "" for chunk in chunks] == ["a lo", "ng a", "nswe", "r", ""]
+
+
+def test_a_hook_reads_and_replaces_the_instructions(model):
+    @hooks.pre_model_call
+    def shorter(data):
+        kind = {"role": "system", "content": "Be kind."}
+        return hooks.HookResult(allow=True, modified_messages=[kind, *data.messages[1:]])
+
+    otelhooks.instrument(hooks=[shorter])
+    model.steps = ["done"]
+    client = client_of(model)
+    client.models.generate_content(model="small", contents="begin", config=CONFIG)
+    told = json.dumps(model.requests[0])
+    assert "Be kind." in told
+    assert "Be brief." not in told
+    assert [one["role"] for one in model.requests[0]["contents"]] == ["user"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        {"tools": DECLARED},
+        {"tools": [{"function_declarations": NAMED}]},
+    ],
+)
+def test_a_tool_that_is_denied_in_any_case_is_hidden(model, config):
+    otelhooks.instrument(policies=[policy.hide("danger")])
+    model.steps = ["done"]
+    client = client_of(model)
+    client.models.generate_content(model="small", contents="begin", config=config)
+    told = json.dumps(model.requests[0])
+    assert "danger" not in told
+    assert "safe" in told
+
+
+def test_calls_of_all_candidates_are_judged(model, monkeypatch):
+    from tests.frameworks import model_double
+
+    def two(words: str, calls: Any, number: int) -> dict[str, Any]:
+        first, second = (model_double._generated("", [call], number) for call in calls)
+        return {**first, "candidates": first["candidates"] + second["candidates"]}
+
+    monkeypatch.setitem(model_double._FORMS, ":generateContent", (two, None))
+    otelhooks.instrument(policies=DENY)
+    model.steps = [[SAFE, DANGER]]
+    client = client_of(model)
+    answer = client.models.generate_content(model="small", contents="begin", config=CONFIG)
+    assert len(answer.candidates) == 2
+    assert "danger" not in str(answer.candidates)
+
+
+def test_a_framework_of_its_own_has_judged_the_call(model, with_rules, exporter):
+    with_rules(*DENY)
+    model.steps = [[DANGER]]
+
+    @otelhooks.model_call(model="small", provider="gcp.gemini")
+    def ask(messages):
+        client = client_of(model)
+        return client.models.generate_content(model="small", contents="begin", config=CONFIG)
+
+    assert ask([]).function_calls[0].name == "danger"
+    assert [span.name for span in exporter.get_finished_spans()] == ["chat small"]
+
+
+def test_the_proof_holds():
+    from otelhooks.frameworks.google_genai.scripted import prove
+
+    otelhooks.instrument()
+    proof = prove()
+    assert proof.proved, proof
