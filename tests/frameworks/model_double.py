@@ -231,10 +231,11 @@ def _generated_events(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for part in parts:
         text = part.get("text", "")
         pieces += [{"text": text[at : at + 4]} for at in range(0, len(text), 4)] or [part]
-    for piece in pieces:
-        yield {**made, "candidates": [{"content": {"role": "model", "parts": [piece]}}]}
-    end = {"content": {"role": "model", "parts": []}, "finishReason": "STOP"}
-    yield {**made, "candidates": [end]}
+    for number, piece in enumerate(pieces, start=1):
+        candidate: dict[str, Any] = {"content": {"role": "model", "parts": [piece]}}
+        if number == len(pieces):
+            candidate["finishReason"] = "STOP"
+        yield {**made, "candidates": [candidate]}
 
 
 _DONE = {"/chat/completions": "data: [DONE]\n\n"}
