@@ -58,9 +58,7 @@ class ClientCall(ModelCall):
         holds_calls: Whether parts of a stream must wait, because a call could be denied.
     """
 
-    words = (
-        "said with_calls with_result with_args repeats shows joined events asked_for can_tell"
-    )
+    words = "said with_calls with_result with_args repeats shows joined events asked_for can_tell"
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
     holds_calls = False
