@@ -243,6 +243,9 @@ _FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "/chat/completions": (_chat, _chat_events),
     "/responses": (_response, _response_events),
     "/messages": (_message, _message_events),
+    "/invoke": (_message, _message_events),
+    ":rawPredict": (_message, _message_events),
+    ":streamRawPredict": (_message, _message_events),
     ":generateContent": (_generated, _generated_events),
     ":streamGenerateContent": (_generated, _generated_events),
 }

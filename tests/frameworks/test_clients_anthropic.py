@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import anthropic
 import pytest
 from anthropic import beta_async_tool, beta_tool
 from anthropic.lib.tools import _beta_functions
+from anthropic.resources.beta.messages import Messages as BetaMessages
 
 import otelhooks
 from otelhooks import errors, hooks, policy
@@ -303,6 +305,35 @@ class TestTools:
             Danger().call({"path": "/"})
         assert tools.ran == []
 
+    def test_a_built_in_one_has_canonical_names(self, tools):
+        class Bash(_beta_functions.BetaBuiltinFunctionTool):
+            def to_dict(self) -> Any:
+                return {"type": "bash_20250124", "name": "bash"}
+
+            def call(self, input: object) -> str:
+                return tools.run("bash", json.dumps(input))
+
+        otelhooks.instrument(policies=[policy.deny("run_command", reason=REASON)])
+        error = getattr(anthropic.lib.tools, "ToolError", errors.Denied)
+        with pytest.raises(error, match="Deleting"):
+            Bash().call({"command": "ls"})
+        assert tools.ran == []
+
+    @pytest.mark.parametrize(
+        ("make", "rule", "args"),
+        [
+            ("beta_bash_tool", "run_command", {"command": "echo hi > made"}),
+            ("beta_write_tool", "create_file", {"file_path": "made", "content": "hi"}),
+        ],
+    )
+    def test_so_have_those_that_the_package_has_for_sessions(self, make, rule, args, tmp_path):
+        found = pytest.importorskip("anthropic.lib.tools.agent_toolset")
+        otelhooks.instrument(policies=[policy.deny(rule, reason=REASON)])
+        tool = getattr(found, make)(found.AgentToolContext(workdir=str(tmp_path)))
+        with pytest.raises(anthropic.lib.tools.ToolError, match="Deleting"):
+            asyncio.run(tool.call(args))
+        assert list(tmp_path.iterdir()) == []
+
     def test_a_tool_cannot_run_twice_on_one_verdict(self, model, tools):
         """`generate_tool_call_response` and the next step run a body twice with one id."""
         otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
@@ -410,6 +441,97 @@ def test_parsed_answers_are_judged_and_parsed(model):
     with client_of(model) as client:
         found = client.messages.parse(**_begin(tools=DEFINED), output_format=Place)
     assert found.parsed_output == Place(city="Rome")
+
+
+PROVIDERS = {
+    "aws.bedrock": lambda url: anthropic.AnthropicBedrock(
+        base_url=url, aws_region="r", api_key="k", max_retries=0
+    ),
+    "gcp.vertex_ai": lambda url: anthropic.AnthropicVertex(
+        base_url=url, region="r", project_id="p", access_token="k", max_retries=0
+    ),
+    "azure.ai.inference": lambda url: anthropic.AnthropicFoundry(
+        base_url=url, api_key="k", max_retries=0
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_calls_that_other_providers_carry_are_judged(provider, model, tools, with_rules, exporter):
+    if "api_key" not in inspect.signature(anthropic.AnthropicBedrock).parameters:
+        pytest.skip("needs boto3 to sign")
+    with_rules(*DENY)
+    model.steps = [[DANGER], [SAFE], "done"]
+    with PROVIDERS[provider](model.url) as client:
+        said = loop(lambda **given: client.messages.create(**given).to_dict(), tools)
+    assert (said, tools.ran) == ("done", ["safe"])
+    chats = [span for span in exporter.get_finished_spans() if span.name == "chat small"]
+    assert {span.attributes["gen_ai.provider.name"] for span in chats} == {provider}
+
+
+def test_a_body_that_is_given_beside_the_arguments_is_judged_and_changed(model, tools):
+    """`extra_body` replaces arguments of the same name."""
+    model.steps = [[DANGER], "done"]
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        said = [{"role": "user", "content": "begin"}]
+        client.messages.create(**_begin(), extra_body={"messages": said, "tools": DEFINED})
+    assert json.dumps(model.requests[1]).count(REASON) == 1
+
+
+@pytest.mark.parametrize("body", ["content", "text"])
+def test_a_body_that_is_not_read_is_not_sent_under_strict(body, model):
+    otelhooks.instrument(policies=DENY, strict=True)
+    sent = json.dumps(_begin(tools=DEFINED))
+    given = {"content": sent.encode()} if body == "content" else {"body": [sent]}
+    with client_of(model) as client, pytest.raises(errors.Denied, match="no rule"):
+        client.post("/v1/messages", cast_to=object, **given)
+    assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "rule"),
+    [
+        ("bash", {"command": "ls"}, "run_command"),
+        ("str_replace_based_edit_tool", {"command": "view", "path": "/a"}, "view_file"),
+        ("str_replace_based_edit_tool", {"command": "create", "path": "/a"}, "create_file"),
+        ("str_replace_based_edit_tool", {"command": "insert", "path": "/a"}, "edit_file"),
+        ("str_replace_based_edit_tool", {"command": "rub_out", "path": "/a"}, "edit_file"),
+    ],
+)
+def test_tools_that_the_provider_defines_have_canonical_names(name, args, rule, model):
+    kind = "bash_20250124" if name == "bash" else "text_editor_20250728"
+    otelhooks.instrument(policies=[policy.deny(rule, reason=REASON)])
+    model.steps = [[("call_b", name, args)], "done"]
+    with client_of(model) as client:
+        tools = [{"type": kind, "name": name}]
+        assert _said(client.messages.create(**_begin(tools=tools))) == "done"
+    assert REASON in json.dumps(model.requests[1])
+
+
+def test_a_tool_of_the_same_name_that_the_program_defines_has_none(model):
+    otelhooks.instrument(policies=[policy.deny("run_command")])
+    model.steps = [[("call_b", "bash", {"command": "ls"})]]
+    with client_of(model) as client:
+        tools = [{"name": "bash", "input_schema": {"type": "object"}}]
+        assert client.messages.create(**_begin(tools=tools)).content[0].name == "bash"
+
+
+@pytest.mark.skipif(
+    "run_tools_eagerly" not in inspect.signature(BetaMessages.tool_runner).parameters,
+    reason="runs tools when the answer is complete",
+)
+def test_a_tool_that_runs_while_its_answer_is_streamed_is_judged(model, tools):
+    otelhooks.instrument(policies=DENY)
+    model.steps = [[DANGER, SAFE], "done"]
+    with client_of(model) as client:
+        given = _begin(tools=_functions(tools), stream=True)
+        run = client.beta.messages.tool_runner(**given, run_tools_eagerly=True)
+        for stream in run:
+            list(stream)
+        assert _said(stream.get_final_message()) == "done"
+    assert tools.ran == ["safe"]
+    assert json.dumps(model.requests[1]).count(REASON) == 1
 
 
 def test_legacy_completions_are_not_sent_under_strict(model):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.anthropic.messages import MessagesRequest
+from otelhooks.frameworks.anthropic.messages import MessagesRequest, built_in
 from otelhooks.frameworks.kit import contents
 from otelhooks.frameworks.kit.clients import ON_DENIED
 from otelhooks.frameworks.kit.generated import UnreadRequest
@@ -37,6 +37,8 @@ class Tool(kit.ToolCall):
         function = getattr(tool, "func", None)
         if getattr(function, "__qualname__", "").startswith(("mcp_tool.", "async_mcp_tool.")):
             self.is_of_server(self.name, None)
+        for name, value in built_in(tool.to_dict(), self.args).items():
+            setattr(self, name, value)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(args if isinstance(self._given, Mapping) else self._given)

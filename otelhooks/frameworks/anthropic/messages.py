@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.clients import Call
 from otelhooks.frameworks.kit.generated import GeneratedCall
 
-__all__ = ["MessagesRequest"]
+__all__ = ["MessagesRequest", "built_in"]
 
-_PROVIDERS = {"Bedrock": "aws.bedrock", "Vertex": "gcp.vertex_ai"}
+_PROVIDERS = {
+    "Bedrock": "aws.bedrock",
+    "Vertex": "gcp.vertex_ai",
+    "Foundry": "azure.ai.inference",
+}
 _ENDED = {"tool_use": "end_turn", None: "end_turn"}
 
 
@@ -32,6 +37,42 @@ def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
+_EDITS = {
+    "view": "view_file",
+    "create": "create_file",
+    **dict.fromkeys(("str_replace", "insert", "undo_edit"), "edit_file"),
+}
+_AGENT_TOOLS = {
+    "Bash": ("run_command", "shell"),
+    "Read": ("view_file", "file_read"),
+    "Write": ("create_file", "file_write"),
+    "Edit": ("edit_file", "file_write"),
+    "Glob": ("find_file", "file_read"),
+    "Grep": ("search_directory", "file_read"),
+}
+"""Tools that the package has for managed sessions, by their schema's title."""
+
+
+def built_in(definition: Any, args: dict[str, Any]) -> dict[str, Any]:
+    """Return what rules know of a call of a tool that provider or package define."""
+    if not isinstance(definition, Mapping):
+        return {}
+    title = str((definition.get("input_schema") or {}).get("title"))
+    if title.startswith("BetaManagedAgentsAgentToolset"):
+        for word, (name, kind) in _AGENT_TOOLS.items():
+            if title.endswith(f"{word}Input"):
+                return {"canonical": (name,), "kind": kind, "path": args.get("file_path")}
+    type = definition.get("type") or ""
+    if type.startswith("bash_"):
+        return {"canonical": ("run_command",), "kind": "shell"}
+    if not type.startswith("text_editor_"):
+        return {}
+    command, path = str(args.get("command")), args.get("path")
+    done = (_EDITS[command],) if command in _EDITS else tuple(dict.fromkeys(_EDITS.values()))
+    kind = "file_read" if done == ("view_file",) else "file_write"
+    return {"canonical": done, "kind": kind, "path": path if isinstance(path, str) else None}
+
+
 class MessagesRequest(GeneratedCall):
     """A request of ``messages``, also where Bedrock or Vertex carry it."""
 
@@ -48,6 +89,9 @@ class MessagesRequest(GeneratedCall):
     )
 
     def begins(self) -> None:
+        self._defined = {
+            one["name"]: one for one in self.tools if isinstance(one, Mapping) and "name" in one
+        }
         name = "".join(each.__name__ for each in type(self.client).__mro__)
         found = [provider for word, provider in _PROVIDERS.items() if word in name]
         self.provider = found[0] if found else "anthropic"
@@ -64,6 +108,13 @@ class MessagesRequest(GeneratedCall):
             return {"messages": said}
         content = system[0] if len(system) == 1 else [b for one in system for b in _blocks(one)]
         return {"messages": said, "system": content}
+
+    def offered(self, definition: Any) -> Call | None:
+        call = super().offered(definition)
+        return call and _known(call, definition, {})
+
+    def asked_for(self, part: kit.Part) -> Call:
+        return _known(super().asked_for(part), self._defined.get(part.name, {}), part.args or {})
 
     def json_parts(self, data: Any) -> Iterable[kit.Part]:
         if not isinstance(data, dict):
@@ -215,6 +266,12 @@ class MessagesRequest(GeneratedCall):
         tokens = (data.get("usage") or {}).get("output_tokens") or 0
         yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": tokens}}
         yield {"type": "message_stop"}
+
+
+def _known(call: Call, definition: Any, args: dict[str, Any]) -> Call:
+    for name, value in built_in(definition, args).items():
+        setattr(call, name, value)
+    return call
 
 
 def _input(text: str) -> Any:

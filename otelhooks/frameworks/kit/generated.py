@@ -13,8 +13,8 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from types import NoneType, SimpleNamespace
 from typing import Any, ClassVar
 
 from otelhooks.errors import Denied
@@ -99,8 +99,11 @@ class GeneratedCall(ClientCall):
         stream_cls: Any = None,
     ) -> Any:
         is_asked = options.method.lower() == "post" and _path(options).endswith(self.path)
-        if not is_asked or not isinstance(options.json_data, dict) or self.is_inner():
+        if not is_asked or self.is_inner():
             return SKIP
+        body = _body(options)
+        if body is None:
+            return self._unread(options)
         if self.is_unsupported:
             return None
         if stream and not self.is_streamed:
@@ -110,8 +113,7 @@ class GeneratedCall(ClientCall):
             return SKIP
         self.client, self.cast_to, self.options = client, cast_to, options
         self.stream, self.stream_cls = bool(stream), stream_cls
-        extra = options.extra_json if isinstance(options.extra_json, dict) else {}
-        self.body = body = {**options.json_data, **extra}
+        self.body = body
         self.model = str(body.get("model") or "")
         given = body.get(self.of_messages) or []
         self.messages = [_plain(one) for one in (given if isinstance(given, list) else [given])]
@@ -121,6 +123,21 @@ class GeneratedCall(ClientCall):
         self._is_open = False
         return None
 
+    def _unread(self, options: Any) -> Any:
+        """Tell of a request about which no rule is asked, or refuse it."""
+        rt = runtime.active()
+        if rt is None or not rt.loaded.can_deny:
+            return SKIP
+        if self.is_unsupported:
+            return None
+        request = f"`{self.framework}` asks a model by `{_path(options)}`"
+        text = f"{request}, which no rule is asked about"
+        if rt.refuses:
+            self.function = functools.partial(_refuse, text)
+        else:
+            rt.warn_once(text, "%s", text)
+        return SKIP
+
     def _sent(self) -> Any:
         """Return the options of the request, with what hooks and earlier answers changed."""
         options = copy.copy(self.options)
@@ -129,10 +146,11 @@ class GeneratedCall(ClientCall):
         if self.tools != tools:
             changed["tools"] = self.tools
         if changed:
-            body = {**options.json_data, **changed}
+            body = {**self.body, **changed}
             if not body.get("tools"):
                 body = {k: v for k, v in body.items() if k not in ("tools", "tool_choice")}
             options.json_data = body
+            options.extra_json = None if options.extra_json is None else {}  # it is in the body
         return options
 
     def call(self, wrapped: Callable[..., Any]) -> Any:
@@ -326,24 +344,22 @@ class UnreadRequest(GeneratedCall):
         stream: Any = False,
         stream_cls: Any = None,
     ) -> Any:
-        rt = runtime.active()
         path = _path(options)
         is_read = path.endswith(self.others)  # a stream comes here from the class that reads it
         is_meant = options.method.lower() == "post" and path.endswith(self.paths) and not is_read
-        if is_meant and rt is not None and rt.loaded.can_deny and not self.is_inner():
-            request = f"`{self.framework}` asks a model by `{path}`"
-            text = f"{request}, which no rule is asked about"
-            if self.is_unsupported:
-                return None
-            if rt.refuses:
-                self.function = functools.partial(_refuse, text)
-            else:
-                rt.warn_once(text, "%s", text)
-        return SKIP
+        return self._unread(options) if is_meant and not self.is_inner() else SKIP
 
 
 def _refuse(text: str, *args: Any, **kwargs: Any) -> Any:
     raise Denied(text)
+
+
+def _body(options: Any) -> dict[str, Any] | None:
+    """Return the body that the client will send; None if it is not an object that it encodes."""
+    given, extra = options.json_data, options.extra_json or {}
+    if getattr(options, "content", None) is not None or not isinstance(given, (Mapping, NoneType)):
+        return None
+    return {**(given or {}), **extra}
 
 
 def _path(options: Any) -> str:
