@@ -255,6 +255,72 @@ class TestStreams:
         assert [chunk.text or "" for chunk in chunks] == ["a lo", "ng a", "nswe", "r"]
 
 
+def _piece(**call: Any) -> dict[str, Any]:
+    content = {"role": "model", "parts": [{"functionCall": call}]}
+    return {"candidates": [{"content": content}]}
+
+
+PIECES = [
+    _piece(name="danger", willContinue=True),
+    _piece(partialArgs=[{"jsonPath": "$.path", "stringValue": "/e"}], willContinue=True),
+    _piece(partialArgs=[{"jsonPath": "$.path", "stringValue": "tc"}], willContinue=True),
+    _piece(partialArgs=[{"jsonPath": "$.many[1]['a b']", "numberValue": 2}], willContinue=True),
+    _piece(),
+]
+
+
+@pytest.mark.skipif(
+    "partial_args" not in types.FunctionCall.model_fields, reason="calls come whole"
+)
+class TestPieces:
+    """Arguments that Vertex AI streams piece by piece."""
+
+    def chunks(self, model: Double, monkeypatch: Any, pieces: Any = PIECES) -> list[Any]:
+        from tests.frameworks import model_double
+
+        said = {"role": "model", "parts": [{"text": "done"}]}
+
+        def streamed(words: str, calls: Any, number: int) -> Any:
+            return words
+
+        def events(words: Any) -> Any:
+            return pieces if words == "pieces" else [{"candidates": [{"content": said}]}]
+
+        monkeypatch.setitem(model_double._FORMS, ":streamGenerateContent", (streamed, events))
+        model.steps = ["pieces", "done"]
+        client = genai.Client(vertexai=True, api_key="k", http_options={"base_url": model.url})
+        ask = client.models.generate_content_stream
+        return list(ask(model="small", contents="begin", config=CONFIG))
+
+    def test_rules_see_them_as_a_whole(self, model, monkeypatch):
+        seen = []
+
+        @hooks.pre_tool_call_decide
+        def decide(data):
+            seen.append(data.args)
+            return hooks.HookResult(allow=False, message=REASON)
+
+        otelhooks.instrument(hooks=[decide])
+        chunks = self.chunks(model, monkeypatch)
+        assert seen == [{"path": "/etc", "many": [None, {"a b": 2}]}]
+        assert [chunk.text for chunk in chunks] == ["done"]
+        assert REASON in json.dumps(model.requests[1])
+
+    def test_those_of_an_allowed_call_stay_as_they_came(self, model, monkeypatch):
+        otelhooks.instrument(
+            policies=[policy.deny("danger", when=lambda args: args["path"] == "/usr")]
+        )
+        assert len(self.chunks(model, monkeypatch)) == len(PIECES)
+
+    @pytest.mark.parametrize("path", ["path", "$..path", "$.path[*]", "$[99999]", "$[0]"])
+    def test_a_path_that_cannot_be_read_shows_nothing(self, path, model, monkeypatch):
+        pieces = [_piece(name="danger", willContinue=True)]
+        pieces.append(_piece(partialArgs=[{"jsonPath": path, "stringValue": "/"}]))
+        otelhooks.instrument(policies=DENY)
+        with pytest.raises(ValueError, match="argument"):
+            self.chunks(model, monkeypatch, pieces)
+
+
 def test_a_hook_reads_and_replaces_the_instructions(model):
     @hooks.pre_model_call
     def shorter(data):

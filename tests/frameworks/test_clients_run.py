@@ -96,6 +96,30 @@ while True:
     messages.append({"role": "user", "content": results})
 print(answer.content[0].text)
 """
+CONTENT = """
+from google import genai
+from google.genai import types
+client = genai.Client()
+declared = [types.FunctionDeclaration(name=name) for name in ("danger", "safe")]
+given = {"model": "small", "config": {"tools": [types.Tool(function_declarations=declared)]}}
+contents = [types.Content(role="user", parts=[types.Part(text="begin")])]
+while True:
+    ASK
+    contents.append(types.Content(role="model", parts=parts))
+    calls = [part.function_call for part in parts if part.function_call]
+    if not calls:
+        break
+    results = [
+        types.Part.from_function_response(
+            name=call.name, response={"result": run(call.name, call.args)}
+        )
+        for call in calls
+    ]
+    contents.append(types.Content(role="user", parts=results))
+print("".join(part.text or "" for part in parts))
+"""
+CHUNKS = "chunks = client.models.generate_content_stream(contents=contents, **given)\n"
+CHUNKS += "    parts = [p for chunk in chunks for p in chunk.candidates[0].content.parts or ()]"
 STREAMED = "with client.messages.stream(messages=messages, **given) as stream:\n"
 STREAMED += "        answer = stream.get_final_message()"
 LOOPS = {
@@ -105,6 +129,12 @@ LOOPS = {
         "ASK", "answer = client.messages.create(messages=messages, **given)"
     ),
     "anthropic-stream": MESSAGES.replace("ASK", STREAMED),
+    "google-genai": CONTENT.replace(
+        "ASK",
+        "answer = client.models.generate_content(contents=contents, **given)\n"
+        "    parts = answer.candidates[0].content.parts",
+    ),
+    "google-genai-stream": CONTENT.replace("ASK", CHUNKS),
 }
 IGNORING = (
     CHAT
@@ -148,8 +178,9 @@ def run(tmp_path: Path, model: Double) -> Run:
         (tmp_path / "loop.py").write_text(textwrap.dedent(BEGIN + program))
         (tmp_path / "policy.yaml").write_text(POLICY)
         command = [sys.executable, "-m", "otelhooks", "run", "--", sys.executable, "loop.py"]
-        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
         given = {"OPENAI_BASE_URL": f"{model.url}/v1", "ANTHROPIC_BASE_URL": model.url}
+        given["GOOGLE_GEMINI_BASE_URL"] = model.url
         ours = {
             "OTELHOOKS_POLICIES": str(tmp_path / "policy.yaml"),
             "OTELHOOKS_STORE": str(tmp_path / "store.db"),
