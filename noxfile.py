@@ -69,6 +69,7 @@ FRAMEWORKS = {
     "claude_agent_sdk": ("claude_agent_sdk", ("claude_agent_sdk", "mcp")),
     "haystack": ("haystack", ("haystack.components.agents", "haystack_integrations.tools.mcp")),
     "clients": ("clients", ("anthropic", "google.genai", "openai")),
+    "litellm": ("litellm", ("litellm",)),
 }
 
 AGES = ("latest", "between", "oldest")
@@ -116,6 +117,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "clients-latest": ("--group", "test"),
     "clients-between": ("--group", "test"),
     "clients-oldest": ("--group", "test", *LOWEST),
+    "litellm-latest": ("--group", "test", *CERTIFI),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }

@@ -32,7 +32,7 @@ NOT_AT_IMPORT = {
         "langchain_core",
         "langgraph",
     ),
-    *("anthropic", "fastmcp", "mcp", "openai", "pydantic_ai", "strands"),
+    *("anthropic", "fastmcp", "litellm", "mcp", "openai", "pydantic_ai", "strands"),
     *("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation"),
     *("click", "packaging", "rich", "ruamel", "sqlite3", "starlark", "yaml"),
 }

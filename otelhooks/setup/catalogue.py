@@ -44,6 +44,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "openai": ("openai",),
     "anthropic": ("anthropic",),
     "google_genai": ("google.genai",),
+    "litellm": ("litellm",),
 }
 """Framework -> the packages whose import loads its adapter; top-level, or of a namespace."""
 

@@ -109,7 +109,6 @@ KNOWN = (
     _agent("smolagents"),
     _stainless("groq"),
     _client("cohere"),
-    _client("litellm"),
     _client("mistralai"),
     _client("ollama"),
 )

@@ -20,13 +20,16 @@ from typing import Any, ClassVar
 from opentelemetry import context as otel_context
 from opentelemetry.context import attach, detach
 
+from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.models import ModelCall, Part
+from otelhooks.frameworks.kit.passages import SKIP
 from otelhooks.frameworks.kit.unjudged import could_deny
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.verdict import refusal
+from otelhooks.pipeline import runtime
 from otelhooks.pipeline.answers import Answers, AnswerSeat, Asked, returned
 from otelhooks.pipeline.drivers import Closed, Operation
 from otelhooks.pipeline.frames import current_frame
@@ -36,7 +39,7 @@ from otelhooks.pipeline.tool_call import tool
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.telemetry import semconv
 
-__all__ = ["ON_DENIED", "Call", "ClientCall"]
+__all__ = ["ON_DENIED", "Call", "ClientCall", "UnreadCall"]
 
 ON_DENIED = ("tell", "drop", "raise")
 """The values of the option ``on_denied``, the default first."""
@@ -58,7 +61,10 @@ class ClientCall(ModelCall):
         holds_calls: Whether parts of a stream must wait, because a call could be denied.
     """
 
-    words = "said with_calls with_result with_args repeats shows joined events asked_for can_tell"
+    words = (
+        "said with_calls with_result with_args repeats shows joined events asked_for can_tell "
+        "passes"
+    )
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
     holds_calls = False
@@ -106,6 +112,26 @@ class ClientCall(ModelCall):
     def can_tell(self, part: Part) -> bool:
         """Return whether a call can have a text as its result; otherwise the reason follows."""
         return bool(part.id)
+
+    def passes(self, request: str) -> Any:
+        """Report a request about which no rule is asked; return what `read` returns.
+
+        It is told of, and refused under ``strict=True``, as soon as anything can deny.
+
+        Args:
+            request: What asks a model, and how.
+        """
+        rt = runtime.active()
+        if rt is None or not rt.loaded.can_deny or self.is_inner():
+            return SKIP
+        if self.is_unsupported:
+            return None
+        text = f"{request}, which no rule is asked about"
+        if rt.refuses:
+            self.function = functools.partial(_refuse, text)
+        else:
+            rt.warn_once(text, "%s", text)
+        return SKIP
 
     def joined(self, events: list[Any]) -> Any:
         """Return the answer that the items of a stream tell."""
@@ -315,6 +341,16 @@ class ClientCall(ModelCall):
             if beside and self.repeats(index):
                 self.messages = self.with_calls(self.messages, index, beside)
                 self.is_rewritten = True
+
+
+class UnreadCall(ClientCall):
+    """A request in a form that nothing here reads: `read` returns what `passes` does."""
+
+    must = ("read",)
+
+
+def _refuse(text: str, *args: Any, **kwargs: Any) -> Any:
+    raise Denied(text)
 
 
 def _branch() -> str:

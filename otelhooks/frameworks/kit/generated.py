@@ -13,15 +13,21 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from types import NoneType, SimpleNamespace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from types import NoneType
 from typing import Any, ClassVar
 
-from otelhooks.errors import Denied
-from otelhooks.frameworks.kit.clients import ClientCall
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
-from otelhooks.frameworks.kit.passages import SKIP, Passage
-from otelhooks.pipeline import runtime
+from otelhooks.frameworks.kit.json_calls import (
+    Answer,
+    Event,
+    JsonCall,
+    Opened,
+    as_json,
+    plain,
+    streamed,
+)
+from otelhooks.frameworks.kit.passages import SKIP
 
 __all__ = ["GeneratedCall", "UnreadRequest"]
 
@@ -30,22 +36,7 @@ _EVENTS, _DONE = "text/event-stream", b"data: [DONE]\n\n"
 _OF_BODY = ("content-encoding", "content-length", "transfer-encoding")
 
 
-class _Answer:
-    """An answer as JSON, and in the client's class if it came from there."""
-
-    def __init__(self, data: Any, native: Any = None) -> None:
-        self.data, self.native = data, native
-
-
-class _Opened(SimpleNamespace):
-    """First item of a stream: what the client returned for it."""
-
-
-class _Event(dict[str, Any]):
-    """An item of a stream that was made here."""
-
-
-class GeneratedCall(ClientCall):
+class GeneratedCall(JsonCall):
     """One request for a model's answer.
 
     Attributes:
@@ -54,17 +45,9 @@ class GeneratedCall(ClientCall):
         body: The request's body, as the caller gave it.
     """
 
-    words = (
-        "path of_messages body client begins asked_with json_parts made_answer json_about "
-        "is_streamed"
-    )
-    must = (
-        *("events", "joined", "json_parts", "made_answer", "json_about"),
-        *("said", "with_calls", "with_result", "with_args", "shows"),
-    )
+    words = "path of_messages body client begins asked_with"
     path: ClassVar[str] = ""
     of_messages: ClassVar[str] = "messages"
-    is_streamed = False
 
     # -- what an adapter writes: everything is JSON -------------------------------------------
 
@@ -74,18 +57,6 @@ class GeneratedCall(ClientCall):
     def asked_with(self, messages: list[Any]) -> dict[str, Any]:
         """Return the parts of the body that hold these messages."""
         return {self.of_messages: messages}
-
-    def json_parts(self, data: Any) -> Iterable[Any]:
-        """Read the parts of an answer, or of a message."""
-        raise NotImplementedError
-
-    def made_answer(self, parts: list[Any], of: Any) -> Any:
-        """Return an answer of some parts; a copy of one except for them, unless that is None."""
-        raise NotImplementedError
-
-    def json_about(self, data: Any) -> dict[str, Any]:
-        """Return what `about` returns."""
-        raise NotImplementedError
 
     # -- reading and sending ------------------------------------------------------------------
 
@@ -116,27 +87,15 @@ class GeneratedCall(ClientCall):
         self.body = body
         self.model = str(body.get("model") or "")
         given = body.get(self.of_messages) or []
-        self.messages = [_plain(one) for one in (given if isinstance(given, list) else [given])]
+        self.messages = [plain(one) for one in (given if isinstance(given, list) else [given])]
         self.tools = list(body.get("tools") or [])
         self.begins()
         self._given = list(self.messages), list(self.tools)
-        self._is_open = False
         return None
 
     def _unread(self, options: Any) -> Any:
         """Tell of a request about which no rule is asked, or refuse it."""
-        rt = runtime.active()
-        if rt is None or not rt.loaded.can_deny:
-            return SKIP
-        if self.is_unsupported:
-            return None
-        request = f"`{self.framework}` asks a model by `{_path(options)}`"
-        text = f"{request}, which no rule is asked about"
-        if rt.refuses:
-            self.function = functools.partial(_refuse, text)
-        else:
-            rt.warn_once(text, "%s", text)
-        return SKIP
+        return self.passes(f"`{self.framework}` asks a model by `{_path(options)}`")
 
     def _sent(self) -> Any:
         """Return the options of the request, with what hooks and earlier answers changed."""
@@ -159,29 +118,26 @@ class GeneratedCall(ClientCall):
             return found
         return self._aread(found) if inspect.isawaitable(found) else self._read(found)
 
-    def _read(self, native: Any) -> _Answer:
+    def _read(self, native: Any) -> Answer:
         response = getattr(native, "http_response", None)
         if response is None:
-            return _Answer(_json(native), native)
+            return Answer(as_json(native), native)
         response.read()
-        return _Answer(_decoded(response), native)
+        return Answer(_decoded(response), native)
 
-    async def _aread(self, found: Any) -> _Answer:
+    async def _aread(self, found: Any) -> Answer:
         native = await found
         response = getattr(native, "http_response", None)
         if response is None:
-            return _Answer(_json(native), native)
+            return Answer(as_json(native), native)
         await response.aread()
-        return _Answer(_decoded(response), native)
+        return Answer(_decoded(response), native)
 
     def deliver(self, answer: Any) -> Any:
         if answer.native is None:
             content = json.dumps(answer.data).encode()
             answer.native = yield self._client_reads(self._response(content, "application/json"))
         return [answer.native]
-
-    def delivered(self) -> None:
-        """Do nothing more."""
 
     def _response(self, content: Any, kind: str, of: Any = None) -> Any:
         """Return an HTTP response with a body of ours, otherwise like another one."""
@@ -206,50 +162,19 @@ class GeneratedCall(ClientCall):
             stream_cls=self.stream_cls,
         )
 
-    # -- answers ------------------------------------------------------------------------------
-
-    def parts(self, message: Any) -> Iterable[Any]:
-        return self.json_parts(message.data if type(message) is _Answer else message)
-
-    def answer(self, parts: list[Any], of: Any = None) -> Any:
-        return _Answer(self.made_answer(parts, of.data if of is not None else None))
-
-    def about(self, raw: Any) -> dict[str, Any]:
-        return self.json_about(raw.data)
-
-    # -- streams ------------------------------------------------------------------------------
-
-    def event_of(self, item: Any) -> Any:
-        return _json(item)
-
-    def release(self, item: Any) -> Iterable[Any]:
-        if type(item) is not _Opened:
-            return super().release(item)
-        was_open, self._is_open = self._is_open, True
-        return () if was_open else (item,)  # the consumer of a repeated request has the first
-
-    def whole(self, seen: Any) -> _Answer:
-        self._told = _Answer(self.joined(self._events))
-        return self._told
-
-    def told(self, result: Any) -> list[Any]:
-        if result is self._told:
-            return self._held
-        return list(map(_Event, self.events(result.data, self._events[: self._shown])))
-
     @classmethod
     def _opened(cls, wrapped: Any, client: Any, cast_to: Any, options: Any, **kwargs: Any) -> Any:
         def items(*args: Any, **kwargs: Any) -> Iterator[Any]:
             native = wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
             inner = stream._iterator
-            yield _Opened(native=native, stream=stream)
+            yield Opened(native=native, stream=stream)
             yield from inner
 
         reader = _reader(cls, client, cast_to, options, kwargs)
-        rest = _streamed(cls).through(GENERATOR, items, client, cast_to, options, **kwargs)
+        rest = streamed(cls).through(GENERATOR, items, client, cast_to, options, **kwargs)
         first = next(rest, None)
-        if type(first) is not _Opened:
+        if type(first) is not Opened:
             events = [] if first is None else [first, *rest]
             content = b"".join([*map(_line, events), _DONE])
             return reader._client_reads(reader._response(content, _EVENTS))
@@ -257,7 +182,7 @@ class GeneratedCall(ClientCall):
 
         def told() -> Iterator[Any]:
             for item in rest:
-                yield _native(client, stream, item) if type(item) is _Event else item
+                yield _native(client, stream, item) if type(item) is Event else item
 
         def lines() -> Iterator[bytes]:
             for item in rest:
@@ -285,14 +210,14 @@ class GeneratedCall(ClientCall):
             stream = native.parse() if hasattr(native, "http_response") else native
             stream = await stream if inspect.isawaitable(stream) else stream
             inner = stream._iterator
-            yield _Opened(native=native, stream=stream)
+            yield Opened(native=native, stream=stream)
             async for item in inner:
                 yield item
 
         reader = _reader(cls, client, cast_to, options, kwargs)
-        rest = _streamed(cls).through(ASYNC_GENERATOR, items, client, cast_to, options, **kwargs)
+        rest = streamed(cls).through(ASYNC_GENERATOR, items, client, cast_to, options, **kwargs)
         first = await anext(rest, None)
-        if type(first) is not _Opened:
+        if type(first) is not Opened:
             events = [] if first is None else [first, *[each async for each in rest]]
             content = b"".join([*map(_line, events), _DONE])
             return await reader._client_reads(reader._response(content, _EVENTS))
@@ -300,7 +225,7 @@ class GeneratedCall(ClientCall):
 
         async def told() -> AsyncIterator[Any]:
             async for item in rest:
-                yield _native(client, stream, item) if type(item) is _Event else item
+                yield _native(client, stream, item) if type(item) is Event else item
 
         async def lines() -> AsyncIterator[bytes]:
             async for item in rest:
@@ -350,10 +275,6 @@ class UnreadRequest(GeneratedCall):
         return self._unread(options) if is_meant and not self.is_inner() else SKIP
 
 
-def _refuse(text: str, *args: Any, **kwargs: Any) -> Any:
-    raise Denied(text)
-
-
 def _body(options: Any) -> dict[str, Any] | None:
     """Return the body that the client will send; None if it is not an object that it encodes."""
     given, extra = options.json_data, options.extra_json or {}
@@ -366,13 +287,6 @@ def _path(options: Any) -> str:
     return str(options.url).partition("#")[0].partition("?")[0].rstrip("/")
 
 
-@functools.cache
-def _streamed(cls: Any) -> Any:
-    """Return the class for the same requests with a stream as answer."""
-    own = {"is_streamed": True, "deliver": Passage.deliver, "__module__": cls.__module__}
-    return type(cls.__name__, (cls,), own)
-
-
 def _reader(cls: Any, client: Any, cast_to: Any, options: Any, kwargs: Any) -> Any:
     reader = cls()
     reader.client, reader.cast_to, reader.options = client, cast_to, options
@@ -380,7 +294,7 @@ def _reader(cls: Any, client: Any, cast_to: Any, options: Any, kwargs: Any) -> A
     return reader
 
 
-def _native(client: Any, stream: Any, event: _Event) -> Any:
+def _native(client: Any, stream: Any, event: Event) -> Any:
     """Return an item that was made here in the stream's class."""
     return client._process_response_data(
         data=dict(event), cast_to=stream._cast_to, response=stream.response
@@ -389,24 +303,9 @@ def _native(client: Any, stream: Any, event: _Event) -> Any:
 
 def _line(item: Any) -> bytes:
     """Return an item of a stream as a server-sent event."""
-    event = _json(item)
+    event = as_json(item)
     named = f"event: {event['type']}\n" if "type" in event else ""
     return f"{named}data: {json.dumps(event)}\n\n".encode()
-
-
-def _json(native: Any) -> Any:
-    """Return what one of the client's objects is in JSON."""
-    to_dict = getattr(native, "to_dict", None)
-    return to_dict(mode="json", warnings=False) if to_dict is not None else native
-
-
-def _plain(value: Any) -> Any:
-    """Return a message with all of the client's objects in it in JSON: loops send answers back."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return _json(value)
 
 
 def _decoded(response: Any) -> Any:

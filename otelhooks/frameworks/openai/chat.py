@@ -1,16 +1,14 @@
 # pyright: basic
-"""Chat completions: what is said and asked for in their JSON."""
+"""Chat completions."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from typing import Any
 
-from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.chat_form import ChatForm
 from otelhooks.frameworks.kit.generated import GeneratedCall
 
-__all__ = ["ChatRequest", "provider_of", "tokens_of"]
+__all__ = ["ChatRequest", "provider_of"]
 
 
 def provider_of(client: Any) -> str:
@@ -19,194 +17,11 @@ def provider_of(client: Any) -> str:
     return "azure.ai.openai" if is_azure else "openai"
 
 
-def tokens_of(usage: Any, given: str, made: str) -> dict[str, int]:
-    """Return our names of the tokens in a record of usage.
-
-    Args:
-        usage: The record; None if the answer has none.
-        given: Its name of input tokens, whose details have the same beginning.
-        made: Its name of output tokens.
-    """
-    usage = usage or {}
-    found = {
-        "input_tokens": usage.get(given),
-        "output_tokens": usage.get(made),
-        "cache_read_input_tokens": (usage.get(f"{given}_details") or {}).get("cached_tokens"),
-        "reasoning_output_tokens": (usage.get(f"{made}_details") or {}).get("reasoning_tokens"),
-    }
-    return {name: tokens for name, tokens in found.items() if tokens is not None}
-
-
-def _tool_call(part: kit.Part) -> dict[str, Any]:
-    function = {"name": part.name, "arguments": json.dumps(part.args or {})}
-    return {"id": part.id, "type": "function", "function": function}
-
-
-def _content(value: Any) -> str:
-    """Return the text of a message's content, which may be a list of blocks."""
-    if isinstance(value, list):
-        return "".join(str(one.get("text") or one.get("refusal") or "") for one in value)
-    return value or ""
-
-
-class ChatRequest(GeneratedCall):
+class ChatRequest(ChatForm, GeneratedCall):
     """A request of ``chat.completions``."""
 
     path = "/chat/completions"
-    table = kit.PartTable(made={"text": lambda part: part.text, "call": _tool_call}, between="\n")
 
     def begins(self) -> None:
         self.provider = provider_of(self.client)
         self.is_typed = bool(self.body.get("response_format"))
-
-    def json_parts(self, data: Any) -> Iterable[kit.Part]:
-        if not isinstance(data, dict):
-            return
-        if "choices" in data:
-            for choice in data["choices"]:
-                yield from self.json_parts(choice.get("message"))
-            return
-        content = _content(data.get("content"))
-        if data.get("role") in ("tool", "function"):
-            yield kit.Part("result", data, content, id=data.get("tool_call_id") or "")
-            return
-        if content:
-            yield kit.Part("text", content, content)
-        for call in data.get("tool_calls") or ():
-            if "custom" in call:
-                yield _call(call, call["custom"], "input")
-            else:
-                yield _call(call, call.get("function") or {}, "arguments")
-        if call := data.get("function_call"):
-            yield _call(call, call, "arguments")
-
-    def made_answer(self, parts: list[Any], of: Any) -> Any:
-        of = of or {"id": "chatcmpl-otelhooks", "object": "chat.completion", "created": 0}
-        choices = of.get("choices") or [{"index": 0, "message": {"role": "assistant"}}]
-        texts = [part for part in parts if isinstance(part, str)]
-        calls = [part for part in parts if not isinstance(part, str)]
-        made = [self._choice(choice, texts, calls, is_only=len(choices) == 1) for choice in choices]
-        return {"model": self.model, **of, "choices": made}
-
-    def _choice(self, choice: Any, texts: list[str], calls: list[Any], *, is_only: bool) -> Any:
-        """Return one choice with what is left for it; among several, texts stay as they are."""
-        message = dict(choice.get("message") or {})
-        ids = {call.get("id") for call in message.pop("tool_calls", None) or ()}
-        message.pop("function_call", None)
-        own = calls if is_only else [call for call in calls if call.get("id") in ids]
-        listed = [call for call in own if "type" in call]
-        if listed:
-            message["tool_calls"] = listed
-        if own and not listed:
-            message["function_call"] = own[0]
-        if is_only or not (own or _content(message.get("content"))):
-            message["content"] = "\n".join(texts) or None
-        reason = choice.get("finish_reason")
-        is_asking = reason in (None, "tool_calls", "function_call")
-        return {
-            **choice,
-            "message": message,
-            "finish_reason": reason if own or not is_asking else "stop",
-        }
-
-    def json_about(self, data: Any) -> dict[str, Any]:
-        reasons = [choice.get("finish_reason") for choice in data.get("choices") or ()]
-        return {
-            "usage": tokens_of(data.get("usage"), "prompt_tokens", "completion_tokens"),
-            "finish_reasons": [reason for reason in reasons if reason],
-            "response_id": data.get("id") or "",
-            "model": data.get("model") or "",
-        }
-
-    # -- the next request ---------------------------------------------------------------------
-
-    def said(self, answer: Any) -> list[Any]:
-        message = answer.data["choices"][0]["message"]
-        kept = ("role", "content", "tool_calls", "refusal", "name", "audio", "reasoning_content")
-        return [{name: message[name] for name in kept if message.get(name) or name == "content"}]
-
-    def with_calls(
-        self, messages: list[Any], at: int, calls: Iterable[tuple[Any, str, str]]
-    ) -> list[Any]:
-        calls = list(calls)
-        asked = {**messages[at], "role": "assistant"}
-        asked["tool_calls"] = [
-            *(asked.get("tool_calls") or ()),
-            *(native for native, _, _ in calls),
-        ]
-        results = [{"role": "tool", "tool_call_id": id, "content": text} for _, id, text in calls]
-        return [*messages[:at], asked, *results, *messages[at + 1 :]]
-
-    def with_result(self, message: Any, part: kit.Part, text: str) -> Any:
-        return {**message, "content": text}
-
-    def with_args(self, part: kit.Part, args: dict[str, Any], text: str) -> Any:
-        native = part.native
-        for name, field in (("custom", "input"), ("function", "arguments")):
-            if name in native:
-                return {**native, name: {**native[name], field: text}}
-        return {**native, "arguments": text}
-
-    # -- streams ------------------------------------------------------------------------------
-
-    def shows(self, event: dict[str, Any]) -> str:
-        deltas = [choice.get("delta") or {} for choice in event.get("choices") or ()]
-        if any(delta.get("tool_calls") or delta.get("function_call") for delta in deltas):
-            return "call"
-        return "text" if any(delta.get("content") for delta in deltas) else ""
-
-    def joined(self, events: list[dict[str, Any]]) -> Any:
-        found: dict[str, Any] = {"object": "chat.completion"}
-        choices: dict[int, Any] = {}
-        for event in events:
-            found.update((k, v) for k, v in event.items() if v and k not in ("choices", "object"))
-            for each in event.get("choices") or ():
-                choice = choices.setdefault(each["index"], {"index": each["index"], "message": {}})
-                choice["finish_reason"] = each.get("finish_reason") or choice.get("finish_reason")
-                _add(choice["message"], each.get("delta") or {})
-        return {**found, "choices": [choices[index] for index in sorted(choices)]}
-
-    def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-        kept = ("id", "created", "model", "system_fingerprint", "service_tier")
-        head = {"object": "chat.completion.chunk", **{k: data[k] for k in kept if k in data}}
-        seen = {one["index"]: one["message"] for one in self.joined(shown)["choices"]}
-        for choice in data["choices"]:
-            index, message = choice["index"], choice["message"]
-            has = seen.get(index)
-            text = _content(message.get("content"))
-            text = text.removeprefix(_content(has.get("content")) if has else "")
-            delta: dict[str, Any] = {"content": text} if text else {}
-            if not has:
-                delta["role"] = "assistant"
-            calls = [{**one, "index": i} for i, one in enumerate(message.get("tool_calls") or ())]
-            if calls:
-                delta["tool_calls"] = calls
-            yield {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]}
-            end = {"index": index, "delta": {}, "finish_reason": choice["finish_reason"]}
-            yield {**head, "choices": [end]}
-        if data.get("usage"):
-            yield {**head, "choices": [], "usage": data["usage"]}
-
-
-def _call(native: Any, function: Any, field: str) -> kit.Part:
-    text = function.get(field) or "{}"
-    return kit.Part("call", native, text, function.get("name") or "", native.get("id") or "")
-
-
-def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Add a delta to a message: texts grow, calls are joined by their index."""
-    for name, value in delta.items():
-        if name == "tool_calls":
-            calls = message.setdefault("tool_calls", [])
-            for piece in value or ():
-                index = piece.get("index", len(calls))
-                known = next((one for one in calls if one["index"] == index), None)
-                if known is None:
-                    calls.append(known := {"index": index})
-                _add(known, {k: v for k, v in piece.items() if k != "index"})
-        elif isinstance(value, dict):
-            _add(message.setdefault(name, {}), value)
-        elif isinstance(value, str) and name not in ("role", "type", "id"):
-            message[name] = (message.get(name) or "") + value
-        elif value is not None:
-            message[name] = value

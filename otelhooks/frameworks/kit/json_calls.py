@@ -1,0 +1,113 @@
+# pyright: basic
+"""Model calls at a client's seat whose messages, answers and streams are read as JSON."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from otelhooks.frameworks.kit.clients import ClientCall
+from otelhooks.frameworks.kit.passages import Passage
+
+__all__ = ["Answer", "Event", "JsonCall", "Opened", "as_json", "plain", "streamed"]
+
+
+class Answer:
+    """An answer as JSON, and in the client's class if it came from there."""
+
+    def __init__(self, data: Any, native: Any = None) -> None:
+        self.data, self.native = data, native
+
+
+class Opened(SimpleNamespace):
+    """First item of a stream: what the client returned for it."""
+
+
+class Event(dict[str, Any]):
+    """An item of a stream that was made here."""
+
+
+class JsonCall(ClientCall):
+    """One request for a model's answer.
+
+    Attributes:
+        is_streamed: Whether its function is a generator, whose first item is an `Opened`.
+    """
+
+    words = "json_parts made_answer json_about is_streamed"
+    must = (
+        *("events", "joined", "json_parts", "made_answer", "json_about"),
+        *("said", "with_calls", "with_result", "with_args", "shows"),
+    )
+    is_streamed = False
+    _is_open = False
+
+    # -- what an adapter writes: everything is JSON -------------------------------------------
+
+    def json_parts(self, data: Any) -> Iterable[Any]:
+        """Read the parts of an answer, or of a message."""
+        raise NotImplementedError
+
+    def made_answer(self, parts: list[Any], of: Any) -> Any:
+        """Return an answer of some parts; a copy of one except for them, unless that is None."""
+        raise NotImplementedError
+
+    def json_about(self, data: Any) -> dict[str, Any]:
+        """Return what `about` returns."""
+        raise NotImplementedError
+
+    # -- what the kit makes of it -------------------------------------------------------------
+
+    def delivered(self) -> None:
+        """Do nothing more."""
+
+    def parts(self, message: Any) -> Iterable[Any]:
+        return self.json_parts(message.data if type(message) is Answer else message)
+
+    def answer(self, parts: list[Any], of: Any = None) -> Any:
+        return Answer(self.made_answer(parts, of.data if of is not None else None))
+
+    def about(self, raw: Any) -> dict[str, Any]:
+        return self.json_about(raw.data)
+
+    def event_of(self, item: Any) -> Any:
+        return as_json(item)
+
+    def release(self, item: Any) -> Iterable[Any]:
+        if type(item) is not Opened:
+            return super().release(item)
+        was_open, self._is_open = self._is_open, True
+        return () if was_open else (item,)  # the consumer of a repeated request has the first
+
+    def whole(self, seen: Any) -> Answer:
+        self._told = Answer(self.joined(self._events))
+        return self._told
+
+    def told(self, result: Any) -> list[Any]:
+        if result is self._told:
+            return self._held
+        return list(map(Event, self.events(result.data, self._events[: self._shown])))
+
+
+@functools.cache
+def streamed(cls: Any) -> Any:
+    """Return the class for the same requests with a stream as answer."""
+    own = {"is_streamed": True, "deliver": Passage.deliver, "__module__": cls.__module__}
+    return type(cls.__name__, (cls,), own)
+
+
+def as_json(native: Any) -> Any:
+    """Return what one of the client's objects is in JSON."""
+    to_dict = getattr(native, "to_dict", None)
+    return to_dict(mode="json", warnings=False) if to_dict is not None else native
+
+
+def plain(value: Any) -> Any:
+    """Return a message with all of the client's objects in it in JSON: loops send answers back."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return as_json(value)

@@ -1,0 +1,176 @@
+# pyright: basic
+"""LiteLLM, 1.109.1 and newer: loops that are written by hand.
+
+``litellm.completion`` and ``acompletion`` see each chat completion, whoever asks for it: user code,
+a `Router`, the tool loop, retries. What they send through the client of a provider is not judged
+again there, and what a guarded framework asks them for is judged by that framework's own seats.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.chat_form import ChatForm
+from otelhooks.frameworks.kit.clients import ON_DENIED, UnreadCall
+from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, COROUTINE, GENERATOR, PLAIN
+from otelhooks.frameworks.kit.iterated import Iterated
+from otelhooks.frameworks.kit.json_calls import (
+    Answer,
+    Event,
+    Opened,
+    as_json,
+    plain,
+    streamed,
+)
+
+__all__ = ["ADAPTER"]
+
+
+class Completion(ChatForm):
+    """A chat completion."""
+
+    framework = "litellm"
+
+    def read(self, _: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if self.is_inner():
+            return kit.SKIP
+        if self.is_unsupported:
+            return None
+        self.given = given = kwargs if self.is_streamed else _named(self.function, args, kwargs)
+        if given.get("stream") and not self.is_streamed:
+            opened = _aopened if self.is_async else _opened
+            self.function = functools.partial(opened, self.function)
+            return kit.SKIP
+        self.model = str(given.get("model") or "")
+        prefix, slash, _rest = self.model.partition("/")
+        self.provider = given.get("custom_llm_provider") or (prefix if slash else "openai")
+        self.stream, self.is_typed = self.is_streamed, bool(given.get("response_format"))
+        self.messages = [plain(one) for one in given.get("messages") or ()]
+        self.tools = list(given.get("tools") or ())
+        self._first = list(self.messages), list(self.tools)
+        return None
+
+    def call(self, wrapped: Any) -> Any:
+        given, (messages, tools) = dict(self.given), self._first
+        if self.messages != messages:
+            given["messages"] = self.messages
+        if self.tools != tools:
+            given["tools"] = self.tools
+            if not self.tools:
+                given = {k: v for k, v in given.items() if k not in ("tools", "tool_choice")}
+        found = wrapped(**given)
+        if self.is_streamed:
+            return found
+        return _awaited(found) if inspect.isawaitable(found) else Answer(as_json(found), found)
+
+    def deliver(self, answer: Any) -> Any:
+        if answer.native is None:
+            answer.native = kit.native("litellm.types.utils:ModelResponse")(**answer.data)
+        yield from ()
+        return [answer.native]
+
+
+async def _awaited(found: Any) -> Answer:
+    native = await found
+    return Answer(as_json(native), native)
+
+
+def _named(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return all arguments by name: the two functions order them differently."""
+    given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    further = given.pop("kwargs", {})
+    return {**given, **further}
+
+
+def _chunk(item: Any) -> Any:
+    if type(item) is not Event:
+        return item
+    return kit.native("litellm.types.utils:ModelResponseStream")(**item)
+
+
+def _opened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
+    def items(**given: Any) -> Iterator[Any]:
+        native = wrapped(**given)
+        yield Opened(native=native)
+        yield from native
+
+    given = _named(wrapped, args, kwargs)
+    rest = streamed(Completion).through(GENERATOR, items, None, **given)
+    first = next(rest, None)
+    if type(first) is Opened:
+        return Iterated(first.native, map(_chunk, rest))
+    return map(_chunk, [first, *rest])
+
+
+async def _aopened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
+    async def items(**given: Any) -> AsyncIterator[Any]:
+        native = await wrapped(**given)
+        yield Opened(native=native)
+        async for item in native:
+            yield item
+
+    given = _named(wrapped, args, kwargs)
+    rest = streamed(Completion).through(ASYNC_GENERATOR, items, None, **given)
+    first = await anext(rest, None)
+
+    async def chunks() -> AsyncIterator[Any]:
+        if type(first) is not Opened:
+            yield _chunk(first)
+        async for item in rest:
+            yield _chunk(item)
+
+    return Iterated(first.native, chunks()) if type(first) is Opened else chunks()
+
+
+class Unread(UnreadCall):
+    """Requests for texts, responses and messages."""
+
+    framework = "litellm"
+
+    def read(self, _: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return self.passes(f"`litellm.{self.function.__name__}` asks a model")
+
+
+def _seats(passage: Any, *modules: str, name: str) -> tuple[Any, ...]:
+    """Return the seats of a function in some modules, each with its asynchronous form."""
+    return tuple(
+        kit.seat(f"{module}:{function}", passage, kind=kind, copies=True)
+        for module in modules
+        for function, kind in ((name, PLAIN), (f"a{name}", COROUTINE))
+    )
+
+
+ADAPTER = kit.Adapter(
+    "litellm",
+    kit.Package("litellm", ">=1.109.1,<2", module="litellm"),
+    seats=(
+        *_seats(
+            *(Completion, "litellm.chat_completions.dispatch", "litellm.main"), name="completion"
+        ),
+        *_seats(Unread, "litellm.responses.dispatch", "litellm.responses.main", name="responses"),
+        *_seats(Unread, "litellm.main", name="text_completion"),
+        kit.seat("litellm.messages.dispatch:anthropic_messages", Unread, copies=True),
+        kit.seat("litellm.messages.dispatch:anthropic_messages_handler", Unread, copies=True),
+    ),
+    not_covered=(
+        kit.NotCovered(
+            "`text_completion`, `responses`, `anthropic_messages`",
+            "no rule is asked about them; they are told of, and refused under `strict=True`",
+        ),
+        kit.NotCovered(
+            "`generate_content`, `interactions`, realtime, the proxy", "no seat is there"
+        ),
+        kit.NotCovered("tools of the provider", "they run at the provider"),
+    ),
+    options={"on_denied": ON_DENIED},
+    in_part=(
+        (
+            "tool.post",
+            "unless `otelhooks.call_tool` runs the tool, its result is seen when the loop sends it",
+        ),
+    ),
+)

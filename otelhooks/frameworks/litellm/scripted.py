@@ -1,0 +1,86 @@
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+"""A scripted provider for LiteLLM, without a network, and the proof of a deny with it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import litellm
+
+from otelhooks.frameworks.kit import trials
+
+__all__ = ["prove", "scripted_provider"]
+
+_number = itertools.count()
+
+
+def scripted_provider(next_step: Callable[[str], Any]) -> Any:
+    """Return a provider, for ``litellm.custom_provider_map``.
+
+    Args:
+        next_step: Takes everything that the model is shown, as one text; returns a final text, or
+            the tool calls to ask for: pairs of name and arguments.
+    """
+
+    class Provider(litellm.CustomLLM):
+        def completion(self, *args: Any, messages: Any, **given: Any) -> Any:
+            step = next_step(json.dumps(messages))
+            message: dict[str, Any] = {"role": "assistant", "content": None}
+            if isinstance(step, str):
+                message["content"] = step
+            else:
+                message["tool_calls"] = [
+                    {"id": f"call_{next(_number)}", "type": "function"}
+                    | {"function": {"name": name, "arguments": json.dumps(args)}}
+                    for name, args in step
+                ]
+            return litellm.ModelResponse(choices=[{"message": message}])
+
+        async def acompletion(self, *args: Any, **given: Any) -> Any:
+            return self.completion(*args, **given)
+
+    return Provider()
+
+
+async def _loop(trial: trials.Trial, ask: Callable[..., Any]) -> str:
+    before = litellm.custom_provider_map
+    provider = {"provider": "scripted", "custom_handler": scripted_provider(trial.next_step)}
+    litellm.custom_provider_map = [provider]
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+        for name in ("danger", "safe")
+    ]
+    messages: list[Any] = [{"role": "user", "content": "begin"}]
+    try:
+        while True:
+            answer = await ask(model="scripted/small", messages=messages, tools=tools)
+            said = answer.choices[0].message
+            messages.append(said.to_dict())
+            if not said.tool_calls:
+                return said.content
+            for call in said.tool_calls:
+                result = getattr(trial, call.function.name)(**json.loads(call.function.arguments))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    finally:
+        litellm.custom_provider_map = before
+
+
+async def _completed(**given: Any) -> Any:
+    return litellm.completion(**given)
+
+
+async def _sync(trial: trials.Trial) -> str:
+    return await _loop(trial, _completed)
+
+
+async def _async(trial: trials.Trial) -> str:
+    return await _loop(trial, litellm.acompletion)
+
+
+def prove() -> Any:
+    """Run a loop that knows nothing of otelhooks against a deny."""
+    paths = {"completion": _sync, "acompletion": _async}
+    return trials.prove("litellm", "litellm", "litellm", paths)
