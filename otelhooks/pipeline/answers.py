@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry import context as otel_context
 
@@ -100,7 +100,11 @@ class Answers:
             if asked is None:
                 return None
             asked.is_judged = True
-            fits = asked.is_open and asked.name == call.name and same_json(asked.args, given)
+            fits = (
+                asked.is_open
+                and asked.name == call.name
+                and same_json(_whole(asked.args), _whole(given))
+            )
             if not fits:
                 return None
             asked.is_open = False
@@ -110,7 +114,7 @@ class Answers:
 
     def _like(self, name: str, given: dict[str, Any]) -> Asked | None:
         for asked in self._open.values():
-            if asked.name == name and same_json(asked.args, given):
+            if asked.name == name and same_json(_whole(asked.args), _whole(given)):
                 return asked
         return None
 
@@ -119,6 +123,15 @@ class Answers:
         with self._lock:
             asked.is_open, asked.is_judged = False, True
             self._open.pop(id(asked), None)
+
+
+def _whole(value: Any) -> Any:
+    """Return arguments with 1 for 1.0: clients convert them before they run a tool."""
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[Any]", value)]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class AnswerSeat(ToolSeat):

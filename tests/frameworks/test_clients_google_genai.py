@@ -196,6 +196,25 @@ class TestTools:
         assert automatic(model, tools) == "done"
         assert tools.ran == ["safe"]
 
+    def test_a_number_that_the_client_converts_is_judged_once(self, model, tools):
+        """It gives functions 1 for 1.0."""
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        model.steps = [[("call_s", "safe", {"x": 1.0})], "done"]
+        assert automatic(model, tools) == "done"
+        assert tools.ran == ["safe"]
+
+    def test_functions_run_in_asynchronous_chats_and_threads(self, model, tools):
+        async def run() -> str:
+            chat = client_of(model).aio.chats.create(model="small", config=_functions(tools))
+            return "".join(
+                [chunk.text or "" async for chunk in await chat.send_message_stream("begin")]
+            )
+
+        otelhooks.instrument(policies=[*DENY, policy.RateLimit(tool_calls=1)])
+        model.steps = [[DANGER, SAFE], "done"]
+        assert asyncio.run(run()) == "done"
+        assert tools.ran == ["safe"]
+
     def test_a_call_that_no_answer_asked_for_is_denied(self, tools):
         otelhooks.instrument(policies=DENY)
         danger, _ = _functions(tools).tools
