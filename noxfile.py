@@ -68,6 +68,7 @@ FRAMEWORKS = {
     "strands": ("strands", ("strands.multiagent", "strands.tools.mcp")),
     "claude_agent_sdk": ("claude_agent_sdk", ("claude_agent_sdk", "mcp")),
     "haystack": ("haystack", ("haystack.components.agents", "haystack_integrations.tools.mcp")),
+    "llama_index": ("llama_index", ("llama_index.core.agent.workflow", "workflows")),
     "clients": ("clients", ("anthropic", "google.genai", "openai")),
     "litellm": ("litellm", ("litellm",)),
 }
@@ -114,6 +115,8 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "haystack-latest": ("--group", "test", *CERTIFI),
     "haystack-between": ("--group", "test", *CERTIFI),
     "haystack-oldest": ("--group", "test", *LOWEST),
+    "llama_index-latest": ("--group", "test", *CERTIFI),
+    "llama_index-oldest": ("--group", "test", *LOWEST),
     "clients-latest": ("--group", "test"),
     "clients-between": ("--group", "test"),
     "clients-oldest": ("--group", "test", *LOWEST),

@@ -31,6 +31,7 @@ NOT_AT_IMPORT = {
         "langchain",
         "langchain_core",
         "langgraph",
+        "llama_index",
     ),
     *("anthropic", "fastmcp", "litellm", "mcp", "openai", "pydantic_ai", "strands"),
     *("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation"),

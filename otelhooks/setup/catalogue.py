@@ -41,6 +41,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "claude_agent_sdk": ("claude_agent_sdk",),
     "google_adk": ("google.adk",),
     "haystack": ("haystack",),
+    "llama_index": ("llama_index.core",),
     "openai": ("openai",),
     "anthropic": ("anthropic",),
     "google_genai": ("google.genai",),

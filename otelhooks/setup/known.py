@@ -98,7 +98,6 @@ KNOWN = (
     _agent("langroid"),
     _agent("letta"),
     _agent("livekit.agents", "livekit-agents"),
-    _agent("llama_index.core", "llama-index-core"),
     _agent("magentic"),
     _agent("marvin"),
     _agent("mcp_agent"),

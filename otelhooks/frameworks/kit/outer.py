@@ -20,7 +20,7 @@ def noted(
     """Call a function that calls a tool, now or later, with the id of that call noted.
 
     Args:
-        tool: The tool object.
+        tool: The tool object, or its name if the outer function knows no more.
         id: Of the call.
         function: The framework's; it may be a coroutine function, or return one that calls the
             tool, or a function that does so in a copy of this context.
@@ -49,10 +49,11 @@ def id_for(tool: Any) -> str:
     """Return the id that was noted for the call of a tool, once: what its body calls has none.
 
     Args:
-        tool: The tool object that is called.
+        tool: The tool object that is called, or its name.
     """
     note = _noted.get()
-    if note is None or note[0] is not tool:
+    is_noted = note is not None and (note[0] is tool or (type(tool) is str and note[0] == tool))
+    if note is None or not is_noted:
         return ""
     _noted.set(None)
     return note[1]

@@ -1,0 +1,128 @@
+# pyright: basic, reportMissingImports=false
+"""A model for LlamaIndex that says what a function says, and the proof of a deny with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    LLMMetadata,
+)
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools import FunctionTool
+
+from otelhooks.frameworks.kit import trials
+
+__all__ = ["ScriptedModel", "prove"]
+
+_ids = itertools.count(1)
+
+
+class ScriptedModel(FunctionCallingLLM):
+    """A model.
+
+    Args:
+        next_step: Function of all that the model is shown, as one text; returns a final text, or
+            the tool calls to ask for: pairs of name and arguments.
+    """
+
+    next_step: Callable[[str], Any]
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """What it can do."""
+        return LLMMetadata(is_function_calling_model=True, model_name="scripted")
+
+    def chat(self, messages: Any, **given: Any) -> ChatResponse:
+        """Answer."""
+        step = self.next_step("\n".join(str(one.content or "") for one in messages))
+        if isinstance(step, str):
+            return ChatResponse(message=ChatMessage(step, role="assistant"), delta=step)
+        calls = [
+            ToolSelection(tool_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=args)
+            for name, args in step
+        ]
+        extra = {"tool_calls": calls}
+        return ChatResponse(message=ChatMessage("", role="assistant", additional_kwargs=extra))
+
+    async def achat(self, messages: Any, **given: Any) -> ChatResponse:
+        """Answer."""
+        return self.chat(messages, **given)
+
+    def stream_chat(self, messages: Any, **given: Any) -> Any:
+        """Answer in one piece."""
+
+        def items() -> Any:
+            yield self.chat(messages, **given)
+
+        return items()
+
+    async def astream_chat(self, messages: Any, **given: Any) -> Any:
+        """Answer in one piece."""
+
+        async def items() -> Any:
+            yield self.chat(messages, **given)
+
+        return items()
+
+    def complete(self, prompt: str, formatted: bool = False, **given: Any) -> CompletionResponse:
+        """Answer a prompt."""
+        return CompletionResponse(text=str(self.next_step(prompt)))
+
+    async def acomplete(
+        self, prompt: str, formatted: bool = False, **given: Any
+    ) -> CompletionResponse:
+        """Answer a prompt."""
+        return self.complete(prompt)
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **given: Any) -> Any:
+        """Answer a prompt in one piece."""
+
+        def items() -> Any:
+            yield self.complete(prompt)
+
+        return items()
+
+    async def astream_complete(self, prompt: str, formatted: bool = False, **given: Any) -> Any:
+        """Answer a prompt in one piece."""
+
+        async def items() -> Any:
+            yield self.complete(prompt)
+
+        return items()
+
+    def _prepare_chat_with_tools(self, tools: Any, **given: Any) -> dict[str, Any]:
+        messages = [*(given.get("chat_history") or ())]
+        if user := given.get("user_msg"):
+            messages.append(ChatMessage(user, role="user") if isinstance(user, str) else user)
+        defined = [tool.metadata.to_openai_tool() for tool in tools]
+        return {"messages": messages, "tools": defined}
+
+    def get_tool_calls_from_response(self, response: Any, **given: Any) -> list[ToolSelection]:
+        """Return the calls that an answer asks for."""
+        return response.message.additional_kwargs.get("tool_calls", [])
+
+
+def _way(streaming: bool) -> Callable[[trials.Trial], Any]:
+    async def run(trial: trials.Trial) -> str:
+        agent = FunctionAgent(
+            tools=[FunctionTool.from_defaults(one) for one in (trial.danger, trial.safe)],
+            llm=ScriptedModel(next_step=trial.next_step),
+            streaming=streaming,
+        )
+        return str(await agent.run(user_msg="begin"))
+
+    return run
+
+
+def prove() -> Any:
+    """Run a scripted agent against a deny on the main paths of the framework."""
+    paths = {"achat": _way(streaming=False), "astream_chat": _way(streaming=True)}
+    return trials.prove("llama_index", "llama-index-core", "llama_index.core", paths)

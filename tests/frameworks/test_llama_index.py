@@ -1,0 +1,327 @@
+"""LlamaIndex: contract on every path."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("llama_index.core.agent.workflow")
+
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.tools import FunctionTool
+from llama_index.core.tools.types import AsyncBaseTool, BaseTool, ToolMetadata, ToolOutput
+from llama_index.core.workflow import Context
+from llama_index.tools.mcp import McpToolSpec
+from mcp import ClientSession
+from mcp.shared.memory import create_client_server_memory_streams
+
+import otelhooks
+from otelhooks import policy
+from otelhooks.frameworks.llama_index.scripted import ScriptedModel
+from tests.frameworks.contract import Contract, Path, World
+from tests.frameworks.mcp_world import make_server
+
+# The framework looks at all members of its own objects, and calls what its workflows deprecate.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:is_running called from:DeprecationWarning"),
+]
+NAMES = ("danger", "safe", "broken", "slow")
+
+
+def tools_of(world: World) -> list[Any]:
+    """Return the world's tools: plain functions, and a coroutine function."""
+    return [FunctionTool.from_defaults(getattr(world, name)) for name in NAMES]
+
+
+def async_tools_of(world: World) -> list[Any]:
+    """Return the world's tools, all of them coroutine functions."""
+
+    async def danger(path: str) -> str:
+        """Remove a path."""
+        return world.danger(path)
+
+    async def safe(x: int) -> str:
+        """Read number x."""
+        return world.safe(x)
+
+    async def broken(x: int) -> str:
+        """Fail."""
+        return world.broken(x)
+
+    return [FunctionTool.from_defaults(async_fn=one) for one in (danger, safe, broken, world.slow)]
+
+
+def context_tools_of(world: World) -> list[Any]:
+    """Return tools that get the workflow's context, and one with a partial parameter."""
+
+    async def danger(ctx: Context, path: str) -> str:
+        """Remove a path."""
+        assert await ctx.store.get("memory")
+        return world.danger(path)
+
+    danger.__annotations__["ctx"] = Context
+    return [FunctionTool.from_defaults(async_fn=danger), *tools_of(world)[1:]]
+
+
+class Own(AsyncBaseTool):
+    """A tool with methods of its own."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._tool = FunctionTool.from_defaults(function)
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        return self._tool.metadata
+
+    def call(self, **given: Any) -> ToolOutput:
+        text = self._function(**given)
+        return ToolOutput(self.metadata.get_name(), text, raw_input=given, raw_output=text)
+
+    async def acall(self, **given: Any) -> ToolOutput:
+        return self.call(**given)
+
+
+class Plain(BaseTool):
+    """A tool that can only be called."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._tool = FunctionTool.from_defaults(function)
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        return self._tool.metadata
+
+    def __call__(self, input: Any) -> ToolOutput:
+        text = self._function(input)
+        return ToolOutput(self.metadata.get_name(), text, raw_input={}, raw_output=text)
+
+
+class Overriding(FunctionTool):
+    """A tool whose methods come to those that they override."""
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        return super().call(*args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        return await super().acall(*args, **kwargs)
+
+
+def own_tools_of(world: World) -> list[Any]:
+    return [*(Own(getattr(world, name)) for name in NAMES[:3]), tools_of(world)[3]]
+
+
+def overriding_tools_of(world: World) -> list[Any]:
+    return [Overriding.from_defaults(getattr(world, name)) for name in NAMES]
+
+
+def build(tools: Any = tools_of, **settings: Any) -> Any:
+    """Return what builds a path on which a `FunctionAgent` runs."""
+
+    def built(world: World) -> Any:
+        async def run(prompt: str) -> str:
+            model = ScriptedModel(next_step=world.next)
+            agent = FunctionAgent(tools=tools(world), llm=model, **settings)
+            return str(await agent.run(user_msg=prompt))
+
+        return run
+
+    return built
+
+
+def build_workflow(world: World) -> Any:
+    async def run(prompt: str) -> str:
+        model = ScriptedModel(next_step=world.next)
+        worker = FunctionAgent(
+            name="worker", description="Works.", tools=tools_of(world), llm=model
+        )
+        workflow = AgentWorkflow(agents=[worker], root_agent="worker")
+        return str(await workflow.run(user_msg=prompt))
+
+    return run
+
+
+def build_react(world: World) -> Any:
+    def next_step(shown: str) -> str:
+        step = world.next(shown)
+        if isinstance(step, str):
+            return f"Thought: I can answer.\nAnswer: {step}"
+        [(name, args)] = step
+        return f"Thought: I need it.\nAction: {name}\nAction Input: {json.dumps(args)}"
+
+    async def run(prompt: str) -> str:
+        model = ScriptedModel(next_step=next_step)
+        agent = ReActAgent(tools=tools_of(world), llm=model)
+        return str(await agent.run(user_msg=prompt))
+
+    return run
+
+
+def build_direct(tools: Any, method: str) -> Any:
+    """Return what builds a path on which a program calls the tools itself."""
+
+    def built(world: World) -> Any:
+        by_name = {tool.metadata.name: tool for tool in tools(world)}
+        return lambda prompt: world.play(
+            lambda name, args: getattr(by_name[name], method)(**args), prompt
+        )
+
+    return built
+
+
+def build_async_direct(tools: Any) -> Any:
+    def built(world: World) -> Any:
+        by_name = {tool.metadata.name: tool for tool in tools(world)}
+
+        async def run(prompt: str) -> str:
+            return await world.aplay(lambda name, args: by_name[name].acall(**args), prompt)
+
+        return run
+
+    return built
+
+
+def build_mcp(world: World) -> Any:
+    """Build a path on which an agent has the tools of a server in this process."""
+
+    async def run(prompt: str) -> str:
+        server = make_server(world)
+        low = getattr(server, "_mcp_server", None) or server._lowlevel_server
+        async with contextlib.AsyncExitStack() as stack:
+            memory = create_client_server_memory_streams()
+            ours, theirs = await stack.enter_async_context(memory)
+            task = asyncio.create_task(low.run(*theirs, low.create_initialization_options()))
+            stack.callback(task.cancel)
+            session = await stack.enter_async_context(ClientSession(*ours))
+            await session.initialize()
+            tools = await McpToolSpec(client=session).to_tool_list_async()
+            model = ScriptedModel(next_step=world.next)
+            return str(await FunctionAgent(tools=tools, llm=model).run(user_msg=prompt))
+
+    return run
+
+
+AGENT: dict[str, Any] = {"has_run": False}
+DIRECT: dict[str, Any] = {"has_run": False, "has_model": False, "errors": "raised"}
+ONE = dict.fromkeys(("parallel", "limit"), "one call a step")
+ESCAPES = {"exception_that_escapes": "the server answers with an error"}
+MCP: dict[str, Any] = {"selector": "*/{}".format, "lacks": ESCAPES, **AGENT}
+
+
+class TestAdapter(Contract):
+    """All scenarios, on each path."""
+
+    framework = "llama_index"
+    paths = (
+        Path("agent", build(streaming=False), **AGENT),
+        Path("agent_stream", build(), **AGENT),
+        Path("agent_async_tools", build(async_tools_of), **AGENT),
+        Path("agent_context", build(context_tools_of), **AGENT),
+        Path("agent_own_tools", build(own_tools_of), **AGENT),
+        Path("agent_overriding", build(overriding_tools_of), **AGENT),
+        Path("agent_workflow", build_workflow, **AGENT),
+        Path("mcp", build_mcp, **MCP),
+        Path("react", build_react, **AGENT, lacks=ONE),
+        Path("direct_call", build_direct(tools_of, "call"), **DIRECT),
+        Path("direct_dunder_call", build_direct(tools_of, "__call__"), **DIRECT),
+        Path("direct_own", build_direct(own_tools_of, "__call__"), **DIRECT),
+        Path("direct_acall", build_async_direct(tools_of), **DIRECT),
+    )
+
+
+class TestBesideMcp(Contract):
+    """With the adapter of MCP, whose client's seat comes second: judged once, one span."""
+
+    framework = "llama_index"
+    also = ("mcp",)
+    paths = (Path("mcp", build_mcp, **MCP),)
+
+
+class TestTools:
+    """Tools in forms of their own."""
+
+    @pytest.fixture
+    def world(self) -> World:
+        return World()
+
+    def test_a_tool_that_can_only_be_called_is_denied(self, world):
+        otelhooks.instrument(policies=[policy.deny("danger", reason="No.")])
+        output = Plain(world.danger)("/")
+        assert (output.is_error, output.content, world.ran) == (True, "No.", [])
+
+    def test_so_it_is_in_an_agent(self, world):
+        otelhooks.instrument(policies=[policy.deny("danger", reason="No.")])
+        shown: list[str] = []
+        steps: list[Any] = [[("danger", {"input": "/"})], "done"]
+
+        def next_step(text: str) -> Any:
+            shown.append(text)
+            return steps.pop(0)
+
+        async def run() -> str:
+            model = ScriptedModel(next_step=next_step)
+            return str(await FunctionAgent(tools=[Plain(world.danger)], llm=model).run("begin"))
+
+        assert asyncio.run(run()) == "done"
+        assert world.ran == []
+        assert "No." in shown[-1]
+
+    def test_positional_arguments_have_their_names(self, world):
+        otelhooks.instrument(
+            policies=[policy.deny("danger", when=lambda args: args["path"] == "/")]
+        )
+        tool = tools_of(world)[0]
+        assert tool("/").is_error
+        assert not tool("/tmp").is_error
+        assert world.bodies == ["danger"]
+
+    def test_a_partial_parameter_is_seen(self, world):
+        otelhooks.instrument(
+            policies=[policy.deny("danger", when=lambda args: args["path"] == "/")]
+        )
+        tool = FunctionTool.from_defaults(world.danger, partial_params={"path": "/"})
+        assert tool().is_error
+        assert tool.call().is_error
+        assert world.ran == []
+
+    def test_limits_count_a_call_once(self, world):
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=2)])
+        tool = Own(world.safe)
+        assert not tool(x=1).is_error
+        assert not asyncio.run(tool.acall(x=2)).is_error
+        assert tool(x=3).is_error
+        assert world.bodies == ["safe", "safe"]
+
+    def test_the_span_of_a_call_has_its_id(self, world, with_rules, exporter):
+        with_rules(policy.deny("danger"))
+        steps: list[Any] = [[("safe", {"x": 1})], "done"]
+
+        async def run() -> str:
+            model = ScriptedModel(next_step=lambda text: steps.pop(0))
+            return str(await FunctionAgent(tools=tools_of(world), llm=model).run("begin"))
+
+        assert asyncio.run(run()) == "done"
+        [span] = [one for one in exporter.get_finished_spans() if one.name == "execute_tool safe"]
+        assert span.attributes["gen_ai.tool.call.id"].startswith("call_")
+
+
+def test_completions_are_model_calls(with_rules, exporter):
+    with_rules(policy.deny("danger"))
+    model = ScriptedModel(next_step=lambda text: "done")
+    assert model.complete("begin").text == "done"
+    assert asyncio.run(model.acomplete("begin")).text == "done"
+    assert len(exporter.get_finished_spans()) == 2
+
+
+def test_the_proof_holds():
+    from otelhooks.frameworks.llama_index.scripted import prove
+
+    otelhooks.instrument()
+    proof = prove()
+    assert proof.proved, proof
