@@ -205,7 +205,8 @@ class TestTools:
 
     def test_functions_run_in_asynchronous_chats_and_threads(self, model, tools):
         async def run() -> str:
-            chat = client_of(model).aio.chats.create(model="small", config=_functions(tools))
+            client = client_of(model)  # one that is not held is closed
+            chat = client.aio.chats.create(model="small", config=_functions(tools))
             return "".join(
                 [chunk.text or "" async for chunk in await chat.send_message_stream("begin")]
             )
