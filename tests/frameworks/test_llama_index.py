@@ -22,6 +22,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 import otelhooks
 from otelhooks import policy
 from otelhooks.frameworks.llama_index.scripted import ScriptedModel
+from tests import test_docs as docs
 from tests.frameworks.contract import Contract, Path, World
 from tests.frameworks.mcp_world import make_server
 
@@ -317,6 +318,11 @@ def test_completions_are_model_calls(with_rules, exporter):
     assert model.complete("begin").text == "done"
     assert asyncio.run(model.acomplete("begin")).text == "done"
     assert len(exporter.get_finished_spans()) == 2
+
+
+def test_the_blocks_of_its_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert docs.run_page(docs.DOCS / "frameworks" / "llama_index.md", tmp_path) == 1
 
 
 def test_the_proof_holds():

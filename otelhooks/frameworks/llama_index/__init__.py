@@ -262,8 +262,8 @@ ADAPTER = kit.Adapter(
     not_covered=(
         kit.NotCovered(
             "runs: turns, sessions, hooks on them",
-            "a run is a workflow whose handler is awaited anywhere; `@otelhooks.turn` around the"
-            " function that runs an agent has them",
+            "a run is a workflow whose handler is awaited anywhere; `otelhooks.turn` around the"
+            " call that runs an agent gives it them",
         ),
         kit.NotCovered("`tool.fn`, `tool.async_fn`", "calling them is plain Python"),
         kit.NotCovered(
