@@ -103,6 +103,12 @@ class Loops:
         assert path(model, tools) in ("done", f"Let me see. \n{REASON}", f"Let me see. {REASON}")
         assert tools.ran == []
 
+    def test_a_call_of_a_tool_that_was_not_offered_is_judged(self, path, model, tools):
+        model.steps = [[("call_o", "other", {})], "done"]
+        otelhooks.instrument(policies=[policy.deny("other", reason=REASON)])
+        assert path(model, tools) == "done"
+        assert tools.ran == []
+
     def test_dropped_calls_leave_their_reason(self, path, model, tools):
         model.steps = [[DANGER]]
         otelhooks.instrument(policies=DENY, frameworks={self.framework: {"on_denied": "drop"}})

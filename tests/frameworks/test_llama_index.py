@@ -13,14 +13,20 @@ pytest.importorskip("llama_index.core.agent.workflow")
 
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.tools import FunctionTool
-from llama_index.core.tools.types import AsyncBaseTool, BaseTool, ToolMetadata, ToolOutput
-from llama_index.core.workflow import Context
+from llama_index.core.tools.types import (
+    AsyncBaseTool,
+    BaseTool,
+    BaseToolAsyncAdapter,
+    ToolMetadata,
+    ToolOutput,
+)
+from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
 from llama_index.tools.mcp import McpToolSpec
 from mcp import ClientSession
 from mcp.shared.memory import create_client_server_memory_streams
 
 import otelhooks
-from otelhooks import policy
+from otelhooks import hooks, policy
 from otelhooks.frameworks.llama_index.scripted import ScriptedModel
 from tests import test_docs as docs
 from tests.frameworks.contract import Contract, Path, World
@@ -208,6 +214,7 @@ def build_mcp(world: World) -> Any:
     return run
 
 
+ROOT = policy.deny("danger", when=lambda args: args["path"] == "/")
 AGENT: dict[str, Any] = {"has_run": False}
 DIRECT: dict[str, Any] = {"has_run": False, "has_model": False, "errors": "raised"}
 ONE = dict.fromkeys(("parallel", "limit"), "one call a step")
@@ -274,18 +281,55 @@ class TestTools:
         assert "No." in shown[-1]
 
     def test_positional_arguments_have_their_names(self, world):
-        otelhooks.instrument(
-            policies=[policy.deny("danger", when=lambda args: args["path"] == "/")]
-        )
+        otelhooks.instrument(policies=[ROOT])
         tool = tools_of(world)[0]
         assert tool("/").is_error
         assert not tool("/tmp").is_error
         assert world.bodies == ["danger"]
 
+    def test_a_subclass_of_the_adapter_cannot_hide_a_body(self, world):
+        class Hiding(BaseToolAsyncAdapter):
+            def call(self, input: Any) -> ToolOutput:
+                return ToolOutput("danger", world.danger(input), raw_input={}, raw_output="")
+
+        otelhooks.instrument(policies=[policy.deny("danger")])
+        tool = Hiding(Plain(world.danger))
+        assert tool.call("/").is_error
+        assert asyncio.run(tool.acall("/")).is_error
+        assert world.ran == []
+
+    def test_a_tool_that_waits_for_a_person_is_no_failure(self, world):
+        seen: list[Any] = []
+
+        @hooks.post_tool_call_transform
+        def note(data: Any) -> Any:
+            seen.append(data.error)
+            return None
+
+        async def safe(ctx: Context, x: int) -> str:
+            """Read number x."""
+            event = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent())
+            return world.safe(x) if event.response == "yes" else "no"
+
+        safe.__annotations__["ctx"] = Context
+        otelhooks.instrument(policies=[policy.deny("danger")], hooks=[note])
+        steps: list[Any] = [[("safe", {"x": 1})], "done"]
+
+        async def run() -> str:
+            model = ScriptedModel(next_step=lambda text: steps.pop(0))
+            agent = FunctionAgent(tools=[FunctionTool.from_defaults(async_fn=safe)], llm=model)
+            handler = agent.run("begin")
+            async for event in handler.stream_events():
+                if isinstance(event, InputRequiredEvent):
+                    handler.ctx.send_event(HumanResponseEvent(response="yes"))
+            return str(await handler)
+
+        assert asyncio.run(run()) == "done"
+        assert world.bodies == ["safe"]
+        assert not any(seen)
+
     def test_a_partial_parameter_is_seen(self, world):
-        otelhooks.instrument(
-            policies=[policy.deny("danger", when=lambda args: args["path"] == "/")]
-        )
+        otelhooks.instrument(policies=[ROOT])
         tool = FunctionTool.from_defaults(world.danger, partial_params={"path": "/"})
         assert tool().is_error
         assert tool.call().is_error

@@ -58,7 +58,7 @@ class ClientCall(ModelCall):
     of the arguments as ``text``, or none if the API has them as data; results have a text.
 
     Attributes:
-        holds_calls: Whether parts of a stream must wait, because a call could be denied.
+        holds_calls: Whether calls in a stream must wait, because one could be denied.
     """
 
     words = (
@@ -149,8 +149,8 @@ class ClientCall(ModelCall):
 
     def steps(self, rt: Runtime) -> Operation:
         context = otel_context.get_current()
-        tools = [call for one in self.tools if (call := self.offered(one)) is not None]
-        self.holds_calls = bool(tools) and could_deny(current_branch(_branch()), tools, frozenset())
+        # The model may ask for any tool, also for one that this request does not offer.
+        self.holds_calls = could_deny(current_branch(_branch()), None, frozenset())
         with _lock:
             answers = rt.answers = rt.answers or Answers()
         if (refused := (yield from self._check(rt, answers))) is not None:

@@ -23,6 +23,7 @@ _TYPES = "llama_index.core.tools.types"
 _LLMS = "llama_index.core.base.llms.types"
 _MODEL = "llama_index.core.base.llms.base:BaseLLM"
 _FUNCTION = "llama_index.core.tools.function_tool:FunctionTool"
+_ADAPTED = f"{_TYPES}:BaseToolAsyncAdapter"
 _GROUP = "llama_index.tool"
 _MCP = "McpToolSpec._create_tool_fn."
 
@@ -39,11 +40,11 @@ class Tool(kit.ToolCall):
     pauses = ("workflows.runtime.types.results:WaitingForEvent",)
 
     def read(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if kit.is_a(tool, f"{_TYPES}:BaseToolAsyncAdapter"):
-            return kit.SKIP  # it calls the tool that it adapts
+        if f"{type(tool).__module__}:{type(tool).__qualname__}" == _ADAPTED:
+            return kit.SKIP  # it calls the tool that it adapts; a subclass may do anything
         meta = tool.metadata
         self.name, self.description = meta.get_name(), meta.description or ""
-        self.id, self._count = outer.id_for(self.name), len(args)
+        self.id = outer.id_for(self.name)
         function = inspect.unwrap(self.function)
         parameters, hidden = inspect.signature(self.function).parameters, ()
         if kit.is_a(tool, _FUNCTION):
@@ -52,6 +53,7 @@ class Tool(kit.ToolCall):
             if tool.real_fn.__qualname__.startswith(_MCP):
                 self.is_of_server(self.name, self.server_at(_client_of(tool)))
         names = [*parameters, *(f"argument_{at}" for at in range(len(args)))]
+        self._positional = names[: len(args)]
         self.take({**dict(zip(names, args, strict=False)), **kwargs}, [n for n in hidden if n])
         method = overrides.Method(tool, function.__name__)
         leads = function.__name__ != "call" and "call" in function.__code__.co_names
@@ -60,8 +62,11 @@ class Tool(kit.ToolCall):
         return None
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        values = list(args.items())
-        return wrapped(*(v for _, v in values[: self._count]), **dict(values[self._count :]))
+        if not args.keys() >= set(self._positional):
+            return wrapped(**args)  # a hook took one away
+        given = [args[name] for name in self._positional]
+        rest = {name: value for name, value in args.items() if name not in self._positional}
+        return wrapped(*given, **rest)
 
     def denied(self, reason: str) -> Any:
         return self._output(reason, is_error=True)
