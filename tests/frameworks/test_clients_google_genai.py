@@ -375,6 +375,15 @@ def test_a_tool_that_is_denied_in_any_case_is_hidden(model, config):
     assert "safe" in told
 
 
+def test_answers_in_bytes_are_not_asked_for_under_strict(model):
+    otelhooks.instrument(policies=DENY, strict=True)
+    config = CONFIG.model_copy(update={"should_return_http_response": True})
+    client = client_of(model)
+    with pytest.raises(errors.Denied, match="no rule"):
+        client.models.generate_content(model="small", contents="begin", config=config)
+    assert model.requests == []
+
+
 def test_calls_of_all_candidates_are_judged(model, monkeypatch):
     from tests.frameworks import model_double
 

@@ -94,6 +94,8 @@ class Generated(ClientCall):
             return kit.SKIP
         if self.is_unsupported:
             return None
+        if _field(config, "should_return_http_response"):
+            return self.passes("`google_genai` asks a model for an answer in bytes")
         self.model, self._contents, self._config = model, contents, config
         is_vertex = models._api_client.vertexai
         self.provider, self.operation = "gcp.vertex_ai" if is_vertex else "gcp.gemini", "chat"
