@@ -44,10 +44,13 @@ class Asked:
         reason: Why it was denied; None if it was not.
         is_open: Whether its permit has not been taken yet.
         is_judged: Whether a tool seat has judged it since, or its result has been seen.
+        told: What the model reads instead of its result, in every request that repeats it.
         beside: Denied calls of the same answer, in the form of the API, with id and reason.
     """
 
-    __slots__ = ("args", "beside", "id", "is_judged", "is_open", "name", "reason", "verdict")
+    __slots__ = (
+        *("args", "beside", "id", "is_judged", "is_open", "name", "reason", "told", "verdict"),
+    )
 
     def __init__(self, id: str, name: str, args: dict[str, Any]) -> None:
         self.id: str = id
@@ -58,6 +61,7 @@ class Asked:
         self.is_open: bool = False
         self.is_judged: bool = False
         self.beside: tuple[Any, ...] = ()
+        self.told: str | None = None
 
 
 class Answers:
@@ -107,7 +111,7 @@ class Answers:
             )
             if not fits:
                 return None
-            asked.is_open = False
+            asked.is_open, asked.args = False, {}  # which may be long, and are of no more use
             self._open.pop(id(asked), None)
             call.id = call.id or asked.id or None
             return asked.verdict

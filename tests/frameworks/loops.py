@@ -144,6 +144,17 @@ class Loops:
         assert "safe done" not in told(model)
         assert "masked" in json.dumps(model.requests[1])
 
+    def test_a_replaced_result_stays_replaced_in_later_requests(self, path, model, tools):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            return "masked"
+
+        model.steps = [[SAFE], [("call_t", "safe", {"x": 2})], "done"]
+        otelhooks.instrument(hooks=[masked])
+        assert path(model, tools) == "done"
+        assert len(model.requests) == 3
+        assert "safe done" not in told(model)
+
     def test_a_model_that_insists_is_stopped(self, path, model, tools):
         model.steps = [[DANGER]] * 10
         otelhooks.instrument(policies=DENY)

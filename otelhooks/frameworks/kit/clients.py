@@ -306,17 +306,20 @@ class ClientCall(ModelCall):
                 if part.kind == "call" and part.id:
                     calls[part.id] = part
                 elif part.kind == "result" and (asked := answers.find(part.id)) is not None:
-                    if asked.is_judged or not _is_same(calls.get(part.id), asked):
+                    is_told = asked.is_judged and asked.told is None
+                    if is_told or not _is_same(calls.get(part.id), asked):
                         continue
                     if asked.reason is not None:
                         if self._tell_gap(rt, answers, asked):
                             reason = f"The result of `{asked.name}` was not sent: {asked.reason}"
                             return Raised(refusal(reason, asked.verdict))
                         continue
-                    answers.close(asked)
-                    text = yield from returned(rt, self.framework, asked, part.text)
-                    if text != part.text:
-                        message = self.with_result(message, part, str(text))
+                    if not asked.is_judged:
+                        answers.close(asked)
+                        text = yield from returned(rt, self.framework, asked, part.text)
+                        asked.told = None if text == part.text else str(text)
+                    if asked.told is not None:
+                        message = self.with_result(message, part, asked.told)
                         self.messages[index], self.is_rewritten = message, True
         self._restore(answers)
         return None
