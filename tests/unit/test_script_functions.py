@@ -31,6 +31,7 @@ class Asked:
             f"---\nevent: {event}\npriority: 7\ndescription: Asks.\nscript: |\n"
             f"  def handle(event, payload):\n    {code}\n---\n"
         )
+        options = {"time_limit_s": 5, **options}  # what they give does not depend on a busy machine
         action, payload, reason = load_hooks(self._folder, **options).dispatch(event, {"name": "t"})
         return payload["answer"] if action == "modify" else reason
 
