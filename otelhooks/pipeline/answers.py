@@ -16,7 +16,6 @@ from opentelemetry import context as otel_context
 
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.context import current_branch
-from otelhooks.hooks.drive import Raised
 from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op, around
@@ -163,7 +162,7 @@ def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operatio
     """Run the operation of an allowed call that no tool seat saw, now that its result is known.
 
     Nothing is decided again. Post hooks see the result, and may still change or withhold what the
-    model reads of it; the operation returns that.
+    model reads of it; the operation returns that, or a `Raised`.
     """
     context = otel_context.get_current()
     outer, scope = around(context)
@@ -185,8 +184,7 @@ def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operatio
         try:
             effect = send(value)
         except StopIteration as stop:
-            ended = stop.value
-            return result if type(ended) is Raised else ended
+            return stop.value
         send, value = steps.send, result
         if type(effect) is not Body:
             try:

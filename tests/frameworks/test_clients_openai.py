@@ -15,6 +15,8 @@ import pytest
 
 import otelhooks
 from otelhooks import errors, hooks, policy
+from otelhooks.frameworks.kit import clients
+from otelhooks.hooks.drive import Raised
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
 
@@ -395,10 +397,10 @@ class TestPermits:
 
         otelhooks.call_tool("safe", {"x": 1}, run, id="call_s")
         assert seen == [(1, "en")]
-        with pytest.raises(errors.Denied):  # used up: judged anew, and counted
+        with pytest.raises(errors.Denied):  # used up: judged again, and counted
             otelhooks.call_tool("safe", {"x": 1}, run, id="call_s")
 
-    def test_other_arguments_are_judged_anew(self, model):
+    def test_other_arguments_are_judged_again(self, model):
         otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
         self.asked(model, SAFE)
         with pytest.raises(errors.Denied):
@@ -498,6 +500,19 @@ def test_parsed_answers_are_judged_and_parsed(model, tools):
             model="small", messages=[], tools=strict, response_format=Place
         )
     assert found.choices[0].message.parsed == Place(city="Rome")
+
+
+def test_a_result_that_could_not_be_checked_is_not_sent(model, tools, monkeypatch):
+    def returned(*args: Any) -> Any:
+        yield from ()
+        return Raised(errors.Denied("not checked"))
+
+    monkeypatch.setattr(clients, "returned", returned)
+    model.steps = [[SAFE], "done"]
+    otelhooks.instrument(policies=DENY)
+    with pytest.raises(errors.Denied, match="not checked"):
+        chat(model, tools)
+    assert len(model.requests) == 1
 
 
 def test_a_failed_request_raises_what_it_raised(model):

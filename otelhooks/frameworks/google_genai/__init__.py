@@ -71,7 +71,7 @@ def _is_text(part: Any) -> bool:
 
 
 class Generated(ClientCall):
-    """A request for content. Calls have no ids, as a rule: they get some that are told nobody."""
+    """A request for content. Most calls have no id, so each gets one here, which is not sent."""
 
     table = kit.PartTable(
         kind="function_call",

@@ -317,6 +317,8 @@ class ClientCall(ModelCall):
                     if not asked.is_judged:
                         answers.close(asked)
                         text = yield from returned(rt, self.framework, asked, part.text)
+                        if type(text) is Raised:
+                            return text  # what could not be checked is not sent
                         asked.told = None if text == part.text else str(text)
                     if asked.told is not None:
                         message = self.with_result(message, part, asked.told)
