@@ -23,6 +23,7 @@ NOT_AT_IMPORT = {
     *(
         "agents",
         "claude_agent_sdk",
+        "crewai",
         "google.adk",
         "google.antigravity",
         "google.genai",

@@ -42,6 +42,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "google_adk": ("google.adk",),
     "haystack": ("haystack",),
     "llama_index": ("llama_index.core",),
+    "crewai": ("crewai",),
     "openai": ("openai",),
     "anthropic": ("anthropic",),
     "google_genai": ("google.genai",),

@@ -91,7 +91,6 @@ KNOWN = (
     _agent("beeai_framework"),
     _agent("browser_use"),
     _agent("camel", "camel-ai"),
-    _agent("crewai"),
     _agent("dspy"),
     _agent("griptape"),
     _agent("instructor"),

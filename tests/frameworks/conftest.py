@@ -11,6 +11,9 @@ import pytest
 import otelhooks
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # it would tell the network what tests run
+os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"  # likewise
+os.environ["CREWAI_TRACING_ENABLED"] = "false"  # it would ask whether to show traces
+os.environ["CREWAI_TESTING"] = "true"  # likewise
 
 pytest.register_assert_rewrite(
     "tests.frameworks.contract", "tests.frameworks.scenarios", "tests.conformance"

@@ -49,8 +49,8 @@ def test_a_program_whose_loop_nobody_guards_is_told_when_it_exits(stderr):
 
 
 def test_it_names_what_is_imported_and_not_guarded(stderr, tmp_path):
-    (tmp_path / "crewai.py").write_text("")
-    assert "and nothing guards `crewai`" in stderr("import crewai")
+    (tmp_path / "griptape.py").write_text("")
+    assert "and nothing guards `griptape`" in stderr("import griptape")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -66,5 +66,5 @@ def test_neither_a_forked_child_nor_who_forked_it_says_it(stderr):
 
 def test_a_helper_that_a_program_under_run_starts_is_passed_over(stderr, tmp_path):
     assert "ever asked" not in stderr(OTELHOOKS_RUN_PID="1")
-    (tmp_path / "crewai.py").write_text("")
-    assert SAID in stderr("import crewai", OTELHOOKS_RUN_PID="1")
+    (tmp_path / "griptape.py").write_text("")
+    assert SAID in stderr("import griptape", OTELHOOKS_RUN_PID="1")

@@ -191,7 +191,7 @@ class TestInstalledAndNotGuarded:
     @pytest.fixture
     def others(self, tmp_path):
         folder = tmp_path / "others"
-        for name, requires in (("crewai", "openai"), ("openai", ""), ("cohere", "")):
+        for name, requires in (("marvin", "openai"), ("openai", ""), ("cohere", "")):
             info = folder / f"{name}-1.0.dist-info"
             info.mkdir(parents=True)
             needs = f"Requires-Dist: {requires}>=1\n" if requires else ""
@@ -212,7 +212,7 @@ class TestInstalledAndNotGuarded:
 
         listed = (
             "Installed, not guarded (no rule is asked about what they do)\n"
-            "  crewai  crewai  1.0\n"
+            "  marvin  marvin  1.0\n"
             "  cohere  cohere  1.0\n"
         )
         assert listed in result.stdout
@@ -221,7 +221,7 @@ class TestInstalledAndNotGuarded:
     def test_with_a_policy_the_answer_is_no(self, doctor, others, rules):
         result = doctor("--policy", rules)
 
-        assert "OTELHOOKS_FRAMEWORKS=crewai=off,cohere=off says that you know" in result.stdout
+        assert "OTELHOOKS_FRAMEWORKS=marvin=off,cohere=off says that you know" in result.stdout
         assert result.exit_code == 1
 
     def test_with_the_policy_of_the_variable_too(self, doctor, others, rules, monkeypatch):
@@ -233,7 +233,7 @@ class TestInstalledAndNotGuarded:
         assert doctor("--policy", rules).exit_code == 0
 
     def test_what_the_settings_turn_off_is_known(self, doctor, others, rules, monkeypatch):
-        monkeypatch.setenv("OTELHOOKS_FRAMEWORKS", "crewai=off,cohere=off")
+        monkeypatch.setenv("OTELHOOKS_FRAMEWORKS", "marvin=off,cohere=off")
         result = doctor("--policy", rules)
 
         assert "Installed, not guarded" not in result.stdout
@@ -244,7 +244,7 @@ class TestInstalledAndNotGuarded:
 
         assert report["not_guarded"] == [
             {"framework": name, "distribution": name, "version": "1.0"}
-            for name in ("crewai", "cohere")
+            for name in ("marvin", "cohere")
         ]
 
 

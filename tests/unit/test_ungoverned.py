@@ -103,7 +103,7 @@ def test_what_no_adapter_guards_is_told_once_when_it_is_imported(library, said, 
     assert "@otelhooks.tool" in warning
 
 
-@pytest.mark.parametrize("module", ["crewai", "livekit.agents", "autogen_core"])
+@pytest.mark.parametrize("module", ["griptape", "livekit.agents", "autogen_core"])
 def test_what_was_imported_before_is_told_too(library, said, module):
     library.add(module)
     importlib.import_module(module)
@@ -112,9 +112,9 @@ def test_what_was_imported_before_is_told_too(library, said, module):
 
 
 def test_a_rule_that_comes_later_tells_of_what_is_imported(library, said):
-    library.add("crewai")
+    library.add("griptape")
     handle = otelhooks.instrument()
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     assert said() == []
     handle.register(*DENY)
@@ -122,9 +122,9 @@ def test_a_rule_that_comes_later_tells_of_what_is_imported(library, said):
 
 
 def test_a_rule_of_a_block_tells_too(library, said):
-    library.add("crewai")
+    library.add("griptape")
     otelhooks.instrument()
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     with otelhooks.scope(policies=DENY):
         assert len(said()) == 1
@@ -136,31 +136,31 @@ def test_a_rule_of_a_block_tells_too(library, said):
         {},
         {"policies": [policy.allow("run_command")]},
         {"policies": DENY, "mode": "monitor"},
-        {"policies": DENY, "frameworks": {"crewai": "off"}},
+        {"policies": DENY, "frameworks": {"griptape": "off"}},
     ],
 )
 def test_nothing_is_said_where_nothing_can_deny_or_the_application_knows(library, said, settings):
-    library.add("crewai")
+    library.add("griptape")
     otelhooks.instrument(**settings)
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     assert said() == []
 
 
 def test_to_guard_only_some_frameworks_is_not_to_know_of_others(library, said):
-    library.add("crewai")
+    library.add("griptape")
     otelhooks.instrument(policies=DENY, frameworks=[])
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     assert len(said()) == 1
 
 
 def test_a_thread_that_imports_it_is_told_once_too(library, said):
-    library.add("crewai")
+    library.add("griptape")
     otelhooks.instrument(policies=DENY)
     threads = [
         threading.Thread(target=importlib.import_module, args=(name,))
-        for name in ("crewai", "crewai.deeper") * 2
+        for name in ("griptape", "griptape.deeper") * 2
     ]
     for thread in threads:
         thread.start()
@@ -178,15 +178,15 @@ def test_the_variable_says_that_the_application_knows(library, said, monkeypatch
 
 
 def test_the_strict_that_is_on_by_itself_breaks_no_import(library, said):
-    library.add("crewai")
+    library.add("griptape")
     handle = otelhooks.instrument(policies=DENY)
     assert handle.is_strict(handle._runtime.loaded)
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     assert len(said()) == 1
 
 
-@pytest.mark.parametrize("module", ["crewai", "crewai.deeper", "livekit.agents.deeper"])
+@pytest.mark.parametrize("module", ["griptape", "griptape.deeper", "livekit.agents.deeper"])
 def test_under_strict_an_import_is_refused_each_time(library, module):
     name = module.removesuffix(".deeper")
     library.add(name, text="raise AssertionError('ran')")
@@ -199,25 +199,25 @@ def test_under_strict_an_import_is_refused_each_time(library, module):
 
 
 def test_under_strict_nothing_starts_beside_what_is_imported(library):
-    library.add("crewai")
-    import crewai  # noqa: F401
+    library.add("griptape")
+    import griptape  # noqa: F401
 
-    with pytest.raises(errors.SeatError, match="crewai is not guarded"):
+    with pytest.raises(errors.SeatError, match="griptape is not guarded"):
         otelhooks.instrument(policies=DENY, strict=True)
     otelhooks.instrument(policies=DENY)  # nothing was left behind
 
 
 def test_under_strict_what_the_application_knows_is_imported(library):
-    library.add("crewai")
-    otelhooks.instrument(policies=DENY, strict=True, frameworks={"crewai": "off"})
-    import crewai  # noqa: F401
+    library.add("griptape")
+    otelhooks.instrument(policies=DENY, strict=True, frameworks={"griptape": "off"})
+    import griptape  # noqa: F401
 
 
 def test_after_uninstrumenting_nothing_is_told_or_refused(library, said):
-    library.add("crewai")
+    library.add("griptape")
     otelhooks.instrument(policies=DENY, strict=True)
     otelhooks.uninstrument()
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     assert said() == []
 
@@ -349,10 +349,10 @@ class TestClients:
 
 class TestSettings:
     @pytest.mark.parametrize(
-        "frameworks", [["crewai"], {"crewai": "on"}, {"crewai": {"spans": "off"}}, "crewai"]
+        "frameworks", [["griptape"], {"griptape": "on"}, {"griptape": {"spans": "off"}}, "griptape"]
     )
     def test_what_no_adapter_guards_cannot_be_switched_on(self, frameworks):
-        with pytest.raises(errors.ConfigError, match="no adapter guards `crewai`"):
+        with pytest.raises(errors.ConfigError, match="no adapter guards `griptape`"):
             otelhooks.instrument(frameworks=frameworks)
 
     @pytest.mark.parametrize(
@@ -366,12 +366,12 @@ class TestSettings:
 
 class TestInstalled:
     def test_what_is_installed_is_found_without_an_import(self, library):
-        library.add("crewai", "crewai", "raise AssertionError('imported')", ["groq>=1"])
+        library.add("griptape", "griptape", "raise AssertionError('imported')", ["groq>=1"])
         library.client("groq")
         library.client("cohere")
         found = [(known.name, name, version) for known, name, version in installed()]
-        assert found == [("crewai", "crewai", "1.0"), ("cohere", "cohere", "1.0")]
-        assert [known.name for known, _, _ in installed({"crewai"})] == ["cohere"]
+        assert found == [("griptape", "griptape", "1.0"), ("cohere", "cohere", "1.0")]
+        assert [known.name for known, _, _ in installed({"griptape"})] == ["cohere"]
 
     def test_names_are_unique_and_no_adapters(self):
         names = [known.name for known in KNOWN]
@@ -382,9 +382,9 @@ class TestInstalled:
 
 
 def test_the_gauge_of_adapters_reports_it(library, meter_provider, metrics_reader):
-    library.add("crewai", "crewai")
+    library.add("griptape", "griptape")
     otelhooks.instrument(policies=DENY, meter_provider=meter_provider)
-    import crewai  # noqa: F401
+    import griptape  # noqa: F401
 
     data = metrics_reader.get_metrics_data()
     states = [
@@ -396,7 +396,7 @@ def test_the_gauge_of_adapters_reports_it(library, meter_provider, metrics_reade
     ]
     assert states == [
         {
-            "otelhooks.adapter.framework": "crewai",
+            "otelhooks.adapter.framework": "griptape",
             "otelhooks.adapter.version": "1.0",
             "otelhooks.adapter.state": "unguarded",
         }
