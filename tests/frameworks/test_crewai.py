@@ -34,7 +34,6 @@ from tests.frameworks.mcp_world import make_server
 
 # CrewAI's own code
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Field .lifespan. has an incomplete definition"),  # of mcp
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:crewai"),
 ]

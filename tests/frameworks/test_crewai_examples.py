@@ -25,7 +25,6 @@ from tests.frameworks.test_crewai import InProcess, schema_of
 from tests.frameworks.test_mcp_examples import server_of
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:Field .lifespan. has an incomplete definition"),  # of mcp
     pytest.mark.filterwarnings("ignore:(function_calling_llm is )?deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),
     pytest.mark.timeout(120),  # importing the framework takes long on a busy machine
