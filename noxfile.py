@@ -82,6 +82,7 @@ LOWEST = ("--resolution", "lowest-direct")
 LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
     "demo": ("--group", "test", *CERTIFI),
+    "together-latest": ("--group", "test", *CERTIFI),
     "bench": CERTIFI,
     "refused": (),
     "otel-oldest": ("--group", "test", *LOWEST),
@@ -424,9 +425,13 @@ def upstream(session: nox.Session) -> None:
 
 @nox.session
 def prove(session: nox.Session) -> None:
-    """Frameworks against a deny: no denied body, no attack, no stranger runs; files govern."""
+    """Frameworks against a deny: no denied body, no attack, no stranger runs; files govern.
+
+    All but hedera-agent-kit, which can be installed with no other, are proved in one environment.
+    """
     python, doctor = environment(session, "demo"), ("-m", "otelhooks", "doctor", "--prove")
     session.run(python, *doctor)
+    session.run(environment(session, "together-latest"), *doctor)
     files = ("tests/frameworks/test_attacks.py", "tests/frameworks/test_policy_files.py")
     pytest(session, python, *files)
     # A version outside the range is refused, and `doctor` says so.

@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from google.genai import Client, _api_client, types
+from google.genai import Client, types
 
 from otelhooks.frameworks.kit import trials
 
 __all__ = ["prove", "scripted_client"]
 
-_http: Any = getattr(_api_client, "httpx2", None) or _api_client.httpx
+
+def _http() -> Any:
+    """Return the package that sends requests: httpx or httpx2, both of which may be there."""
+    *_, sender, _ = type(Client(api_key="none")._api_client._httpx_client).__mro__
+    return sys.modules[sender.__module__.partition(".")[0]]
 
 
 def scripted_client(next_step: Callable[[str], Any]) -> Client:
@@ -23,6 +28,7 @@ def scripted_client(next_step: Callable[[str], Any]) -> Client:
         next_step: Takes everything that the model is shown, as one text; returns a final text, or
             the tool calls to ask for: pairs of name and arguments.
     """
+    http = _http()
 
     def answer(request: Any) -> Any:
         step = next_step(json.dumps(json.loads(request.content)["contents"]))
@@ -32,9 +38,9 @@ def scripted_client(next_step: Callable[[str], Any]) -> Client:
             parts = [{"functionCall": {"name": name, "args": args}} for name, args in step]
         content = {"role": "model", "parts": parts}
         made = {"candidates": [{"content": content, "finishReason": "STOP"}]}
-        return _http.Response(200, json=made)
+        return http.Response(200, json=made)
 
-    transport = _http.MockTransport(answer)
+    transport = http.MockTransport(answer)
     options = types.HttpOptions(client_args={"transport": transport})
     return Client(api_key="none", http_options=options)
 
