@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest frameworks-between pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-collector fuzz mutants canary locks
+TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -83,6 +83,7 @@ e2e: ## real agents through collector, trace store, metrics and alerts, every ho
 e2e-full: ## fleets of collectors with Kafka between them, and what is left when a part of one fails
 prove: ## `doctor --prove` with the frameworks of the demo
 bench: ## each budget beside its figure
+bench-adapters: ## what each newer adapter adds, beside what others trace its framework with
 bench-collector: ## what a span costs in each collector configuration, beside a bare collector
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 mutants: ## whether tests notice small changes to the code that decides and records
@@ -94,6 +95,7 @@ SESSION_types := typing
 SESSION_frameworks-newest := frameworks --keywords 'frameworks and latest'
 SESSION_frameworks-oldest := frameworks --keywords 'frameworks and oldest'
 SESSION_frameworks-between := frameworks --keywords 'frameworks and between'
+SESSION_bench-adapters := bench_adapters
 SESSION_bench-collector := bench_collector
 SESSION_e2e-full := e2e_full
 SESSION_otel-oldest := otel_oldest

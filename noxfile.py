@@ -84,6 +84,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "demo": ("--group", "test", *CERTIFI),
     "together-latest": ("--group", "test", *CERTIFI),
     "bench": CERTIFI,
+    "bench_adapters-latest": ("--group", "test", *CERTIFI),
     "refused": (),
     "otel-oldest": ("--group", "test", *LOWEST),
     "rollout": ("--group", "test"),
@@ -487,6 +488,14 @@ def docs(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Print each budget beside its figure, all measured in this run."""
     session.run(environment(session, "bench"), "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def bench_adapters(session: nox.Session) -> None:
+    """Print what each newer adapter adds to a run, beside what others trace it with."""
+    python = environment(session, "bench_adapters-latest")
+    quiet = {"CREWAI_DISABLE_TELEMETRY": "true", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+    session.run(python, "-m", "tests.bench.adapters", *session.posargs, env=quiet)
 
 
 @nox.session

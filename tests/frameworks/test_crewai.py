@@ -303,10 +303,11 @@ class TestBesideMcp(Contract):
     paths = (Path("mcp", build_mcp, **MCP),)
 
 
-def test_the_proof_holds():
+def test_the_proof_holds_and_prints_nothing(capsys):
     otelhooks.instrument()
     proof = prove()
     assert proof.proved, proof
+    assert capsys.readouterr().out == ""
 
 
 def step(number: int) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -42,7 +44,9 @@ def prove(
         backends: Backends on which each path runs, ``asyncio`` or ``trio``.
     """
     found: list[tuple[str, bool, str]] = []
-    with otelhooks.scope(policies=[policy.deny(name, reason=REASON) for name in denied]):
+    rules = [policy.deny(name, reason=REASON) for name in denied]
+    quiet = contextlib.redirect_stdout(io.StringIO())  # frameworks may print what their agents do
+    with otelhooks.scope(policies=rules), quiet:
         for (name, run), backend in itertools.product(paths.items(), backends):
             trial = Trial(*own.get(name, ()))
             is_async = inspect.iscoroutinefunction(run)
