@@ -428,7 +428,7 @@ def upstream(session: nox.Session) -> None:
 def prove(session: nox.Session) -> None:
     """Frameworks against a deny: no denied body, no attack, no stranger runs; files govern.
 
-    All but hedera-agent-kit, which can be installed with no other, are proved in one environment.
+    All but hedera-agent-kit, whose pins exclude CrewAI and Google ADK, share one environment.
     """
     python, doctor = environment(session, "demo"), ("-m", "otelhooks", "doctor", "--prove")
     session.run(python, *doctor)

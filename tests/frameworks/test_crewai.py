@@ -255,7 +255,6 @@ def build_structured(world: World) -> Any:
 
 ROOT = policy.deny("danger", when=lambda args: args["path"] == "/")
 THREAD = "a tool runs in a thread, which nothing can cancel"
-SYNC: dict[str, str] = {}
 STREAM = {"exception_that_escapes": "it ends the framework's own thread"}
 ASYNC = {"cancelled": THREAD}
 ONE = dict.fromkeys(("parallel", "limit"), "one call a step")
@@ -274,14 +273,14 @@ class TestAdapter(Contract):
 
     framework = "crewai"
     paths = (
-        Path("kickoff", build(), lacks=SYNC),
+        Path("kickoff", build()),
         Path("kickoff_async", build(in_kickoff), lacks=ASYNC),
         Path("akickoff", build(in_akickoff), lacks=ASYNC),
-        Path("classes", build(tools=of_class(BaseTool)), lacks=SYNC),
-        Path("overriding", build(tools=of_class(Further)), lacks=SYNC),
-        Path("text", build(is_native=False), lacks={**SYNC, **TEXT}),
+        Path("classes", build(tools=of_class(BaseTool))),
+        Path("overriding", build(tools=of_class(Further))),
+        Path("text", build(is_native=False), lacks=TEXT),
         Path("text_async", build(in_akickoff, is_native=False), lacks={**ASYNC, **TEXT}),
-        Path("crew", build_crew, lacks=SYNC),
+        Path("crew", build_crew),
         Path("crew_kickoff_async", build_crew_async("kickoff_async"), lacks=ASYNC),
         Path("crew_akickoff", build_crew_async("akickoff"), lacks=ASYNC),
         Path("crew_stream", build_crew_stream, lacks=STREAM),
@@ -406,11 +405,21 @@ class TestTools:
     def test_an_argument_beside_the_input_is_seen(self, world):
         otelhooks.instrument(policies=[ROOT])
         [danger, *_] = (one.to_structured_tool() for one in tools_of(world))
+        denied = [
+            danger.invoke({"path": "/"}),
+            danger.invoke('{"path": "/"}'),
+            danger.invoke({"path": "/tmp"}, path="/"),
+        ]
+        assert [one.message for one in denied] == ["Denied by policy 'danger'."] * 3
         assert world.ran == []
-        for given in (({"path": "/"},), ('{"path": "/"}',)):
-            danger.invoke(*given)
-        with contextlib.suppress(Exception):
-            danger.invoke({"path": "/tmp"}, path="/")
+
+    def test_rules_know_a_structured_tool_by_its_own_name_too(self, world):
+        [danger, *_] = (one.to_structured_tool() for one in tools_of(world))
+        danger.name = "Clean up"
+        otelhooks.instrument()
+        for name in ("Clean up", "clean_up", "danger"):
+            with otelhooks.scope(policies=[policy.deny(name, reason="No.")]):
+                assert danger.invoke({"path": "/"}).message == "No."
         assert world.ran == []
 
     def test_an_unknown_tool_and_a_limit_of_uses_are_no_gaps(
@@ -423,15 +432,17 @@ class TestTools:
         assert (output.raw, world.bodies) == ("done", ["safe"])
         assert Seen(exporter, metrics_reader).gaps() == 0
 
-    def test_a_step_of_a_plan_is_guarded(self, world):
-        otelhooks.instrument(policies=[policy.deny("danger", reason="No.")])
+    def test_a_step_of_a_plan_is_guarded(self, world, with_rules, exporter):
+        with_rules(policy.deny("danger", reason="No."))
         plan = {"plan": "go", "steps": [step(1)], "ready": True}
         steps = [json.dumps(plan), [("danger", {"path": "/"})], "one", "two", "three", "four"]
         shown: list[str] = []
         model = scripted_model(lambda text: (shown.append(text), steps.pop(0))[1])
-        with contextlib.suppress(Exception):
-            agent_of(model, tools_of(world), planning=True).kickoff("begin")
+        agent_of(model, tools_of(world), planning=True).kickoff("begin")
         assert world.ran == []
+        [call] = [one for one in exporter.get_finished_spans() if "danger" in one.name]
+        assert call.attributes["gen_ai.tool.call.id"].startswith("call_")
+        assert any("No." in text for text in shown)
 
     def test_the_span_of_a_call_has_its_id_and_the_chat_its_usage(
         self, world, with_rules, exporter

@@ -52,11 +52,7 @@ ADAPTER = kit.Adapter(
             "crewai.utilities.agent_utils:execute_single_native_tool_call", note_step, copies=True
         ),
         kit.listen("crewai.agents.cache.cache_handler:CacheHandler.read", forget),
-        kit.listen(
-            "crewai.tools.tool_failure:handle_tool_failure",
-            go_on,
-            copies=True,
-        ),
+        kit.listen("crewai.tools.tool_failure:handle_tool_failure", go_on, copies=True),
         kit.seat(f"{_MODEL}.call", ModelCall, overrides=True),
         kit.seat(f"{_MODEL}.acall", ModelCall, overrides=True),
         kit.listen(f"{_MODEL}._emit_call_completed_event", note_usage),

@@ -38,8 +38,6 @@ class Run(kit.Run):
         return wrapped(inputs)
 
     def denied(self, reason: str) -> Any:
-        if self.is_typed:
-            raise self.exception(reason)
         return {"output": reason}
 
     def continued(self, raw: Any, reason: str) -> Any:
@@ -81,8 +79,6 @@ class LiteRun(kit.Run):
         return wrapped(messages, *self.further, **self.given)
 
     def denied(self, reason: str) -> Any:
-        if self.is_typed:
-            raise self.exception(reason)
         output = kit.native("crewai.lite_agent_output:LiteAgentOutput")
         return output(raw=reason, agent_role=self.agent)
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import outer, overrides
+from otelhooks.frameworks.kit.positional import PositionalCall
 
 __all__ = [
     "Function",
@@ -34,7 +34,12 @@ _MCP = (
 
 @kit.subclass(_FAILURE)
 def _denial(base: Any) -> Any:
-    return type("Denial", (base,), {"__doc__": "A refusal: a failure that ends no run."})
+    class Denial(base):
+        """A refusal: a failure that ends no run."""
+
+        is_denial: ClassVar = True
+
+    return Denial
 
 
 def _shown(name: str) -> str:
@@ -42,36 +47,16 @@ def _shown(name: str) -> str:
     return kit.native("crewai.utilities.string_utils:sanitize_tool_name")(name)
 
 
-class _Called(kit.ToolCall):
-    """A call with arguments by position, by name, or both."""
-
-    def taken(self, function: Any, args: Any, given: Any) -> None:
-        """Take the arguments, those by position under the names that a function gives them."""
-        names = [
-            *inspect.signature(function).parameters,
-            *(f"argument_{i}" for i in range(len(args))),
-        ]
-        self._positional = names[: len(args)]
-        self.take({**dict(zip(names, args, strict=False)), **given})
-
-    def call(self, wrapped: Any, args: Any) -> Any:
-        if not args.keys() >= set(self._positional):
-            return wrapped(**args)  # a hook took one away
-        given = [args[name] for name in self._positional]
-        rest = {name: value for name, value in args.items() if name not in self._positional}
-        return wrapped(*given, **rest)
-
-
-class _Call(_Called):
+class _Call(PositionalCall):
     group = "crewai.tool"
 
     def of(self, tool: Any) -> None:
         """Read what a tool object, or its form for the text format, says of itself."""
-        tool = getattr(tool, "_original_tool", None) or tool
+        form, tool = tool, getattr(tool, "_original_tool", None) or tool
         self.name, self.description = _shown(tool.name), tool.description
         self.id = outer.id_for(tool)
-        if tool.name != self.name:
-            self.canonical = (tool.name,)
+        names = (tool.name, _shown(form.name), form.name)
+        self.canonical = tuple(name for name in dict.fromkeys(names) if name != self.name)
         if kit.is_a(tool, _DELEGATING):
             self.canonical = (*self.canonical, "invoke_subagent")
         elif kit.is_a(tool, *_MCP):
@@ -97,7 +82,7 @@ class Tool(_Call):
 
     def read(self, tool: Any, /, *args: Any, **given: Any) -> None:
         self.of(tool)
-        self.taken(getattr(tool, "func", None) or tool._run, args, given)
+        self.take_call(getattr(tool, "func", None) or tool._run, args, given)
         name = "arun" if self.is_async else "run"
         if overrides.Method(tool, name).calls_on(self.function):
             self.goes_to(self.group, self.name)
@@ -110,14 +95,11 @@ class Structured(_Call):
         self.of(tool)
         self._config, self._named = config, given.keys()
         parsed = tool._parse_args(input) if isinstance(input, str) else input
-        self.take({**parsed, **given}, [] if self._declares(tool) else ["security_context"])
+        hidden = () if "security_context" in tool.args else ("security_context",)
+        self.take({**parsed, **given}, hidden)
         function = tool.func
         if kit.is_a(getattr(function, "__self__", None), _BASE) and function.__name__ == "run":
             self.goes_to(self.group, self.name)
-
-    @staticmethod
-    def _declares(tool: Any) -> bool:
-        return "security_context" in tool.args
 
     def call(self, wrapped: Any, args: Any) -> Any:
         named = {name: args[name] for name in self._named if name in args}
@@ -125,19 +107,19 @@ class Structured(_Call):
         return wrapped(rest, self._config, **named)
 
 
-class Function(_Called):
+class Function(PositionalCall):
     """A call of a function that a model's client runs itself."""
 
     def read(self, name: Any, /, *args: Any, **given: Any) -> None:
         self.name = name
-        self.taken(self.function, args, given)
+        self.take_call(self.function, args, given)
 
     def denied(self, reason: str) -> Any:
         return reason
 
     @classmethod
     def guarded(cls, functions: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-        """Return functions by name, of which those that are no seats pass this class."""
+        """Return functions by name, each guarded: by the seat that it is, or else by this class."""
         return {
             name: function
             if kit.is_a(getattr(function, "__self__", None), _BASE) and _is_seat(function)
@@ -195,5 +177,5 @@ def go_on(wrapped: Any, _: Any, failure: Any, **given: Any) -> Any:
     try:
         return wrapped(failure, **given)
     except kit.native(f"{_FAILURES}:ToolExecutionFailedError"):
-        if type(failure).__name__ != "Denial":
+        if not getattr(failure, "is_denial", False):
             raise

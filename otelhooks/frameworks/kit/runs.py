@@ -93,7 +93,7 @@ class Run(Passage, RunRequest):
 
     def answered(self, answer: Any) -> Any:
         """Return the result with a ready answer, if `denied` makes refusals."""
-        return self.denied(str(answer))
+        return self.refused(str(answer))
 
     def whole(self, seen: Any) -> Any:
         """Return the result of a stream, as `answer_of` gets it: its items, without this method."""
@@ -246,6 +246,8 @@ class Run(Passage, RunRequest):
     def refused(self, error: Any) -> Any:
         if isinstance(error, Exception):  # of a version; a run's error is text
             raise error
+        if self.is_typed:
+            raise self.exception(error)
         return self.denied(error)
 
     def continued(self, raw: Any, reason: str) -> Any:

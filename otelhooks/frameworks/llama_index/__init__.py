@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import contents, outer, overrides
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
+from otelhooks.frameworks.kit.positional import PositionalCall
 
 __all__ = ["ADAPTER"]
 
@@ -33,7 +34,7 @@ def note_call(wrapped: Any, agent: Any, ctx: Any, ev: Any) -> Any:
     return outer.noted(ev.tool_name, ev.tool_id, wrapped, ctx, ev)
 
 
-class Tool(kit.ToolCall):
+class Tool(PositionalCall):
     """A call of a tool. One of its methods calls another: ``__call__`` does ``call``."""
 
     group = _GROUP
@@ -46,27 +47,18 @@ class Tool(kit.ToolCall):
         self.name, self.description = meta.get_name(), meta.description or ""
         self.id = outer.id_for(self.name)
         function = inspect.unwrap(self.function)
-        parameters, hidden = inspect.signature(self.function).parameters, ()
+        named, hidden = self.function, ()
         if kit.is_a(tool, _FUNCTION):
             kwargs = {**getattr(tool, "_field_defaults", {}), **tool.partial_params, **kwargs}
-            parameters, hidden = inspect.signature(tool.real_fn).parameters, (tool.ctx_param_name,)
+            named, hidden = tool.real_fn, (tool.ctx_param_name,)
             if tool.real_fn.__qualname__.startswith(_MCP):
                 self.is_of_server(self.name, self.server_at(_client_of(tool)))
-        names = [*parameters, *(f"argument_{at}" for at in range(len(args)))]
-        self._positional = names[: len(args)]
-        self.take({**dict(zip(names, args, strict=False)), **kwargs}, [n for n in hidden if n])
+        self.take_call(named, args, kwargs, [name for name in hidden if name])
         method = overrides.Method(tool, function.__name__)
         leads = function.__name__ != "call" and "call" in function.__code__.co_names
         if method.calls_on(self.function) or (leads and overrides.Method(tool, "call").is_guarded):
             self.goes_to(_GROUP, self.name)
         return None
-
-    def call(self, wrapped: Any, args: Any) -> Any:
-        if not args.keys() >= set(self._positional):
-            return wrapped(**args)  # a hook took one away
-        given = [args[name] for name in self._positional]
-        rest = {name: value for name, value in args.items() if name not in self._positional}
-        return wrapped(*given, **rest)
 
     def denied(self, reason: str) -> Any:
         return self._output(reason, is_error=True)

@@ -558,8 +558,6 @@ class AgentRun(_Run):
         return seen
 
     def denied(self, reason: str) -> Any:
-        if self.is_typed:
-            raise self.exception(reason)
         return [{"result": _said(reason, self.owner.event_loop_metrics)}]
 
     def answer_of(self, raw: Any) -> Any:
