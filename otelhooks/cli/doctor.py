@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import logging
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
@@ -175,7 +176,7 @@ def examine() -> tuple[tuple[Coverage, ...], dict[str, str]]:
         The coverage, and the error of each module that could not be imported.
     """
     failures: dict[str, str] = {}
-    with _quiet():
+    with _quiet(), _offline():
         try:
             guarded.install(strict=True)
             for name in guarded.modules():
@@ -198,6 +199,23 @@ def _quiet() -> Generator[None]:
         yield
     finally:
         logger.disabled = before
+
+
+@contextlib.contextmanager
+def _offline() -> Generator[None]:
+    """Keep the imports of frameworks from the network, where their adapters know how."""
+    wanted = {
+        name: value
+        for framework in catalogue.ADAPTERS
+        for name, value in catalogue.adapter(framework).offline.items()
+        if name not in os.environ
+    }
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name in wanted:
+            os.environ.pop(name, None)
 
 
 def _is_fine(row: Coverage) -> bool:
@@ -234,8 +252,11 @@ def _coverage(rows: tuple[Coverage, ...], failures: dict[str, str]) -> Iterator[
     head = ("FRAMEWORK", "DISTRIBUTION", "VERSION", "SUPPORTED", "STATE", "SEATS")
     table: list[tuple[str, ...]] = [head]
     for row in rows:
-        patched = sum(seat.state in ("patched", "refused") for seat in row.seats)
-        seats = "-" if row.state in _ABSENT else f"{patched}/{len(row.seats)}"
+        if row.supported == "none":
+            continue  # a part that is not covered: listed as such
+        here = [seat.state for seat in row.seats if seat.required or seat.state != "not imported"]
+        patched = sum(state in ("patched", "refused") for state in here)
+        seats = "-" if row.state in _ABSENT else f"{patched}/{len(here)}"
         cells = (row.framework, row.distribution, row.version or "-", row.supported, row.state)
         table.append((*cells, seats))
     yield from _columns(table)

@@ -93,6 +93,9 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
     if explanation.labels:
         rows.append(("labels", ", ".join(explanation.labels)))
     yield from columns(rows)
+    for rule in explanation.misspelt:
+        name, known = rule.selector.text, f"{rule.policy_id}/{rule.id}"
+        yield f"hint: rule `{known}` is about a tool `{name}`: did you mean it?"
     if judged.hooks:
         yield ""
         yield "hooks that ran, in order"
@@ -139,6 +142,10 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
         "observed": [
             {"decision": s.decision, "policy": s.policy_id, "rule": s.rule_id}
             for s in verdict.observed
+        ],
+        "misspelt": [
+            {"policy": rule.policy_id, "rule": rule.id, "tool": rule.selector.text}
+            for rule in explanation.misspelt
         ],
         "tried": [
             {

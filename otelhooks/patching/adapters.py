@@ -64,6 +64,7 @@ class Adapter(NamedTuple):
             sentence without a period.
         options: What can be set for the framework besides ``spans``, and the values that each
             option may have; the first is its default.
+        offline: Environment variables that keep its import from the network.
     """
 
     framework: str
@@ -72,6 +73,7 @@ class Adapter(NamedTuple):
     built_in: BuiltInTable = MappingProxyType({})
     in_part: tuple[tuple[str, str], ...] = ()
     options: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    offline: Mapping[str, str] = MappingProxyType({})
 
 
 class SeatCoverage(NamedTuple):

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ def doctor(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(FAKES))
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def doctor(*arguments, version="1.4.0", seats=("helper", "Tool.run"), proofs=None):
+    def doctor(*arguments, version="1.4.0", seats=("helper", "Tool.run"), proofs=None, further=()):
         if version:
             info = tmp_path / "fake_fw-0.dist-info"
             info.mkdir()
@@ -42,18 +43,22 @@ def doctor(tmp_path, monkeypatch):
             (info / "METADATA").write_text(text)
         importlib.invalidate_caches()
         table = tuple(Seat("fakefw.tools", name) for name in seats)
-        table += (Seat("fakefw.agent", "Agent.later", required=False),)
+        table += (
+            Seat("fakefw.agent", "Agent.later", required=False),
+            Seat("fakefw.newer", "Agent.run", required=False),  # this version has no such module
+        )
         module = ModuleType("otelhooks.frameworks.fake")
         module.ADAPTER = Adapter(
             "fake",
             (Package(("fake-fw",), ">=1.2,<2", "fakefw", table),),
-            (NotCovered("kept functions", "they hold no seat"),),
+            (NotCovered("kept functions", "they hold no seat"), *further),
             built_in={
                 "fakefw.tools:Bash": BuiltIn("bash", ("run_command",), "shell"),
                 "fakefw.tools:Search": BuiltIn("search", (), "net", is_hosted=True),
                 "fakefw.tools:Finish": BuiltIn("finish"),
             },
             in_part=(("agent.stop", "a run is not sent on"),),
+            offline={"FAKEFW_OFFLINE": "1", "FAKEFW_CACHE": "none"},
         )
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(catalogue, "ADAPTERS", {"fake": ("fakefw",)})
@@ -91,6 +96,28 @@ def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
     )
     assert (result.exit_code, result.stderr) == (0, "")
     assert guarded.coverage() == ()
+
+
+def test_a_framework_is_imported_without_the_network(doctor, monkeypatch):
+    seen = {}
+    monkeypatch.setenv("FAKEFW_CACHE", "mine")
+    names = ("FAKEFW_OFFLINE", "FAKEFW_CACHE")
+    monkeypatch.setattr(
+        guarded, "coverage", lambda: seen.update({name: os.environ[name] for name in names}) or ()
+    )
+    doctor()
+    assert seen == {"FAKEFW_OFFLINE": "1", "FAKEFW_CACHE": "mine"}
+    assert ("FAKEFW_OFFLINE" in os.environ, os.environ["FAKEFW_CACHE"]) == (False, "mine")
+
+
+def test_a_part_that_is_not_covered_has_no_row(doctor):
+    seats = (Seat("fakefw.tools", "Tool.stream"),)
+    remote = NotCovered("remote agents", "they run elsewhere", seats=seats, module="fakefw")
+    result = doctor(further=(remote,))
+    rows = [line for line in result.stdout.splitlines() if line.startswith("fake ")]
+    assert len(rows) == 1
+    assert "fake-fw: remote agents is not covered: they run elsewhere" in result.stdout
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -273,6 +273,16 @@ def test_no_cases_is_not_success(work: Path) -> None:
 # -- explain --------------------------------------------------------------------------------------
 
 
+def test_explain_tells_of_a_rule_for_a_tool_of_almost_the_same_name(work: Path) -> None:
+    result = run("explain", "run_comand", "--policy", "rules.yaml")
+    assert result.exit_code == 0
+    assert (
+        "hint: rule `rules/no-rm` is about a tool `run_command`: did you mean it?" in result.stdout
+    )
+    as_json = json.loads(run("explain", "run_comand", "--policy", "rules.yaml", "--json").stdout)
+    assert as_json["misspelt"] == [{"policy": "rules", "rule": "no-rm", "tool": "run_command"}]
+
+
 def test_explain_says_who_decides_and_what_the_condition_saw(work: Path) -> None:
     result = run("explain", "run_command", "CommandLine=rm x", "--policy", "rules.yaml")
 

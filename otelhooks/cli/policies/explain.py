@@ -16,6 +16,7 @@ from otelhooks.hooks.verdict import text_of
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
 from otelhooks.policy.rules import Rule
+from otelhooks.policy.spelling import Spelling
 from otelhooks.telemetry.masking import Redactor
 
 __all__ = ["Explanation", "Tried", "explain", "masked", "read_call_text"]
@@ -54,11 +55,13 @@ class Explanation:
         judgement: The verdict, and what ran.
         tried: Rules that can match the tool, in the order in which they are tried.
         labels: Labels in force when the call is made.
+        misspelt: Rules for a tool whose name is almost that of this one, which no rule names.
     """
 
     judgement: Judgement
     tried: tuple[Tried, ...]
     labels: tuple[str, ...]
+    misspelt: tuple[Rule, ...] = ()
 
 
 def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanation:
@@ -72,7 +75,8 @@ def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanati
     judged = policy.judge(call, labels)
     in_force = frozenset(labels)
     tried = [_tried(match, judged, in_force) for match in policy.rules.candidates(judged.call)]
-    return Explanation(judged, tuple(tried), tuple(labels))
+    near = () if tried else Spelling(policy.rules).meet([judged.call])
+    return Explanation(judged, tuple(tried), tuple(labels), tuple(each.rule for each in near))
 
 
 def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:

@@ -21,7 +21,7 @@ priority: 100
 description: Say in one sentence what this hook is for.
 script: |
   def handle(event, payload):
-      # return block("why, and what to do instead") to refuse, modify({{...}}) to rewrite
+      # return block("why, and what to do instead") to refuse{rewrite}
       return allow()
 ---
 # {name}
@@ -75,6 +75,18 @@ _PAYLOADS = {
 }
 
 
+_REWRITES = {
+    "tool.pre": '{"args": {...}}',
+    "tool.post": '{"content": "..."}',
+    "turn.start": '{"prompt": "..."}',
+    "turn.end": '{"text": "..."}',
+    "completion.pre": '{"messages": [...]}',
+    "completion.post": '{"content": "..."}',
+    "delegation.pre": '{"task": "..."}',
+    "delegation.post": '{"content": "..."}',
+}
+
+
 def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Path, str]:
     """Return the files of a new policy: the policy, and its cases.
 
@@ -99,7 +111,12 @@ def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Pa
     if is_yaml:
         return {folder / f"{name}.yaml": _RULES, cases: _RULE_CASES.format(name=name)}
     check_event(event)
-    fields = {"name": name, "event": event, "payload": _PAYLOADS.get(event, "{}")}
+    fields = {
+        "name": name,
+        "event": event,
+        "payload": _PAYLOADS.get(event, "{}"),
+        "rewrite": f", modify({_REWRITES[event]}) to rewrite" if event in _REWRITES else "",
+    }
     return {folder / f"{name}.md": _HOOK.format(**fields), cases: _HOOK_CASES.format(**fields)}
 
 

@@ -137,6 +137,7 @@ def Adapter(
     in_part: Sequence[tuple[str, str]] = (),
     built_in: Mapping[str, Any] = MappingProxyType({}),
     options: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    offline: Mapping[str, str] = MappingProxyType({}),
     leads: Mapping[str, tuple[str, Callable[[Any, str], Any]]] = MappingProxyType({}),
 ) -> adapters.Adapter:
     """Return what is known of one framework.
@@ -149,6 +150,7 @@ def Adapter(
         in_part: Events and rules that do less here than elsewhere, and how far they go.
         built_in: Tools that the framework includes.
         options: What can be set for it, and the possible values.
+        offline: Environment variables that keep its import from the network, for `doctor`.
         leads: Tool objects of agent frameworks that lead here: ``module:Class``, or the module of
             functions -> the group of the seat, and a function that returns the steps of such a
             tool.
@@ -159,5 +161,5 @@ def Adapter(
     if seats:
         packages = (packages[0]._replace(seats=tuple(seats)), *packages[1:])
     return adapters.Adapter(
-        framework, packages, tuple(not_covered), built_in, tuple(in_part), options
+        framework, packages, tuple(not_covered), built_in, tuple(in_part), options, offline
     )

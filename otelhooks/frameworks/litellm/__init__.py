@@ -167,6 +167,7 @@ ADAPTER = kit.Adapter(
         kit.NotCovered("tools of the provider", "they run at the provider"),
     ),
     options={"on_denied": ON_DENIED},
+    offline={"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     in_part=(
         (
             "tool.post",

@@ -119,9 +119,10 @@ def _statement(node: Node) -> Sequence[Policy | Gate]:
     words = [key for key in values if key in STATEMENTS]
     if not words:
         known = list(STATEMENTS)
+        options = {key.name for each in STATEMENTS.values() for key in each.options}
         for key in values:
-            if (hint := nearest(key, known)).startswith("did"):
-                raise node.key_error(key, f"unknown key `{key}`", hint=hint)
+            if key not in options:
+                raise node.key_error(key, f"unknown key `{key}`", hint=nearest(key, known))
         raise node.error("the entry does not say what it does", hint=nearest("", known))
     if len(words) > 1:
         raise node.key_error(
