@@ -172,7 +172,7 @@ def test_default_and_mode_are_of_the_file() -> None:
         ("policies: [{redact: a, id: b}]\n", (1, 13), "unknown key `redact`", "`deny`"),
         ("policies: [{dney: a}]\n", (1, 13), "unknown key `dney`", "`deny`"),
         ("policies: [{Deny: a}]\n", (1, 13), "unknown key `Deny`", "`deny`"),
-        ("policies: [{ask_user: a}]\n", (1, 12), "unknown key `ask_user`", "`ask`"),
+        ("policies: [{ask_user: a}]\n", (1, 13), "unknown key `ask_user`", "`ask`"),
         ("policies: [{deny: a, allow: a}]\n", (1, 22), "`deny` and `allow`", "two entries"),
         ("policies: [{deny: a, whne: b}]\n", (1, 22), "unknown key `whne`", "`when`"),
         ("policies: [{deny: a, handler: b}]\n", (1, 22), "unknown key `handler`", "known"),
