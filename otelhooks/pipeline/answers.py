@@ -20,6 +20,7 @@ from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op, around
 from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.process import forks
 
 if TYPE_CHECKING:
     from otelhooks.hooks.verdict import Verdict
@@ -64,9 +65,16 @@ class Asked:
 
 
 class Answers:
-    """The calls that answers asked for in this process, the newest 10,000."""
+    """The calls that answers asked for in this process, the newest 10,000.
+
+    The child of a fork has none: a permit is for one process.
+    """
 
     def __init__(self) -> None:
+        self._forget()
+        forks.in_child(self._forget, forks.Step.THREADS)
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._calls: OrderedDict[str, Asked] = OrderedDict()
         self._open: OrderedDict[int, Asked] = OrderedDict()  # permits, the oldest first

@@ -16,6 +16,7 @@ from anthropic.resources.beta.messages import Messages as BetaMessages
 
 import otelhooks
 from otelhooks import errors, hooks, policy
+from tests.frameworks import model_double
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
 
@@ -539,6 +540,43 @@ def test_legacy_completions_are_not_sent_under_strict(model):
     with client_of(model) as client, pytest.raises(errors.Denied, match="no rule"):
         client.post("/v1/complete", body={}, cast_to=str)
     assert model.requests == []
+
+
+def _began(id: str) -> dict[str, Any]:
+    return {"type": "message_start", "message": {"id": id, "role": "assistant", "content": []}}
+
+
+def _block(index: int, name: str, args: str) -> list[dict[str, Any]]:
+    use = {"type": "tool_use", "id": f"t{name}", "name": name, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": args}
+    return [
+        {"type": "content_block_start", "index": index, "content_block": use},
+        {"type": "content_block_delta", "index": index, "delta": delta},
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [_began("a"), *_block(0, "danger", "{}"), _began("b"), *_block(0, "safe", "{}")],
+        [_began("a"), *_block(0, "safe", "{}"), *_block(0, "danger", "{}")],
+    ],
+    ids=["a second message", "a second block at one index"],
+)
+def test_a_stream_that_can_be_read_in_two_ways_shows_nothing(events, model, monkeypatch):
+    form = (model_double._message, lambda made: events)
+    monkeypatch.setitem(model_double._FORMS, "/messages", form)
+    model.steps = ["odd"]
+    otelhooks.instrument(policies=DENY)
+    shown: list[Any] = []
+    messages: Any = [{"role": "user", "content": "begin"}]
+    with client_of(model) as client:
+        given = {"model": "small", "messages": messages, "tools": DEFINED, "max_tokens": 9}
+        stream = client.messages.create(**given, stream=True)
+        with pytest.raises(ValueError, match="stream began"):
+            shown.extend(stream)
+    assert shown == []
 
 
 def test_the_proof_holds():

@@ -340,6 +340,23 @@ class TestPieces:
         with pytest.raises(ValueError, match="argument"):
             self.chunks(model, monkeypatch, pieces)
 
+    @pytest.mark.parametrize("id", [None, "another"])
+    def test_another_call_ends_the_one_that_was_open(self, id, model, monkeypatch):
+        pieces = [_piece(name="safe", id="c1", willContinue=True), _piece(name="danger", id=id)]
+        otelhooks.instrument(policies=DENY)
+        shown = [
+            call.name
+            for chunk in self.chunks(model, monkeypatch, pieces)
+            for call in chunk.function_calls or ()
+        ]
+        assert shown == ["safe"]
+
+    def test_a_piece_cannot_bring_whole_arguments(self, model, monkeypatch):
+        pieces = [_piece(name="danger", willContinue=True), _piece(args={"path": "/"})]
+        otelhooks.instrument(policies=[policy.deny("danger", when=lambda args: "path" in args)])
+        with pytest.raises(ValueError, match="as a whole"):
+            self.chunks(model, monkeypatch, pieces)
+
 
 def test_a_hook_reads_and_replaces_the_instructions(model):
     @hooks.pre_model_call

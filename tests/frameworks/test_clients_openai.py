@@ -6,17 +6,21 @@ The loops are unchanged: they know nothing of otelhooks.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
+from openai import _models
 
 import otelhooks
 from otelhooks import errors, hooks, policy
 from otelhooks.frameworks.kit import clients
 from otelhooks.hooks.drive import Raised
+from tests.frameworks import model_double
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
 
@@ -741,6 +745,71 @@ class TestSessions:
         assert result["output"] == "safe done with {'x': 1}"
 
 
+class TestDecisions:
+    """Actions that a model chooses by their ids."""
+
+    def run(self, ran: list[str], *, is_async: bool = False, as_plain: bool = False) -> Any:
+        runner = pytest.importorskip("openai.lib.decisions_tool_runner")
+        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        usage |= {"input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0}}
+        usage |= {"output_tokens_details": {"reasoning_tokens": 0}}
+        chosen = {"type": "choice", "name": "next_action", "confidence": 1, "probabilities": []}
+
+        def create(**given: Any) -> Any:
+            choice = "danger" if not ran else "stop"
+            answer = {**chosen, "choice": choice}
+            made = {"id": "d", "model": "small", "usage": usage, "answers": [answer]}
+            return _models.construct_type(type_=openai.types.Decision, value=made)
+
+        async def acreate(**given: Any) -> Any:
+            return create()
+
+        def danger(*, cancelled: Any = None) -> None:
+            ran.append("danger")
+
+        async def adanger() -> None:
+            ran.append("danger")
+
+        action = adanger if is_async else danger
+        action = (lambda: adanger()) if as_plain else action
+        offered = [
+            {"id": "danger", "description": "d", "execute": action},
+            {"id": "stop", "description": "s", "done": True},
+        ]
+        client: Any = (openai.AsyncOpenAI if is_async else openai.OpenAI)(api_key="k")
+        client.decisions = SimpleNamespace(create=acreate if is_async else create)
+        params: Any = {"model": "small", "input": "x"}
+
+        async def observe() -> str:
+            return "o"
+
+        async def candidates(seen: str) -> Any:
+            return offered
+
+        if is_async:
+            made = runner.AsyncDecisionsToolRunner(observe=observe, candidates=candidates)
+            return asyncio.run(made.run(client, params))
+        made = runner.DecisionsToolRunner(observe=lambda: "o", candidates=lambda seen: offered)
+        return made.run(client, params)
+
+    @pytest.mark.parametrize("kind", [{}, {"is_async": True}, {"is_async": True, "as_plain": True}])
+    def test_a_denied_one_is_not_done(self, kind, with_rules, exporter):
+        with_rules(*DENY)
+        ran: list[str] = []
+        with pytest.raises(RuntimeError):
+            self.run(ran, **kind)
+        assert ran == []
+        [span] = [one for one in exporter.get_finished_spans() if one.name == "execute_tool danger"]
+        assert span.attributes["otelhooks.policy.decision"] == "deny"
+
+    @pytest.mark.parametrize("kind", [{}, {"is_async": True}, {"is_async": True, "as_plain": True}])
+    def test_an_allowed_one_is(self, kind, with_rules):
+        with_rules(policy.deny("other"))
+        ran: list[str] = []
+        assert self.run(ran, **kind)["completed_candidate_ids"] == ["danger"]
+        assert ran == ["danger"]
+
+
 class TestUnread:
     """Requests of forms that nothing here reads."""
 
@@ -755,11 +824,213 @@ class TestUnread:
             "`openai` asks a model by `/responses/compact`, which no rule is asked about"
         ]
 
-    def test_under_strict_they_are_not_sent(self, model):
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda client: client.completions.create(model="small", prompt="x"),
+            lambda client: client.responses.retrieve("r"),
+            lambda client: client.responses.retrieve("r", stream=True),
+            lambda client: client.responses.cancel("r"),
+            lambda client: client.chat.completions.retrieve("c"),
+            lambda client: client.chat.completions.list(),
+            lambda client: client.chat.completions.update("c", metadata={}),
+        ],
+    )
+    def test_under_strict_they_are_not_sent(self, ask, model):
         otelhooks.instrument(policies=DENY, strict=True)
         with client_of(model) as client, pytest.raises(errors.Denied, match="no rule"):
-            client.completions.create(model="small", prompt="x")
-        assert model.requests == []
+            ask(client)
+        assert model.paths == []
+
+    def test_what_is_no_answer_is_sent(self, model):
+        otelhooks.instrument(policies=DENY, strict=True)
+        with client_of(model) as client:
+            for ask in (client.models.list, lambda: client.responses.input_items.list("r")):
+                with pytest.raises(openai.APIStatusError, match="501"):
+                    ask()
+
+
+def _delta(*pieces: dict[str, Any]) -> dict[str, Any]:
+    return _chunk({"tool_calls": list(pieces)})
+
+
+def _chunk(delta: dict[str, Any], reason: Any = None) -> dict[str, Any]:
+    head = {"id": "a", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+
+def _piece(id: str | None, name: str, args: str = "{}", index: Any = 0) -> dict[str, Any]:
+    return {"index": index, "id": id, "type": "function"} | {
+        "function": {"name": name, "arguments": args}
+    }
+
+
+def _item(name: str, args: str = "{}") -> dict[str, Any]:
+    ids = {"type": "function_call", "id": "f", "call_id": "c1"}
+    return {**ids, "name": name, "arguments": args, "status": "completed"}
+
+
+def _ended(*items: dict[str, Any]) -> dict[str, Any]:
+    response = {"id": "r", "object": "response", "created_at": 0, "output": list(items)}
+    return {"type": "response.completed", "response": response, "sequence_number": 9}
+
+
+ADDED = {"type": "response.output_item.added", "output_index": 0, "item": _item("danger", "")}
+ARGS = {"type": "response.function_call_arguments.done", "output_index": 0, "item_id": "f"} | {
+    "arguments": "{}",
+    "name": "danger",
+}
+PIECE = {"type": "response.function_call_arguments.delta", "item_id": "f", "delta": "{}"}
+DONE = {"type": "response.output_item.done", "output_index": 0, "item": _item("danger")}
+ODD_CHATS = {
+    "another id at the same index": [_delta(_piece("c1", "safe")), _delta(_piece("c2", "danger"))],
+    "both in one chunk": [_delta(_piece("c1", "safe"), _piece("c2", "danger"))],
+    "no index": [
+        _delta(_piece("c1", "safe", index=None)),
+        _delta(_piece("c2", "danger", index=None)),
+    ],
+    "no index and no id": [
+        _delta(_piece("", "safe", index=None), _piece("", "danger", index=None))
+    ],
+    "a name again": [_delta(_piece("c1", "danger", "{")), _delta(_piece("c1", "danger", "}"))],
+    "a name in pieces": [_delta(_piece("c1", "dan", "{")), _delta(_piece(None, "ger", "}"))],
+    "another name": [_delta(_piece("c1", "safe")), _delta(_piece("c1", "danger", ""))],
+}
+ODD_RESPONSES = {
+    "an end without items": [ADDED, PIECE, ARGS, DONE, _ended()],
+    "an end with another item": [ADDED, ARGS, DONE, _ended(_item("safe"))],
+    "no end": [ADDED, ARGS],
+    "no start": [DONE, _ended(_item("danger"))],
+    "arguments alone": [ARGS, _ended()],
+    "arguments in pieces alone": [ADDED, PIECE],
+    "another name when done": [{**ADDED, "item": _item("safe", "")}, ARGS, _ended(_item("safe"))],
+}
+
+
+class TestOddStreams:
+    """Streams that consumers could read in another way than a rule."""
+
+    def said(self, monkeypatch: Any, model: Double, path: str, events: Any) -> None:
+        usual, usual_events = model_double._FORMS[path]
+
+        def whole(words: str, *more: Any) -> Any:
+            return words if words == "odd" else usual(words, *more)
+
+        def told(made: Any) -> Any:
+            return events if made == "odd" else usual_events(made)
+
+        monkeypatch.setitem(model_double._FORMS, path, (whole, told))
+        model.steps = ["odd", "done"]
+
+    def chunks(self, model: Double) -> list[Any]:
+        with client_of(model) as client:
+            ask = client.chat.completions.create
+            messages: Any = [{"role": "user", "content": "begin"}]
+            return list(ask(model="small", messages=messages, tools=CHAT_TOOLS, stream=True))
+
+    def events(self, model: Double) -> list[Any]:
+        with client_of(model) as client:
+            ask = client.responses.create
+            return list(ask(model="small", input="begin", tools=RESPONSE_TOOLS, stream=True))
+
+    @pytest.mark.parametrize("name", ODD_CHATS)
+    def test_a_denied_call_is_not_shown_in_chunks(self, name, model, monkeypatch):
+        self.said(monkeypatch, model, "/chat/completions", [*ODD_CHATS[name], _chunk({}, "stop")])
+        otelhooks.instrument(policies=DENY)
+        shown = [
+            piece.function.name
+            for chunk in self.chunks(model)
+            for choice in chunk.choices
+            for piece in choice.delta.tool_calls or ()
+        ]
+        assert "danger" not in shown
+
+    @pytest.mark.parametrize("name", ODD_RESPONSES)
+    def test_a_denied_call_is_not_shown_in_events(self, name, model, monkeypatch):
+        self.said(monkeypatch, model, "/responses", ODD_RESPONSES[name])
+        otelhooks.instrument(policies=DENY)
+        shown = self.events(model)
+        assert "danger" not in json.dumps([event.to_dict() for event in shown])
+
+    def test_what_was_judged_is_shown(self, model, monkeypatch):
+        self.said(
+            monkeypatch,
+            model,
+            "/chat/completions",
+            [
+                _delta(_piece("c1", "safe", '{"x": ')),
+                _delta(_piece("c1", "safe", "1}")),
+                _delta(_piece("c2", "safe", '{"x": 2}')),
+                _chunk({}, "tool_calls"),
+            ],
+        )
+        otelhooks.instrument(policies=DENY)
+        message = joined(self.chunks(model))
+        assert [one["id"] for one in message["tool_calls"]] == ["c1", "c2"]
+        assert [one["function"] for one in message["tool_calls"]] == [
+            {"name": "safe", "arguments": '{"x": 1}'},
+            {"name": "safe", "arguments": '{"x": 2}'},
+        ]
+
+    def test_other_pieces_than_the_arguments_that_were_judged_are_not_shown(
+        self, model, monkeypatch
+    ):
+        item = _item("danger", '{"path": "/tmp"}')
+        pieces = {**PIECE, "delta": '{"path": "/"}'}
+        told = [{**ADDED, "item": _item("danger", "")}, pieces, {**DONE, "item": item}]
+        self.said(monkeypatch, model, "/responses", [*told, _ended(item)])
+        otelhooks.instrument(
+            policies=[policy.deny("danger", when=lambda args: args["path"] == "/")]
+        )
+        shown = json.dumps([event.to_dict() for event in self.events(model)])
+        assert "/tmp" in shown
+        assert '\\"/\\"' not in shown
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "tool", "tool_calls": [_piece("c1", "danger")]},
+        {"role": "assistant"}
+        | {"tool_calls": [{**_piece("c1", "danger"), "custom": {"name": "safe", "input": ""}}]},
+    ],
+)
+def test_an_odd_answer_shows_no_denied_call(message, model, monkeypatch):
+    usual = model_double._chat
+
+    def whole(words: str, calls: Any, number: int) -> Any:
+        made = usual(words, calls, number)
+        if words == "odd":
+            made["choices"][0]["message"] = message
+        return made
+
+    monkeypatch.setitem(
+        model_double._FORMS, "/chat/completions", (whole, model_double._chat_events)
+    )
+    model.steps = ["odd", "done"]
+    otelhooks.instrument(policies=DENY)
+    shown = ""
+    with client_of(model) as client, contextlib.suppress(ValueError):
+        messages: Any = [{"role": "user", "content": "begin"}]
+        answer = client.chat.completions.create(model="small", messages=messages, tools=CHAT_TOOLS)
+        shown = answer.to_json()
+    assert "danger" not in shown
+
+
+def test_a_response_of_any_type_is_judged(model, monkeypatch):
+    monkeypatch.setitem(
+        model_double._FORMS,
+        "/responses",
+        (
+            lambda *given: {**model_double._response(*given), "type": "response"},
+            model_double._response_events,
+        ),
+    )
+    model.steps = [[DANGER], "done"]
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        answer = client.responses.create(model="small", input="begin", tools=RESPONSE_TOOLS)
+    assert "danger" not in answer.to_json()
 
 
 def test_the_proof_holds():

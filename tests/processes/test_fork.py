@@ -25,6 +25,7 @@ from otelhooks.hooks.drive import Run, drive, run
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import runtime
+from otelhooks.pipeline.answers import Answers, Asked
 from otelhooks.policy.counters import Counter, MemoryStorage
 from otelhooks.store.labels import LabelBook
 from otelhooks.telemetry import semconv
@@ -47,6 +48,16 @@ def _reason() -> str:
     except Denied as error:
         return str(error)
     return ""
+
+
+def test_a_child_has_no_permit_of_a_call_that_its_parent_may_run():
+    answers = Answers()
+    answers.book(Asked("call_1", "t", {"x": 1}))
+    child = os.fork()
+    if not child:
+        os._exit(0 if answers.find("call_1") is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert answers.find("call_1") is not None
 
 
 def _until(holds: Callable[[], bool]) -> bool:

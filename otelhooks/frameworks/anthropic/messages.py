@@ -223,8 +223,12 @@ class MessagesRequest(GeneratedCall):
         for event in events:
             kind = event.get("type")
             if kind == "message_start":
+                if message:
+                    raise ValueError("a stream began a second message")
                 message = {**copy.deepcopy(event["message"]), "content": []}
             elif kind == "content_block_start":
+                if event["index"] != len(message["content"]):
+                    raise ValueError(f"a stream began the block {event['index']} out of turn")
                 message["content"].append(copy.deepcopy(event["content_block"]))
             elif kind == "content_block_delta":
                 block, delta = message["content"][event["index"]], event["delta"]

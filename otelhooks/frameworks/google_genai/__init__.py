@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.google_genai.pieces import continued, goes_on
+from otelhooks.frameworks.google_genai.pieces import continued, goes_on, is_piece
 from otelhooks.frameworks.kit.clients import ON_DENIED, ClientCall
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR
 
@@ -248,7 +248,7 @@ class Streamed(Generated):
         for part in (part for event in events for part in _parts_of(event)):
             if parts and _is_text(part) and _is_text(parts[-1]):
                 parts[-1] = parts[-1].model_copy(update={"text": parts[-1].text + part.text})
-            elif parts and part.function_call and goes_on(parts[-1]):
+            elif parts and goes_on(parts[-1]) and is_piece(part, parts[-1]):
                 parts[-1] = continued(parts[-1], part.function_call)
             elif goes_on(part):
                 parts.append(continued(part, part.function_call))

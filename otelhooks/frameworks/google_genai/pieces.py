@@ -7,7 +7,7 @@ import copy
 import re
 from typing import Any
 
-__all__ = ["continued", "goes_on"]
+__all__ = ["continued", "goes_on", "is_piece"]
 
 _KEY = r"\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^'\\]*)'|\"([^\"\\]*)\")\]"
 _PATH = re.compile(rf"\$(?:{_KEY})+")
@@ -21,13 +21,21 @@ def goes_on(part: Any) -> bool:
     return bool(part.function_call and getattr(part.function_call, "will_continue", None))
 
 
+def is_piece(part: Any, of: Any) -> bool:
+    """Return whether a part continues another one's call, and is none of its own."""
+    piece, call = part.function_call, of.function_call
+    return bool(piece) and piece.name in (None, "", call.name) and piece.id in (None, "", call.id)
+
+
 def continued(part: Any, piece: Any) -> Any:
     """Return a call's part with what a piece adds.
 
     Raises:
-        ValueError: A path cannot be read, or fits no argument.
+        ValueError: A path cannot be read, or fits no argument; or whole arguments come in pieces.
     """
     call = part.function_call
+    if piece is not call and piece.args:
+        raise ValueError("a piece of a call has an argument as a whole")
     root = {"args": copy.deepcopy(call.args or {})}
     for one in piece.partial_args or ():
         if _PATH.fullmatch(one.json_path or "") is None:

@@ -54,7 +54,7 @@ class ChatForm(JsonCall):
             return
         if "choices" in data:
             for choice in data["choices"]:
-                yield from self.json_parts(choice.get("message"))
+                yield from self.json_parts({**(choice.get("message") or {}), "role": "assistant"})
             return
         content = _content(data.get("content"))
         if data.get("role") in ("tool", "function"):
@@ -63,10 +63,10 @@ class ChatForm(JsonCall):
         if content:
             yield Part("text", content, content)
         for call in data.get("tool_calls") or ():
-            if "custom" in call:
-                yield _call(call, call["custom"], "input")
-            else:
-                yield _call(call, call.get("function") or {}, "arguments")
+            custom, function = call.get("custom"), call.get("function")
+            if custom and function:
+                raise ValueError("a tool call says `custom` and `function`: which one will run?")
+            yield _call(call, custom, "input") if custom else _call(call, function, "arguments")
         if call := data.get("function_call"):
             yield _call(call, call, "arguments")
 
@@ -133,7 +133,7 @@ class ChatForm(JsonCall):
     def with_args(self, part: Part, args: dict[str, Any], text: str) -> Any:
         native = part.native
         for name, field in (("custom", "input"), ("function", "arguments")):
-            if name in native:
+            if native.get(name):
                 return {**native, name: {**native[name], field: text}}
         return {**native, "arguments": text}
 
@@ -153,8 +153,43 @@ class ChatForm(JsonCall):
             for each in event.get("choices") or ():
                 choice = choices.setdefault(each["index"], {"index": each["index"], "message": {}})
                 choice["finish_reason"] = each.get("finish_reason") or choice.get("finish_reason")
-                _add(choice["message"], each.get("delta") or {})
+                self._add(choice["message"], each.get("delta") or {})
         return {**found, "choices": [choices[index] for index in sorted(choices)]}
+
+    def _add(self, message: dict[str, Any], delta: dict[str, Any]) -> None:
+        """Add a delta to a message: texts grow, but for names, which may be repeated."""
+        for name, value in delta.items():
+            if name == "tool_calls":
+                for piece in value or ():
+                    self._add(self._continued(message.setdefault(name, []), piece), piece)
+            elif isinstance(value, dict):
+                self._add(message.setdefault(name, {}), value)
+            elif isinstance(value, str) and name not in ("role", "type", "id"):
+                known = message.get(name) or ""
+                self.must_retell |= bool(known and value and name == "name")
+                message[name] = known if name == "name" and known == value else known + value
+            elif value is not None:
+                message[name] = value
+
+    def _continued(self, calls: list[dict[str, Any]], piece: dict[str, Any]) -> dict[str, Any]:
+        """Return the call that a piece adds to: by its index, and another one for another id.
+
+        Loops tell calls apart by index, by id, or by neither, as servers do.
+        """
+        index, id = piece.get("index"), piece.get("id")
+        is_new = bool(id or (piece.get("function") or {}).get("name"))
+        if index is None:
+            known = calls[-1] if calls and not is_new else None
+        else:
+            known = next((one for one in reversed(calls) if one["index"] == index), None)
+        if known is not None and id and known.get("id") not in (None, "", id):
+            known = None
+        others = [one for one in calls if one is not known]
+        same = any(one["index"] == index or (id and one.get("id") == id) for one in others)
+        self.must_retell |= index is None or same
+        if known is None:
+            calls.append(known := {"index": index})
+        return known
 
     def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
         kept = ("id", "created", "model", "system_fingerprint", "service_tier")
@@ -179,24 +214,6 @@ class ChatForm(JsonCall):
 
 
 def _call(native: Any, function: Any, field: str) -> Part:
+    function = function or {}
     text = function.get(field) or "{}"
     return Part("call", native, text, function.get("name") or "", native.get("id") or "")
-
-
-def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Add a delta to a message: texts grow, calls are joined by their index."""
-    for name, value in delta.items():
-        if name == "tool_calls":
-            calls = message.setdefault("tool_calls", [])
-            for piece in value or ():
-                index = piece.get("index", len(calls))
-                known = next((one for one in calls if one["index"] == index), None)
-                if known is None:
-                    calls.append(known := {"index": index})
-                _add(known, {k: v for k, v in piece.items() if k != "index"})
-        elif isinstance(value, dict):
-            _add(message.setdefault(name, {}), value)
-        elif isinstance(value, str) and name not in ("role", "type", "id"):
-            message[name] = (message.get(name) or "") + value
-        elif value is not None:
-            message[name] = value

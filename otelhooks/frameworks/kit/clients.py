@@ -59,15 +59,18 @@ class ClientCall(ModelCall):
 
     Attributes:
         holds_calls: Whether calls in a stream must wait, because one could be denied.
+        must_retell: Whether a consumer may read items of a stream otherwise than `joined`, which
+            sets it: then it gets items that tell what was judged.
     """
 
     words = (
         "said with_calls with_result with_args repeats shows joined events asked_for can_tell "
-        "passes"
+        "passes must_retell"
     )
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
     holds_calls = False
+    must_retell = False
     serves_others = True
     _is_left = False
 
@@ -157,7 +160,7 @@ class ClientCall(ModelCall):
             return refused
         for _ in range(_MOST_TIMES + 1):
             before, self.first_chunk_ns = self.messages, 0
-            self._events, self._held, self._is_closed = [], [], False
+            self._events, self._held, self._is_closed, self.must_retell = [], [], False, False
             raw = yield from self._watched(context, ModelCall.steps(self, rt))
             if type(raw) is Raised or self._is_left:
                 return raw
@@ -231,7 +234,7 @@ class ClientCall(ModelCall):
         return self._told
 
     def told(self, result: Any) -> list[Any]:
-        if result is self._told:
+        if result is self._told and not self.must_retell:
             return self._held
         return list(self.events(result, self._events[: self._shown]))
 

@@ -253,12 +253,15 @@ class UnreadRequest(GeneratedCall):
     Attributes:
         paths: Ends of the paths of such requests.
         others: Ends of paths, among those, that other classes read.
+        kept: Ends of paths under which the provider keeps answers: they are read, or written, by
+            id, or listed.
     """
 
-    words = "paths others"
+    words = "paths others kept"
     must = ()
     paths: ClassVar[tuple[str, ...]] = ()
     others: ClassVar[tuple[str, ...]] = ()
+    kept: ClassVar[tuple[str, ...]] = ()
 
     def read(
         self,
@@ -269,10 +272,14 @@ class UnreadRequest(GeneratedCall):
         stream: Any = False,
         stream_cls: Any = None,
     ) -> Any:
-        path = _path(options)
-        is_read = path.endswith(self.others)  # a stream comes here from the class that reads it
-        is_meant = options.method.lower() == "post" and path.endswith(self.paths) and not is_read
-        return self._unread(options) if is_meant and not self.is_inner() else SKIP
+        path, method = _path(options), options.method.lower()
+        is_asked = method == "post" and path.endswith(self.paths)
+        is_kept = path.rpartition("/")[0].endswith(self.kept) or (
+            method == "get" and path.endswith(self.kept)
+        )
+        is_read = method == "post" and path.endswith(self.others)  # its stream comes here, too
+        is_meant = is_asked or (is_kept and method in ("get", "post"))
+        return self._unread(options) if is_meant and not is_read and not self.is_inner() else SKIP
 
 
 def _body(options: Any) -> dict[str, Any] | None:

@@ -22,10 +22,14 @@ __all__ = ["ADAPTER"]
 
 
 class Unread(UnreadRequest):
-    """Legacy completions, assistants, and histories that the provider shortens."""
+    """Legacy completions, assistants, histories that the provider shortens, and keeps."""
 
-    paths = ("/completions", "/runs", "/submit_tool_outputs", "/responses/compact")
+    paths = (
+        *("/completions", "/runs", "/submit_tool_outputs", "/responses/compact"),
+        *("/cancel", "/decisions"),
+    )
     others = (ChatRequest.path,)
+    kept = (ChatRequest.path, ResponsesRequest.path)
 
 
 _REQUESTS = (ChatRequest, ResponsesRequest, Unread)
@@ -41,7 +45,7 @@ ADAPTER = kit.Adapter(
     not_covered=(
         kit.NotCovered("realtime, websockets", "they pass no seat"),
         kit.NotCovered(
-            "legacy completions, assistants",
+            "legacy completions, assistants, decisions, answers that are retrieved later",
             "no rule is asked about them; they are told of, and refused under `strict=True`",
         ),
         kit.NotCovered("tools of the provider, models of sessions", "they run at the provider"),

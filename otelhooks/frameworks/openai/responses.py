@@ -16,7 +16,11 @@ from otelhooks.frameworks.openai.chat import provider_of
 __all__ = ["ResponsesRequest"]
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-_EVENTS = {"arguments": "function_call_arguments", "input": "custom_tool_call_input"}
+_EVENTS = {
+    "arguments": "response.function_call_arguments",
+    "input": "response.custom_tool_call_input",
+}
+_ITEMS = ("response.output_item.added", "response.output_item.done")
 
 
 class _BuiltIn(NamedTuple):
@@ -104,7 +108,7 @@ class ResponsesRequest(GeneratedCall):
         if not isinstance(data, dict):
             return
         kind = data.get("type")
-        if "output" in data and kind is None:
+        if isinstance(data.get("output"), list) and kind not in _RESULTS.values():
             for item in data["output"]:
                 yield from self.json_parts(item)
         elif kind in _BUILT_IN and _is_ours(data):
@@ -208,19 +212,33 @@ class ResponsesRequest(GeneratedCall):
     # -- streams ------------------------------------------------------------------------------
 
     def shows(self, event: dict[str, Any]) -> str:
-        kind = event.get("type")
-        if kind == "response.output_item.added":
+        kind = event.get("type") or ""
+        if kind in _ITEMS:
             return "call" if _is_ours(event["item"]) else ""
+        if kind.startswith(tuple(_EVENTS.values())):
+            return "call"
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             return "text"
         return "call" if kind in _ENDS else ""
 
     def joined(self, events: list[dict[str, Any]]) -> Any:
-        for event in reversed(events):
-            if event.get("type") in _ENDS:
-                return event["response"]
-        items = [e["item"] for e in events if e.get("type") == "response.output_item.done"]
-        return {"output": items}
+        end = next((e["response"] for e in reversed(events) if e.get("type") in _ENDS), None)
+        items, pieces = _Items(), dict[str, str]()
+        for event in events:
+            items.add(event, pieces)
+        told = items.told.values()
+        self.must_retell |= any(
+            pieces.get(item.get("id") or "", text) != text
+            for item, _ in told
+            if (text := item.get(_CALLS.get(item.get("type") or "", ""))) is not None
+        )
+        if end is None:
+            return {"output": [item for item, _ in told]}
+        output = end.get("output") or []
+        calls = [(item, is_whole) for item, is_whole in told if _is_ours(item)]
+        beside = [call for call, is_whole in calls if not _is_in(output, call, is_whole=is_whole)]
+        self.must_retell |= bool(beside)
+        return {**end, "output": [*output, *beside]}
 
     def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
         made = [] if shown else [{"type": "response.created", "response": {**data, "output": []}}]
@@ -237,6 +255,54 @@ class ResponsesRequest(GeneratedCall):
 
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
+
+
+class _Items:
+    """The items that events of a stream tell.
+
+    Attributes:
+        told: Each with whether it is whole, by type, ids and name: what differs in one of them
+            counts as another item.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[Any, ...], tuple[dict[str, Any], bool]] = {}
+
+    def add(self, event: dict[str, Any], pieces: dict[str, str]) -> None:
+        """Add an event; pieces of arguments go to `pieces`, by id of the item."""
+        kind = event.get("type") or ""
+        if kind in _ITEMS:
+            self._put(event["item"], is_whole=kind.endswith(".done"))
+        for field, name in _EVENTS.items():
+            if not kind.startswith(name):
+                continue
+            id = event.get("item_id") or ""
+            if kind.endswith(".delta"):
+                pieces[id] = pieces.get(id, "") + event["delta"]
+            made = {"type": next(k for k, v in _CALLS.items() if v == field), "id": id}
+            known = next((i for i, _ in self.told.values() if i.get("id") == id), made)
+            text = pieces[id] if kind.endswith(".delta") else event[field]
+            item = {**known, "name": event.get("name") or known.get("name") or "", field: text}
+            self._put(item, is_whole=kind.endswith(".done"))
+
+    def _put(self, item: dict[str, Any], *, is_whole: bool) -> None:
+        key = tuple(item.get(name) for name in ("type", "id", "call_id", "name"))
+        self.told[key] = (item, is_whole or (key in self.told and self.told[key][1]))
+
+
+def _is_in(output: list[dict[str, Any]], call: dict[str, Any], *, is_whole: bool) -> bool:
+    """Return whether a call is among items; of one that is not whole, arguments do not count."""
+
+    def known(item: dict[str, Any]) -> Any:
+        kind = item.get("type")
+        args: Any = None
+        if is_whole and kind in _BUILT_IN:
+            args = _arguments(item)
+        elif is_whole and kind in _CALLS:
+            args = kit.ToolCall.arguments_in(item.get(_CALLS[kind]), _CALLS[kind])
+        return kind, _id(item), item.get("name"), args
+
+    return any(known(one) == known(call) for one in output)
 
 
 def _told(index: int, item: dict[str, Any]) -> list[dict[str, Any]]:
@@ -259,7 +325,7 @@ def _told(index: int, item: dict[str, Any]) -> list[dict[str, Any]]:
     elif item.get("type") in _CALLS:
         field = _CALLS[item["type"]]
         empty[field] = ""
-        kind = f"response.{_EVENTS[field]}"
+        kind = _EVENTS[field]
         named = {"name": item.get("name")} if field == "arguments" else {}
         told += [
             {"type": f"{kind}.delta", **place, "delta": item[field]},

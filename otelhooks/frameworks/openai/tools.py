@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.functions import COROUTINE, PLAIN
 
 __all__ = ["SEATS"]
 
+_DECISIONS = "openai.lib.decisions_tool_runner"
 _RUNNER = "openai.lib.responses_tool_runner"
 _SESSION = "openai.lib.streaming.agents._dispatch"
 
@@ -63,6 +65,48 @@ class HandlerCall(kit.ToolCall):
         return self.text_of(value)
 
 
+class _Made(NamedTuple):
+    """What a plain function returned: maybe a coroutine, which the runner awaits."""
+
+    value: Any
+
+
+class CandidateCall(kit.ToolCall):
+    """An action that a runner of decisions does, because a model chose its id."""
+
+    framework = "openai"
+
+    def read(self, id: str, /, **given: Any) -> None:
+        self.name, self._given = id, given
+        self.take({})
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        found = wrapped(**self._given)
+        return found if self.is_async else _Made(found)
+
+    def value(self, raw: Any) -> Any:
+        return raw.value if isinstance(raw, _Made) else raw
+
+    def denied(self, reason: str) -> Any:
+        raise self.exception(reason)  # nothing tells a model of it: the run ends
+
+
+def guard_candidates(wrapped: Any, run: Any, values: Any) -> Any:
+    """Return the actions of one step, guarded."""
+    return [_guarded(each) if each.execute is not None else each for each in wrapped(values)]
+
+
+def _guarded(candidate: Any) -> Any:
+    kind = COROUTINE if inspect.iscoroutinefunction(candidate.execute) else PLAIN
+
+    @functools.wraps(candidate.execute)  # the runner looks at its signature
+    def execute(**given: Any) -> Any:
+        found = CandidateCall.through(kind, candidate.execute, candidate.id, **given)
+        return found.value if isinstance(found, _Made) else found
+
+    return dataclasses.replace(candidate, execute=execute)
+
+
 def guard_handler(wrapped: Any, dispatcher: Any, pending: Any) -> Any:
     """Dispatch a call of a session to its handler, guarded."""
     session, asked, handler = pending
@@ -85,6 +129,7 @@ SEATS = (
         )
         for name in ("", "Async")
     ),
+    kit.listen(f"{_DECISIONS}:_Run.candidates", guard_candidates, required=False),
     *(
         kit.listen(f"{_SESSION}:{name}ToolDispatcher.dispatch", guard_handler, required=False)
         for name in ("", "Async")
