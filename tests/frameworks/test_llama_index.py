@@ -12,7 +12,21 @@ import pytest
 pytest.importorskip("llama_index.core.agent.workflow")
 
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
-from llama_index.core.tools import FunctionTool
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import (
+    CustomQueryEngine,
+    RouterQueryEngine,
+    SubQuestionQueryEngine,
+    ToolRetrieverRouterQueryEngine,
+)
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import TreeSummarize
+from llama_index.core.response_synthesizers.no_text import NoText
+from llama_index.core.retrievers import RouterRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.tools.types import (
     AsyncBaseTool,
     BaseTool,
@@ -26,7 +40,7 @@ from mcp import ClientSession
 from mcp.shared.memory import create_client_server_memory_streams
 
 import otelhooks
-from otelhooks import hooks, policy
+from otelhooks import errors, hooks, policy
 from otelhooks.frameworks.llama_index.scripted import ScriptedModel
 from tests import test_docs as docs
 from tests.frameworks.contract import Contract, Path, World
@@ -354,6 +368,145 @@ class TestTools:
         assert asyncio.run(run()) == "done"
         [span] = [one for one in exporter.get_finished_spans() if one.name == "execute_tool safe"]
         assert span.attributes["gen_ai.tool.call.id"].startswith("call_")
+
+
+class Behind(CustomQueryEngine):
+    """An engine that is behind a tool."""
+
+    body: Any
+
+    def custom_query(self, query_str: str) -> str:
+        return str(self.body(path=query_str))
+
+
+class Found(BaseRetriever):
+    """A retriever that is behind a tool."""
+
+    def __init__(self, body: Any) -> None:
+        self.body = body
+        super().__init__()
+
+    def _retrieve(self, query_bundle: Any) -> Any:
+        return [NodeWithScore(node=TextNode(text=str(self.body(path=query_bundle.query_str))))]
+
+
+class Chosen(BaseSelector):
+    """What a model would choose."""
+
+    indices: Any
+
+    def _select(self, choices: Any, query: Any) -> Any:
+        return SelectorResult(
+            selections=[SingleSelection(index=i, reason="") for i in self.indices]
+        )
+
+    async def _aselect(self, choices: Any, query: Any) -> Any:
+        return self._select(choices, query)
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None: ...
+
+
+class Asked(BaseQuestionGenerator):
+    """Questions that a model would have."""
+
+    def generate(self, tools: Any, query: Any) -> Any:
+        return [SubQuestion(sub_question="/", tool_name=name) for name in ("danger", "other")]
+
+    async def agenerate(self, tools: Any, query: Any) -> Any:
+        return self.generate(tools, query)
+
+    def _get_prompts(self) -> Any:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None: ...
+
+
+def routed(tools: Any, indices: Any) -> Any:
+    model = MockLLM()
+    summarizer = TreeSummarize(llm=model)
+    selector = Chosen()
+    selector.indices = indices
+    return RouterQueryEngine(selector, tools, llm=model, summarizer=summarizer)
+
+
+def asking(tools: Any, *, use_async: bool) -> Any:
+    return SubQuestionQueryEngine(Asked(), NoText(MockLLM()), tools, use_async=use_async)
+
+
+class TestEngines:
+    """Query engines and retrievers that call what is behind a tool."""
+
+    @pytest.fixture
+    def world(self) -> World:
+        return World()
+
+    def engines(self, world: World) -> Any:
+        return [
+            QueryEngineTool.from_defaults(Behind(body=world.danger), name=name, description="d")
+            for name in ("danger", "other")
+        ]
+
+    def retrievers(self, world: World) -> Any:
+        return [
+            RetrieverTool.from_defaults(Found(world.danger), name=name, description="d")
+            for name in ("danger", "other")
+        ]
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_router_asks_no_denied_engine(self, is_async, world, with_rules, exporter):
+        with_rules(policy.deny("danger", reason="No."))
+        router = routed(self.engines(world), [0])
+        found = asyncio.run(router.aquery("/")) if is_async else router.query("/")
+        assert (str(found), world.ran) == ("No.", [])
+        [span] = [one for one in exporter.get_finished_spans() if one.name == "execute_tool danger"]
+        assert span.attributes["otelhooks.policy.decision"] == "deny"
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_of_several_it_asks_the_others(self, is_async, world, with_rules):
+        with_rules(policy.deny("danger", reason="No."))
+        router = routed(self.engines(world), [0, 1])
+        asyncio.run(router.aquery("/x")) if is_async else router.query("/x")
+        assert world.bodies == ["danger"]
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_router_of_retrievers_asks_no_denied_one(self, is_async, world, with_rules):
+        with_rules(policy.deny("danger", reason="No."))
+        selector = Chosen()
+        selector.indices = [0]
+        router = RouterRetriever(selector, self.retrievers(world), llm=MockLLM())
+        found = asyncio.run(router.aretrieve("/")) if is_async else router.retrieve("/")
+        assert ([one.get_content() for one in found], world.ran) == (["No."], [])
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_question_for_a_denied_tool_is_not_asked(self, is_async, world, with_rules):
+        with_rules(policy.deny("danger", reason="No."))
+        found = asking(self.engines(world), use_async=is_async).query("begin")
+        assert world.bodies == ["danger"]  # behind `other`
+        assert [one.get_content().splitlines()[-1] for one in found.source_nodes] == [
+            "Response: No.",
+            "Response: removed /",
+        ]
+
+    def test_hooks_rewrite_queries_and_answers(self, world):
+        @hooks.pre_tool_call_decide
+        def rewrite(data: Any) -> Any:
+            return hooks.HookResult(modified_args={"input": "/tmp"})
+
+        @hooks.post_tool_call_transform
+        def replace(data: Any) -> Any:
+            return f"{data.result}!"
+
+        otelhooks.instrument(hooks=[rewrite, replace])
+        assert str(routed(self.engines(world), [0]).query("/")) == "removed /tmp!"
+
+    def test_an_engine_that_no_seat_guards_is_refused(self, world):
+        otelhooks.instrument(policies=[policy.deny("danger")])
+        engine = ToolRetrieverRouterQueryEngine.__new__(ToolRetrieverRouterQueryEngine)
+        with pytest.raises(errors.SeatError, match="not covered"):
+            engine._query(QueryBundle("/"))
 
 
 def test_completions_are_model_calls(with_rules, exporter):

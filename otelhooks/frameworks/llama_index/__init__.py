@@ -2,8 +2,8 @@
 """LlamaIndex (``llama-index-core``), 0.14: tool calls, and model calls in chats.
 
 Seats: ``__call__``, ``call`` and ``acall`` of every tool, whoever calls it; ``chat``, ``achat``,
-``stream_chat``, ``astream_chat``, ``complete`` and ``acomplete`` of every model. A denied call is a
-result with an error. A run is a workflow whose handler is awaited anywhere: no seat spans it.
+``stream_chat``, ``astream_chat``, ``complete`` and ``acomplete`` of every model; what query engines
+and retrievers call behind a tool (`engines`). A denied call is a result with an error. A run is a workflow whose handler is awaited anywhere: no seat spans it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import contents, outer, overrides
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
 from otelhooks.frameworks.kit.positional import PositionalCall
+from otelhooks.frameworks.llama_index.engines import SubQuestion, route, route_retrievers
 
 __all__ = ["ADAPTER"]
 
@@ -27,6 +28,10 @@ _FUNCTION = "llama_index.core.tools.function_tool:FunctionTool"
 _ADAPTED = f"{_TYPES}:BaseToolAsyncAdapter"
 _GROUP = "llama_index.tool"
 _MCP = "McpToolSpec._create_tool_fn."
+_ENGINES = "llama_index.core.query_engine"
+_SUB = f"{_ENGINES}.sub_question_query_engine:SubQuestionQueryEngine"
+_ROUTERS, _JOINS = f"{_ENGINES}.router_query_engine", f"{_ENGINES}.sql_join_query_engine"
+_RETRIEVERS = "llama_index.core.retrievers.router_retriever"
 
 
 def note_call(wrapped: Any, agent: Any, ctx: Any, ev: Any) -> Any:
@@ -249,6 +254,12 @@ ADAPTER = kit.Adapter(
         kit.seat(f"{_TYPES}:AsyncBaseTool.acall", Tool, overrides=True),
         kit.listen(f"{_AGENTS}.base_agent:BaseWorkflowAgent.call_tool", note_call),
         kit.listen(f"{_AGENTS}.multi_agent_workflow:AgentWorkflow.call_tool", note_call),
+        kit.seat(f"{_SUB}._query_subq", SubQuestion),
+        kit.seat(f"{_SUB}._aquery_subq", SubQuestion),
+        kit.listen(f"{_ROUTERS}:RouterQueryEngine._query", route),
+        kit.listen(f"{_ROUTERS}:RouterQueryEngine._aquery", route),
+        kit.listen(f"{_RETRIEVERS}:RouterRetriever._retrieve", route_retrievers),
+        kit.listen(f"{_RETRIEVERS}:RouterRetriever._aretrieve", route_retrievers),
         kit.seat(f"{_MODEL}.chat", Chat, overrides=True),
         kit.seat(f"{_MODEL}.achat", Chat, overrides=True),
         kit.seat(f"{_MODEL}.stream_chat", Opened, overrides=True),
@@ -261,6 +272,23 @@ ADAPTER = kit.Adapter(
             "runs: turns, sessions, hooks on them",
             "a run is a workflow whose handler is awaited anywhere; `otelhooks.turn` around the"
             " call that runs an agent gives it them",
+        ),
+        kit.NotCovered(
+            "a `ToolRetrieverRouterQueryEngine`",
+            "it calls what is behind the tools that it finds",
+            module=_ROUTERS,
+            seats=tuple(
+                kit.listen(f"{_ROUTERS}:ToolRetrieverRouterQueryEngine.{name}")
+                for name in ("_query", "_aquery")
+            ),
+        ),
+        kit.NotCovered(
+            "a `SQLJoinQueryEngine`",
+            "it calls what is behind its tools",
+            module=_JOINS,
+            seats=tuple(
+                kit.listen(f"{_JOINS}:SQLJoinQueryEngine.{name}") for name in ("_query", "_aquery")
+            ),
         ),
         kit.NotCovered("`tool.fn`, `tool.async_fn`", "calling them is plain Python"),
         kit.NotCovered(
