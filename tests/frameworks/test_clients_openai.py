@@ -833,7 +833,6 @@ class TestUnread:
             lambda client: client.responses.cancel("r"),
             lambda client: client.chat.completions.retrieve("c"),
             lambda client: client.chat.completions.list(),
-            lambda client: client.chat.completions.update("c", metadata={}),
         ],
     )
     def test_under_strict_they_are_not_sent(self, ask, model):
@@ -845,7 +844,7 @@ class TestUnread:
     def test_what_is_no_answer_is_sent(self, model):
         otelhooks.instrument(policies=DENY, strict=True)
         with client_of(model) as client:
-            for ask in (client.models.list, lambda: client.responses.input_items.list("r")):
+            for ask in (client.models.list, lambda: client.responses.delete("r")):
                 with pytest.raises(openai.APIStatusError, match="501"):
                     ask()
 
@@ -972,11 +971,24 @@ class TestOddStreams:
             {"name": "safe", "arguments": '{"x": 2}'},
         ]
 
+    def test_events_without_ids_of_items_are_shown_as_they_are(self, model, monkeypatch):
+        item = {**_item("safe"), "id": None}
+        told = [
+            {**ADDED, "item": {**item, "arguments": ""}},
+            {**PIECE, "item_id": "c1", "output_index": 0},
+            {**ARGS, "item_id": "c1", "name": "safe"},
+            {**DONE, "item": item},
+        ]
+        self.said(monkeypatch, model, "/responses", [*told, _ended(item)])
+        otelhooks.instrument(policies=DENY)
+        assert len(self.events(model)) == len(told) + 1
+
+    @pytest.mark.parametrize("place", [{}, {"item_id": "g", "output_index": 0}])
     def test_other_pieces_than_the_arguments_that_were_judged_are_not_shown(
-        self, model, monkeypatch
+        self, place, model, monkeypatch
     ):
         item = _item("danger", '{"path": "/tmp"}')
-        pieces = {**PIECE, "delta": '{"path": "/"}'}
+        pieces = {**PIECE, **place, "delta": '{"path": "/"}'}
         told = [{**ADDED, "item": _item("danger", "")}, pieces, {**DONE, "item": item}]
         self.said(monkeypatch, model, "/responses", [*told, _ended(item)])
         otelhooks.instrument(

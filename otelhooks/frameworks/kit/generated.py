@@ -253,8 +253,7 @@ class UnreadRequest(GeneratedCall):
     Attributes:
         paths: Ends of the paths of such requests.
         others: Ends of paths, among those, that other classes read.
-        kept: Ends of paths under which the provider keeps answers: they are read, or written, by
-            id, or listed.
+        kept: Ends of paths under which kept answers are listed, or retrieved by an id.
     """
 
     words = "paths others kept"
@@ -274,12 +273,11 @@ class UnreadRequest(GeneratedCall):
     ) -> Any:
         path, method = _path(options), options.method.lower()
         is_asked = method == "post" and path.endswith(self.paths)
-        is_kept = path.rpartition("/")[0].endswith(self.kept) or (
-            method == "get" and path.endswith(self.kept)
-        )
-        is_read = method == "post" and path.endswith(self.others)  # its stream comes here, too
-        is_meant = is_asked or (is_kept and method in ("get", "post"))
-        return self._unread(options) if is_meant and not is_read and not self.is_inner() else SKIP
+        is_read = path.endswith(self.others)  # a stream comes here from the class that reads it
+        listed, _, _ = path.rpartition("/")
+        is_kept = method == "get" and (path.endswith(self.kept) or listed.endswith(self.kept))
+        is_meant = is_kept or (is_asked and not is_read)
+        return self._unread(options) if is_meant and not self.is_inner() else SKIP
 
 
 def _body(options: Any) -> dict[str, Any] | None:

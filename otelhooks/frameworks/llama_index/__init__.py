@@ -3,7 +3,8 @@
 
 Seats: ``__call__``, ``call`` and ``acall`` of every tool, whoever calls it; ``chat``, ``achat``,
 ``stream_chat``, ``astream_chat``, ``complete`` and ``acomplete`` of every model; what query engines
-and retrievers call behind a tool (`engines`). A denied call is a result with an error. A run is a workflow whose handler is awaited anywhere: no seat spans it.
+and retrievers call behind a tool (`engines`). A denied call is a result with an error. A run is a
+workflow whose handler is awaited anywhere: no seat spans it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ __all__ = ["ADAPTER"]
 
 
 class Unread(UnreadRequest):
-    """Legacy completions, assistants, histories that the provider shortens, and keeps."""
+    """Legacy completions, assistants, decisions, and what the provider shortens or keeps."""
 
     paths = (
         *("/completions", "/runs", "/submit_tool_outputs", "/responses/compact"),

@@ -20,6 +20,7 @@ _EVENTS = {
     "arguments": "response.function_call_arguments",
     "input": "response.custom_tool_call_input",
 }
+_ItemKey = tuple[Any, ...]
 _ITEMS = ("response.output_item.added", "response.output_item.done")
 
 
@@ -223,22 +224,13 @@ class ResponsesRequest(GeneratedCall):
 
     def joined(self, events: list[dict[str, Any]]) -> Any:
         end = next((e["response"] for e in reversed(events) if e.get("type") in _ENDS), None)
-        items, pieces = _Items(), dict[str, str]()
+        items = _Items()
         for event in events:
-            items.add(event, pieces)
-        told = items.told.values()
-        self.must_retell |= any(
-            pieces.get(item.get("id") or "", text) != text
-            for item, _ in told
-            if (text := item.get(_CALLS.get(item.get("type") or "", ""))) is not None
-        )
-        if end is None:
-            return {"output": [item for item, _ in told]}
-        output = end.get("output") or []
-        calls = [(item, is_whole) for item, is_whole in told if _is_ours(item)]
-        beside = [call for call, is_whole in calls if not _is_in(output, call, is_whole=is_whole)]
-        self.must_retell |= bool(beside)
-        return {**end, "output": [*output, *beside]}
+            items.add(event)
+        output = [item for item, _ in items.told.values()] if end is None else end.get("output")
+        beside = items.beside(output or [])
+        self.must_retell |= items.is_unclear or bool(beside)
+        return {**(end or {}), "output": [*(output or []), *beside]}
 
     def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
         made = [] if shown else [{"type": "response.created", "response": {**data, "output": []}}]
@@ -266,28 +258,56 @@ class _Items:
     """
 
     def __init__(self) -> None:
-        self.told: dict[tuple[Any, ...], tuple[dict[str, Any], bool]] = {}
+        self.told: dict[_ItemKey, tuple[dict[str, Any], bool]] = {}
+        self._places: dict[Any, dict[str, Any]] = {}
+        self._pieces: dict[_ItemKey, str] = {}
+        self._is_mixed = False
 
-    def add(self, event: dict[str, Any], pieces: dict[str, str]) -> None:
-        """Add an event; pieces of arguments go to `pieces`, by id of the item."""
+    @property
+    def is_unclear(self) -> bool:
+        """Whether pieces of arguments belong to two items, or tell others than the whole."""
+        wholes = ((key, item.get(_CALLS.get(item["type"], ""))) for key, (item, _) in self._calls())
+        return self._is_mixed or any(self._pieces.get(key, text) != text for key, text in wholes)
+
+    def beside(self, output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the calls of the application's tools that are not in an output."""
+        calls = (told for _, told in self._calls())
+        return [call for call, is_whole in calls if not _is_in(output, call, is_whole=is_whole)]
+
+    def _calls(self) -> Iterable[tuple[_ItemKey, tuple[dict[str, Any], bool]]]:
+        return ((key, told) for key, told in self.told.items() if _is_ours(told[0]))
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add what an event tells."""
         kind = event.get("type") or ""
+        is_whole = kind.endswith(".done")
         if kind in _ITEMS:
-            self._put(event["item"], is_whole=kind.endswith(".done"))
-        for field, name in _EVENTS.items():
-            if not kind.startswith(name):
-                continue
-            id = event.get("item_id") or ""
-            if kind.endswith(".delta"):
-                pieces[id] = pieces.get(id, "") + event["delta"]
-            made = {"type": next(k for k, v in _CALLS.items() if v == field), "id": id}
-            known = next((i for i, _ in self.told.values() if i.get("id") == id), made)
-            text = pieces[id] if kind.endswith(".delta") else event[field]
-            item = {**known, "name": event.get("name") or known.get("name") or "", field: text}
-            self._put(item, is_whole=kind.endswith(".done"))
+            self._places[event.get("output_index")] = event["item"]
+            self._put(event["item"], is_whole=is_whole)
+        for call, field in _CALLS.items():
+            if kind.startswith(_EVENTS[field]):
+                self._add_arguments(event, call, field, is_whole=is_whole)
+
+    def _add_arguments(
+        self, event: dict[str, Any], call: str, field: str, *, is_whole: bool
+    ) -> None:
+        id, there = event.get("item_id"), self._places.get(event.get("output_index"))
+        named = next((item for item, _ in self.told.values() if id and item.get("id") == id), None)
+        self._is_mixed |= None not in (named, there) and _key(named) != _key(there)
+        known = named or there or {"type": call, "id": id}
+        text = event[field] if is_whole else self._pieces.get(_key(known), "") + event["delta"]
+        if not is_whole:
+            self._pieces[_key(known)] = text
+        name = event.get("name") or known.get("name") or ""
+        self._put({**known, "name": name, field: text}, is_whole=is_whole)
 
     def _put(self, item: dict[str, Any], *, is_whole: bool) -> None:
-        key = tuple(item.get(name) for name in ("type", "id", "call_id", "name"))
-        self.told[key] = (item, is_whole or (key in self.told and self.told[key][1]))
+        _, was_whole = self.told.get(_key(item), (item, False))
+        self.told[_key(item)] = (item, is_whole or was_whole)
+
+
+def _key(item: Any) -> _ItemKey:
+    return tuple(item.get(name) for name in ("type", "id", "call_id", "name"))
 
 
 def _is_in(output: list[dict[str, Any]], call: dict[str, Any], *, is_whole: bool) -> bool:
