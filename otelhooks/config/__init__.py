@@ -108,6 +108,7 @@ class Config:
     max_continuations: int = 2
     """Most continuations that stop hooks may request in one turn, 0 or more."""
     denied_span_status: str = "error"
+    user_attribute: str = "enduser.pseudo.id"
     """Status of a denied call's span: ``error`` or ``unset``."""
     exit_timeout: float = 5.0
     """Seconds that the end of the process, also by a signal, may wait for telemetry to be handed
@@ -207,6 +208,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "hook_tools": readers.words,
     "max_continuations": readers.count,
     "denied_span_status": readers.choice("error", "unset"),
+    "user_attribute": readers.choice("enduser.pseudo.id", "user.id"),
     "exit_timeout": readers.seconds,
     "tracer_provider": readers.as_is,
     "meter_provider": readers.as_is,

@@ -105,16 +105,16 @@ def words(value: object, origin: str) -> tuple[str, ...]:
 
 
 def capture(value: object, origin: str) -> CaptureMode:
-    """Read a capture mode."""
+    """Read a capture mode; true is all content, which older instrumentations call so."""
     if isinstance(value, CaptureMode):
         return value
+    text = str(value).strip().lower()
+    if text in _TRUE or text in _FALSE:
+        return CaptureMode.SPAN_AND_EVENT if text in _TRUE else CaptureMode.NO_CONTENT
     try:
-        return CaptureMode(value.strip().upper() if isinstance(value, str) else value)
+        return CaptureMode(text.upper())
     except ValueError:
-        words = ", ".join(CaptureMode)
-        if str(value).strip().lower() in _TRUE:
-            words = f"{CaptureMode.SPAN_AND_EVENT.value} for all content, or one of {words}"
-        raise _wrong(origin, value, words) from None
+        raise _wrong(origin, value, f"true, or one of {', '.join(CaptureMode)}") from None
 
 
 def path(value: object, origin: str) -> Path | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast, overload
 
 from otelhooks import types
+from otelhooks.loops import sdk_answers
 from otelhooks.loops.decorated import F, Opened, joined, wrap
 from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.model_call import model as model_operation
@@ -25,41 +26,19 @@ class _FunctionModel(ModelSeat):
             calls = [(call.id or "", str(call.name), call.args) for call in raw.tool_calls]
             reasons = [raw.finish_reason] if raw.finish_reason else []
             return ModelReply(raw.text, calls, usage, reasons)
-        return ModelReply(raw if isinstance(raw, str) else "", usage=_usage(raw))
+        return ModelReply(raw) if isinstance(raw, str) else sdk_answers.read(raw)
 
     def answered(self, request: ModelRequest, response: Any) -> Any:
         return response
 
     def with_response(self, request: ModelRequest, raw: Any, response: Any) -> Any:
-        as_text = isinstance(joined(raw), str) and isinstance(response, types.ModelResponse)
-        return response.text if as_text else response
+        whole = joined(raw)
+        if isinstance(whole, types.ModelResponse) or not isinstance(response, types.ModelResponse):
+            return response
+        return response.text if isinstance(whole, str) else sdk_answers.rewritten(whole, response)
 
 
 _SEAT = _FunctionModel()
-
-
-def _field(record: Any, name: str) -> Any:
-    if isinstance(record, Mapping):
-        return cast("Mapping[str, Any]", record).get(name)
-    return getattr(record, name, None)
-
-
-def _usage(raw: Any) -> dict[str, int] | None:
-    """Read tokens from an answer's ``usage``, under the names of any common SDK."""
-    usage = _field(raw, "usage")
-    if usage is None:
-        return None
-    found: dict[str, int] = {}
-    for ours, names in (
-        ("input_tokens", ("input_tokens", "prompt_tokens")),
-        ("output_tokens", ("output_tokens", "completion_tokens")),
-    ):
-        for name in names:
-            value = _field(usage, name)
-            if isinstance(value, int):
-                found[ours] = value
-                break
-    return found
 
 
 @overload

@@ -143,7 +143,7 @@ def session(
             opened.user, opened.attributes = user, None
     inner = Scope(current_scope(), found, judges, opened)
     if rt is not None and is_outermost and trace == "single" and rt.opens_spans(""):
-        opened.span = rt.spans.start("session", opened.wire_attributes(), None)
+        opened.span = rt.spans.start("session", opened.wire_attributes(rt.user_attribute), None)
     try:
         with _in_scope(inner):
             if rt is not None and drive(sessions.begin(rt, opened, inner)):

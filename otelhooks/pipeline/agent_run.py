@@ -311,6 +311,7 @@ class _AgentRun:
     def _refuse(self, reason: str) -> Operation:
         """Answer with the reason of a deny, in the framework's own form."""
         self.status = "denied"
+        self.tracing.answer(reason)
         if self.rt.raise_on_deny:
             return Raised(refusal(reason, self.request.verdict))
         if not self.seat.refuses_in_body:
@@ -398,7 +399,8 @@ class _AgentRun:
         """Pass the answer through the post hooks."""
         rt, turn = self.rt, self.turn
         post = self.hooks.at("post_agent")
-        answer = self._answer(raw) if post or self.hooks.has_events else None
+        is_read = post or self.hooks.has_events or self.tracing.shows
+        answer = self._answer(raw) if is_read else None
         verdict = None
         if post:
             new, verdict = yield from results.post_point(
@@ -417,6 +419,7 @@ class _AgentRun:
                 yield from record(rt, self.tracing.as_op(), verdict)
                 if new is not answer:
                     answer, raw = new, self.seat.with_response(self.request, raw, new)
+        self.tracing.answer(answer)
         if self.hooks.has_events:
             yield from rt.tell(
                 self.hooks,

@@ -171,7 +171,7 @@ class Execution(Traced):
         rt, op, call = self.rt, self.op, self.call
         of_session = op.session.attributes
         if of_session is None:
-            of_session = op.session.wire_attributes()
+            of_session = op.session.wire_attributes(rt.user_attribute)
         attributes = {**self.shape.attributes, **of_session}
         if call.id:
             attributes[semconv.GEN_AI_TOOL_CALL_ID] = call.id

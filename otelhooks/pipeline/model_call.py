@@ -23,8 +23,10 @@ from otelhooks.pipeline.hosted_tools import is_withheld
 from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.content import output_message, system_instructions, tool_definitions
 from otelhooks.telemetry.inference import SHARED_BY, noted, published
 from otelhooks.telemetry.quiet import fails_open, report
+from otelhooks.telemetry.request_settings import instructions_in, request_attributes
 from otelhooks.telemetry.shapes import ModelShape
 from otelhooks.telemetry.spans import error_type, put_on
 
@@ -63,6 +65,7 @@ _TOKEN_TYPES = {
     "input_tokens": semconv.TOKEN_INPUT,
     "output_tokens": semconv.TOKEN_OUTPUT,
 }
+_INPUT = semconv.GEN_AI_INPUT_MESSAGES
 _DEBUG = 5
 
 
@@ -212,24 +215,36 @@ class _ModelCall(Traced):
     def attributes(self) -> dict[str, Any]:
         """Return what the span starts with."""
         rt, op, request = self.rt, self.op, self.request
-        attributes = {**self.shape.attributes, **op.session.wire_attributes()}
+        attributes = {**self.shape.attributes, **op.session.wire_attributes(rt.user_attribute)}
         if op.turn is not None and op.turn.task_id:
             attributes[semconv.TASK_ID] = op.turn.task_id
         if request.stream:
             attributes[semconv.GEN_AI_REQUEST_STREAM] = True
             if rt.stream == "pass" and self.hooks.at("post_model_call").transformers:
                 attributes[semconv.STREAM] = semconv.STREAM_PASS
+        if request.settings:
+            attributes.update(request_attributes(request.settings))
         if request.attributes:
             attributes.update(request.attributes)
         if self.verdict is not None or op.known is not None:
             self.complete(attributes)
-        if rt.content.on_span:
-            attributes[semconv.GEN_AI_INPUT_MESSAGES] = rt.content.span_messages(
-                self.seat.messages(request)
-            )
         if self.is_detailed:
             self.shown.update(attributes)
+        if rt.content.on_span:
+            said = self._said()
+            attributes[semconv.GEN_AI_INPUT_MESSAGES] = rt.content.span_messages(said.pop(_INPUT))
+            attributes.update((name, rt.content.span_value(one)) for name, one in said.items())
         return attributes
+
+    def _said(self) -> dict[str, list[dict[str, Any]]]:
+        """Return what the model is given: messages, and instructions and tools if there are any."""
+        request = self.request
+        said: dict[str, list[dict[str, Any]]] = {_INPUT: self.seat.messages(request)}
+        if request.settings and (apart := instructions_in(request.settings)):
+            said[semconv.GEN_AI_SYSTEM_INSTRUCTIONS] = system_instructions(apart)
+        if request.tools:
+            said[semconv.GEN_AI_TOOL_DEFINITIONS] = tool_definitions(request.tools)
+        return said
 
     def _close(self) -> None:
         try:
@@ -423,18 +438,19 @@ class _ModelCall(Traced):
     def _show(self, reply: ModelReply) -> None:
         """Record the answer that goes on where content is captured: on the span, in the event."""
         op, content = self.op, self.rt.content
-        message = _output_message(reply)
+        message = output_message(reply.text, reply.tool_calls, reply.finish_reasons)
         if content.on_span and op.span is not None and not op.adopted:
             op.span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, content.span_messages([message]))
         if content.on_event:
             self.shown[semconv.GEN_AI_OUTPUT_MESSAGES] = content.event_messages([message])
-            self.shown[semconv.GEN_AI_INPUT_MESSAGES] = content.event_messages(
-                self.seat.messages(self.request)
-            )
 
     def _details(self) -> None:
         """Emit the optional event that describes the whole call."""
-        rt, span = self.rt, self.op.span
+        rt, span, content = self.rt, self.op.span, self.rt.content
+        if content.on_event:
+            said = self._said()
+            self.shown[_INPUT] = content.event_messages(said.pop(_INPUT))
+            self.shown.update((name, content.event_value(one)) for name, one in said.items())
         context = trace.set_span_in_context(span) if span is not None else None
         name = semconv.EVENT_GEN_AI_OPERATION_DETAILS
         rt.events.emit(name, _DEBUG, self.shown, context=context)
@@ -463,14 +479,3 @@ _SUCCESSES = frozenset(("ok", "denied", "answered", "withheld"))
 
 def _arguments(args: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", args) if isinstance(args, dict) else {}
-
-
-def _output_message(reply: ModelReply) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = []
-    if reply.text:
-        parts.append({"type": "text", "content": reply.text})
-    parts.extend(
-        {"type": "tool_call", "id": id, "name": name, "arguments": args}
-        for id, name, args in reply.tool_calls
-    )
-    return {"role": "assistant", "parts": parts}

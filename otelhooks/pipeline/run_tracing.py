@@ -19,6 +19,7 @@ from otelhooks.pipeline.run_seat import RunRequest
 from otelhooks.pipeline.runtime import Runtime, log
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.content import message, messages, output_message, text_part
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import error_type, exemplar, fail, now_ns, put_notes
 from otelhooks.telemetry.verdicts import error_type_of
@@ -37,9 +38,19 @@ class RunTracing:
 
     Attributes:
         started_ns: Nanoseconds since the epoch, 0 before `open`.
+        shows: Whether the span gets what goes into the run and comes out of it.
     """
 
-    __slots__ = ("_annotates", "_is_turn", "_request", "_rt", "_turn", "_verdict", "started_ns")
+    __slots__ = (
+        "_annotates",
+        "_is_turn",
+        "_request",
+        "_rt",
+        "_turn",
+        "_verdict",
+        "shows",
+        "started_ns",
+    )
 
     def __init__(self, rt: Runtime, request: RunRequest, turn: Turn, is_turn: bool) -> None:
         self._rt = rt
@@ -48,6 +59,7 @@ class RunTracing:
         self._is_turn = is_turn
         self._verdict: Verdict | None = None
         self._annotates = False
+        self.shows: bool = rt.content.on_span
         self.started_ns = 0
 
     def open(self, links: list[trace.Link]) -> None:
@@ -78,7 +90,7 @@ class RunTracing:
             attributes[semconv.AGENT_BRANCH] = turn.branch
         if turn.task_id:
             attributes[semconv.TASK_ID] = turn.task_id
-        attributes.update(turn.session.wire_attributes())
+        attributes.update(turn.session.wire_attributes(rt.user_attribute))
         exports = turn.context.exports()
         attributes.update((semconv.CONTEXT_PREFIX + k, v) for k, v in exports.items())
         parent = None
@@ -123,6 +135,26 @@ class RunTracing:
             said = "" if escapes(error) else self._rt.content.span_error(error, kind)
             fail(self._turn.span, kind, said)
 
+    @fails_open
+    def answer(self, answer: Any) -> None:
+        """Put the answer that goes on to the caller on the span, if spans carry content."""
+        if not self.shows or answer is None or self._annotates or self._turn.span is None:
+            return
+        content = self._rt.content
+        said = output_message(content.span_value(answer), ())
+        self._turn.span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, content.span_messages([said]))
+
+    @fails_open
+    def _show_input(self) -> None:
+        """Put what the run was given, as hooks left it, on the span."""
+        prompt, span, content = self._request.prompt, self._turn.span, self._rt.content
+        if prompt is None or span is None:
+            return
+        said = messages(prompt)
+        if not any(one["parts"] for one in said):  # data of another form
+            said = [message("user", text_part(content.span_value(prompt)))]
+        span.set_attribute(semconv.GEN_AI_INPUT_MESSAGES, content.span_messages(said))
+
     def as_op(self) -> Op:
         """Return the run in the shape of an operation, for code that reports operations."""
         turn = self._turn
@@ -161,6 +193,8 @@ class RunTracing:
         )
         if turn.span is None:
             return
+        if self.shows:
+            self._show_input()
         if turn.usage:
             attributes = {
                 _USAGE[name]: tokens for name, tokens in turn.usage.items() if name in _USAGE

@@ -114,6 +114,7 @@ class Runtime:
         channel: Asks people for rules that have no handler.
         span_mode: ``auto`` (adopt native spans), ``own``, ``annotate`` or ``off``.
         denied_status: ``error`` or ``unset``.
+        user_attribute: Name of the attribute that holds a session's user.
         raise_on_deny: Whether refused turns and model calls raise.
         stream: ``buffer`` or ``pass``.
         max_continuations: How often stop hooks may continue a turn.
@@ -146,6 +147,7 @@ class Runtime:
         framework_spans: Mapping[str, str] | None = None,
         framework_options: Mapping[str, Mapping[str, str]] | None = None,
         denied_status: str = "error",
+        user_attribute: str = semconv.ENDUSER_PSEUDO_ID,
         raise_on_deny: bool = False,
         stream: str = "buffer",
         max_continuations: int = 2,
@@ -169,6 +171,7 @@ class Runtime:
         self.framework_spans: dict[str, str] = dict(framework_spans or {})
         self._framework_options: dict[str, Mapping[str, str]] = dict(framework_options or {})
         self.denied_status = denied_status
+        self.user_attribute = user_attribute
         self.raise_on_deny = raise_on_deny
         self.stream = stream
         self.max_continuations = max_continuations

@@ -74,14 +74,18 @@ class Session:
         self.tool_state: Any = None
         self.attributes: dict[str, str] | None = None
 
-    def wire_attributes(self) -> dict[str, str]:
-        """Return the attributes of a conversation, for spans and events below it."""
+    def wire_attributes(self, user: str) -> dict[str, str]:
+        """Return the attributes of a conversation, for spans and events below it.
+
+        Args:
+            user: Name of the attribute that holds its user, the same in each call.
+        """
         if self.attributes is None:
             attributes: dict[str, str] = {}
             if self.id:
                 attributes[semconv.GEN_AI_CONVERSATION_ID] = self.id
             if self.user:
-                attributes[semconv.ENDUSER_PSEUDO_ID] = self.user
+                attributes[user] = self.user
             self.attributes = attributes
         return self.attributes
 
@@ -193,5 +197,5 @@ def end(rt: Runtime, session: Session) -> None:
 def emit(rt: Runtime, session: Session, name: str, point: str, context: Context | None) -> None:
     """Emit the event of a conversation's start or end; `context` None: in the current trace."""
     if not rt.is_suppressed():
-        attributes = {**session.wire_attributes(), semconv.HOOK_POINT: point}
+        attributes = {**session.wire_attributes(rt.user_attribute), semconv.HOOK_POINT: point}
         rt.events.emit(name, 9, attributes, context=context)

@@ -79,6 +79,7 @@ def instrument(
     hook_tools: Sequence[str] | Unset = UNSET,
     max_continuations: int | Unset = UNSET,
     denied_span_status: Literal["error", "unset"] | Unset = UNSET,
+    user_attribute: Literal["enduser.pseudo.id", "user.id"] | Unset = UNSET,
     exit_timeout: float | Unset = UNSET,
     tracer_provider: TracerProvider | Unset | None = UNSET,
     meter_provider: MeterProvider | Unset | None = UNSET,
@@ -113,6 +114,8 @@ def instrument(
         hook_tools: Tools that policy files may call.
         max_continuations: How often stop hooks may continue a turn.
         denied_span_status: Status of spans of denied calls.
+        user_attribute: Attribute of spans that holds a session's user. Back ends that group
+            traces by user read ``user.id``.
         exit_timeout: Seconds that the end of the process, also by a signal, may wait until
             telemetry is handed over; 0 does not wait, and leaves signals alone.
         tracer_provider: Where spans go; None for the application's, or one built here.
@@ -208,6 +211,7 @@ def _set_up(config: Config) -> Handle:
         framework_spans=_framework_spans(config.frameworks),
         framework_options=_framework_options(config.frameworks),
         denied_status=config.denied_span_status,
+        user_attribute=config.user_attribute,
         raise_on_deny=config.raise_on_deny,
         stream=config.stream,
         max_continuations=config.max_continuations,

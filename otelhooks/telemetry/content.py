@@ -30,10 +30,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from otelhooks.hooks.verdict import text_of
+from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import MASK, MAX_DEPTH, Redactor, is_secret_key
+from otelhooks.telemetry.media_parts import media_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -45,6 +47,7 @@ __all__ = [
     "limit_of",
     "message",
     "messages",
+    "output_message",
     "parse_arguments",
     "reasoning_part",
     "render",
@@ -309,29 +312,72 @@ def system_instructions(*texts: str) -> list[Part]:
     return [text_part(text) for text in texts if text]
 
 
-def tool_definitions(tools: Iterable[object], *, full: bool = False) -> list[dict[str, Any]]:
-    """List the tools a model may call.
+def output_message(
+    text: str, calls: Iterable[tuple[str, str, object]], reasons: Sequence[str] = ()
+) -> Message:
+    """Return an answer as an output message.
+
+    Args:
+        text: Its text; may be empty.
+        calls: Tool calls that it asks for: id, name, arguments.
+        reasons: Finish reasons as the framework told them; the first counts. Viewers drop a message
+            without one, so that an answer whose framework tells none has ``tool_call`` if it asks
+            for tools, else ``stop``.
+    """
+    parts = [text_part(text)] if text else []
+    parts += [tool_call_part(name, arguments, id) for id, name, arguments in calls]
+    asks = any(part["type"] == "tool_call" for part in parts)
+    reason = semconv.FINISH_TOOL_CALL if asks else semconv.FINISH_STOP
+    return {**message("assistant", *parts), "finish_reason": reasons[0] if reasons else reason}
+
+
+_SCHEMAS = (
+    "parameters",
+    "parameters_json_schema",
+    "params_json_schema",
+    "input_schema",
+    "inputSchema",
+)
+
+
+def tool_definitions(tools: Iterable[object]) -> list[dict[str, Any]]:
+    """List the tools that a model may call, with description and schema where they have them.
 
     Args:
         tools: Names, or mappings with ``name`` (also below ``function``), or objects with a name.
-        full: Whether to add description and parameters, which are large.
     """
     listed: list[dict[str, Any]] = []
     for tool in tools:
-        fields = _fields(tool)
-        inner = fields.get("function")
-        if isinstance(inner, Mapping):
-            fields = dict(cast("Mapping[str, Any]", inner))
+        if isinstance(tool, str):
+            listed.append({"type": "function", "name": tool})
+            continue
+        inner = _attribute(tool, "function")
+        source: object = cast("object", inner) if isinstance(inner, Mapping) else tool
         definition: dict[str, Any] = {
             "type": "function",
-            "name": tool if isinstance(tool, str) else str(fields.get("name") or ""),
+            "name": str(_attribute(source, "name") or _attribute(source, "tool_name") or ""),
         }
-        if full:
-            for key in ("description", "parameters"):
-                if fields.get(key):
-                    definition[key] = fields[key]
+        if description := _attribute(source, "description"):
+            definition["description"] = str(description)
+        if schema := next(filter(None, (_schema(source, name) for name in _SCHEMAS)), None):
+            definition["parameters"] = schema
         listed.append(definition)
     return listed
+
+
+def _attribute(value: object, name: str) -> Any:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).get(name)
+    return getattr(value, name, None)
+
+
+def _schema(tool: object, name: str) -> Any:
+    """Return the schema of a tool's parameters in an attribute, if it is plain data."""
+    found = _attribute(tool, name)
+    if isinstance(found, Mapping):
+        schema = cast("Mapping[str, Any]", found)
+        return schema.get("json", schema)  # Amazon Bedrock wraps it
+    return None
 
 
 def _fields(value: object) -> dict[str, Any]:
@@ -404,6 +450,8 @@ def _part(block: object) -> Part:
     """Read one block of a provider's content, or a part of the conventions unchanged."""
     if isinstance(block, str):
         return text_part(block)
+    if medium := media_part(block):
+        return medium
     fields = _fields(block)
     kind = str(fields.get("type") or "")
     if kind in ("text", "input_text", "output_text", "refusal", "thinking", "reasoning"):

@@ -99,6 +99,7 @@ class TestValues:
             ("max_continuations", "0", 0),
             ("approval_timeout", "1.5", 1.5),
             ("denied_span_status", "unset", "unset"),
+            ("user_attribute", "user.id", "user.id"),
             ("strict", "false", False),
             ("token_histogram", "1", True),
             ("tool_histogram", "1", True),
@@ -181,7 +182,7 @@ class TestValues:
             ({"max_continuations": True}, ["max_continuations cannot be `True`"]),
             ({"max_continuations": "two"}, ["`two`"]),
             ({"http_allow": 5}, ["http_allow cannot be `5`"]),
-            ({"capture_content": "true"}, ["capture_content cannot be `true`", "SPAN_ONLY"]),
+            ({"capture_content": "all"}, ["capture_content cannot be `all`", "SPAN_ONLY"]),
             ({"store": 5}, ["store cannot be `5`"]),
             ({"frameworks": {"mcp": "maybe"}}, ["frameworks of `mcp` cannot be `maybe`"]),
             ({"frameworks": {"mcp": {"colour": 1}}}, ["frameworks of `mcp`"]),
@@ -283,7 +284,7 @@ class TestOpenTelemetry:
         assert found.otel["OTEL_CONFIG_FILE"] == "otel.yaml"
 
     @pytest.mark.parametrize(
-        ("name", "text"), [(CAPTURE, "true"), ("OTEL_INSTRUMENTATION_GENAI_EMIT_EVENT", "maybe")]
+        ("name", "text"), [(CAPTURE, "all"), ("OTEL_INSTRUMENTATION_GENAI_EMIT_EVENT", "maybe")]
     )
     def test_a_wrong_value_of_opentelemetry_warns_and_is_off(self, monkeypatch, caplog, name, text):
         monkeypatch.setenv(name, text)

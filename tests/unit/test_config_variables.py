@@ -87,7 +87,17 @@ def test_commands_refuse_it_too(monkeypatch, command):
     assert "did you mean `OTELHOOKS_POLICIES`?" in result.stderr
 
 
-@pytest.mark.parametrize("value", [True, "true", "1"])
-def test_content_that_is_just_switched_on_is_told_which_word_means_that(value):
-    with pytest.raises(ConfigError, match="use SPAN_AND_EVENT for all content"):
-        load(capture_content=value)
+@pytest.mark.parametrize(
+    ("value", "mode"),
+    [
+        (True, "SPAN_AND_EVENT"),
+        ("true", "SPAN_AND_EVENT"),
+        ("1", "SPAN_AND_EVENT"),
+        (False, "NO_CONTENT"),
+        ("off", "NO_CONTENT"),
+    ],
+)
+def test_content_that_is_just_switched_on_is_all_content(monkeypatch, value, mode):
+    assert load(capture_content=value).capture_content == mode
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", str(value))
+    assert load().capture_content == mode

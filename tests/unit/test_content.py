@@ -17,6 +17,7 @@ from otelhooks.telemetry.content import (
     limit_of,
     message,
     messages,
+    output_message,
     parse_arguments,
     render,
     system_instructions,
@@ -390,20 +391,29 @@ class TestShapes:
     def test_instructions_are_text_parts(self):
         assert system_instructions("be kind", "") == [{"type": "text", "content": "be kind"}]
 
-    def test_definitions_are_short_unless_asked_for_in_full(self):
-        tool = {"type": "function", "function": {"name": "t", "description": "d", "parameters": {}}}
+    def test_definitions_have_description_and_schema_where_tools_have_them(self):
+        schema = {"type": "object"}
+        nested = {"type": "function", "function": {"name": "t", "parameters": schema}}
 
         class Tool:
             name = "u"
             description = "e"
+            params_json_schema = schema
 
-        assert tool_definitions([tool, Tool(), "v"]) == [
-            {"type": "function", "name": name} for name in ("t", "u", "v")
+        bedrock = {"name": "w", "inputSchema": {"json": schema}}
+        assert tool_definitions([nested, Tool(), "v", bedrock]) == [
+            {"type": "function", "name": "t", "parameters": schema},
+            {"type": "function", "name": "u", "description": "e", "parameters": schema},
+            {"type": "function", "name": "v"},
+            {"type": "function", "name": "w", "parameters": schema},
         ]
-        assert tool_definitions([tool, Tool()], full=True) == [
-            {"type": "function", "name": "t", "description": "d"},
-            {"type": "function", "name": "u", "description": "e"},
-        ]
+
+    @pytest.mark.parametrize(
+        ("reasons", "calls", "reason"),
+        [(["length"], [], "length"), ([], [], "stop"), ([], [("c1", "t", {})], "tool_call")],
+    )
+    def test_an_output_message_always_has_a_finish_reason(self, reasons, calls, reason):
+        assert output_message("hi", calls, reasons)["finish_reason"] == reason
 
     @pytest.mark.parametrize(
         ("given", "expected"),
@@ -454,7 +464,7 @@ class TestShapes:
             ),
             (
                 {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
-                [("user", [{"type": "image_url", "image_url": {"url": "u"}}])],
+                [("user", [{"type": "uri", "modality": "image", "uri": "u"}])],
             ),
             ({"role": "user", "content": {"text": "t"}}, [("user", [text_part("t")])]),
             ({"role": "user", "content": {"x": 1}}, [("user", [text_part('{"x":1}')])]),

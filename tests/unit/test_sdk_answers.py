@@ -1,0 +1,143 @@
+"""Answers of SDKs in loops under `@model_call`: read for hooks and traces, and written again."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace as Object
+from typing import Any
+
+import pytest
+
+import otelhooks
+from otelhooks import hooks, policy, types
+from otelhooks.loops import sdk_answers
+from otelhooks.telemetry import semconv
+
+
+def chat() -> Any:
+    call = {"id": "c1", "type": "function", "function": {"name": "t", "arguments": '{"a": 1}'}}
+    message = {"role": "assistant", "content": "secret", "tool_calls": [call]}
+    return {
+        "id": "r1",
+        "model": "m-1",
+        "choices": [
+            {"message": message, "finish_reason": "tool_calls"},
+            {"message": {"role": "assistant", "content": "secret too"}, "finish_reason": "stop"},
+        ],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 6},
+    }
+
+
+def response() -> Any:
+    text = {"type": "output_text", "text": "secret"}
+    return {
+        "id": "r1",
+        "model": "m-1",
+        "output": [
+            {"type": "reasoning", "summary": []},
+            {"type": "message", "role": "assistant", "content": [text]},
+            {"type": "function_call", "call_id": "c1", "name": "t", "arguments": '{"a": 1}'},
+        ],
+        "usage": {"input_tokens": 5, "output_tokens": 6},
+    }
+
+
+def message() -> Any:
+    return {
+        "id": "r1",
+        "model": "m-1",
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "secret"},
+            {"type": "tool_use", "id": "c1", "name": "t", "input": {"a": 1}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 5, "output_tokens": 6, "cache_creation_input_tokens": 2},
+    }
+
+
+def content() -> Any:
+    parts = [{"text": "secret"}, {"function_call": {"id": "c1", "name": "t", "args": {"a": 1}}}]
+    other = {"content": {"parts": [{"text": "secret too"}]}, "finish_reason": "STOP"}
+    return {
+        "response_id": "r1",
+        "model_version": "m-1",
+        "candidates": [{"content": {"parts": parts}, "finish_reason": "STOP"}, other],
+        "usage_metadata": {"prompt_token_count": 5, "candidates_token_count": 6},
+    }
+
+
+FORMS = (chat, response, message, content)
+
+
+def as_object(value: Any) -> Any:
+    """Return JSON as objects with attributes, as SDKs do; arguments stay mappings."""
+    if isinstance(value, dict):
+        return Object(
+            **{k: v if k in ("args", "input") else as_object(v) for k, v in value.items()}
+        )
+    return [as_object(one) for one in value] if isinstance(value, list) else value
+
+
+def as_json(value: Any) -> Any:
+    return json.dumps(value, default=vars)
+
+
+@pytest.fixture(params=[lambda value: value, as_object], ids=["json", "objects"])
+def made(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_text_calls_and_tokens_are_read(form: Any, made: Any) -> None:
+    reply = sdk_answers.read(made(form()))
+    assert reply.text == "secret"
+    assert reply.tool_calls == [("c1", "t", {"a": 1})]
+    assert (reply.response_id, reply.model) == ("r1", "m-1")
+    assert (reply.usage["input_tokens"], reply.usage["output_tokens"]) == (5, 6)
+    assert reply.asked == {}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_hooks_text_replaces_that_of_every_choice(form: Any, made: Any) -> None:
+    raw = made(form())
+    call = types.ToolCall(name="t", args={"a": 1}, id="c1")
+    new = sdk_answers.rewritten(raw, types.ModelResponse(text="[masked]", tool_calls=[call]))
+    assert type(new) is type(raw)
+    assert "secret" not in as_json(new)
+    reply = sdk_answers.read(new)
+    assert (reply.text, reply.tool_calls) == ("[masked]", [("c1", "t", {"a": 1})])
+    assert "secret" in as_json(raw), "the answer itself was changed"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_that_a_hook_leaves_out_is_gone(form: Any, made: Any) -> None:
+    new = sdk_answers.rewritten(made(form()), types.ModelResponse(text="no"))
+    assert sdk_answers.read(new).tool_calls == []
+    assert '"c1"' not in as_json(new)
+
+
+def test_an_answer_of_an_unknown_form_cannot_be_rewritten() -> None:
+    with pytest.raises(ValueError, match="class `int`"):
+        sdk_answers.rewritten(1, types.ModelResponse(text="no"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_loop_gets_what_hooks_made_of_the_answer(governed: Any, form: Any) -> None:
+    @hooks.post_model_call_transform
+    def mask(data: types.ModelResponse) -> types.ModelResponse:
+        return data.model_copy(update={"text": data.text.replace("secret", "[masked]")})
+
+    @otelhooks.model_call(model="m")
+    def ask(messages: list[Any]) -> Any:
+        return form()
+
+    governed(hooks=[mask], policies=[policy.deny("other")], capture_content="SPAN_ONLY")
+    with otelhooks.turn("hi"):
+        assert sdk_answers.read(ask([])).text == "[masked]"
+    attributes = governed.attributes("chat m")
+    [said] = json.loads(attributes[semconv.GEN_AI_OUTPUT_MESSAGES])
+    assert [part["type"] for part in said["parts"]] == ["text", "tool_call"]
+    assert said["parts"][0]["content"] == "[masked]"
+    assert attributes[semconv.GEN_AI_RESPONSE_MODEL] == "m-1"
+    assert governed.total(semconv.METRIC_COVERAGE_GAPS) == 0
