@@ -214,20 +214,28 @@ def _write_content(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
     _set(_get(first, "content"), "parts", left)
 
 
-def _reasons(raw: Any, items: str) -> list[str]:
-    found = (_get(one, "finish_reason") for one in _items(raw, items))
-    return [str(getattr(one, "value", one)).lower() for one in found if one]
+def _reasons_of(items: str) -> Callable[[Any], list[str]]:
+    def reasons(raw: Any) -> list[str]:
+        found = (_get(one, "finish_reason") for one in _items(raw, items))
+        return [str(getattr(one, "value", one)).lower() for one in found if one]
+
+    return reasons
 
 
-def _one(reason: Any) -> list[str]:
-    return [reason] if isinstance(reason, str) and reason else []
+def _no_reasons(raw: Any) -> list[str]:
+    return []
+
+
+def _stop_reason(raw: Any) -> list[str]:
+    reason = _text(_get(raw, "stop_reason"))
+    return [reason] if reason else []
 
 
 _FORMS = {
-    "choices": _Form(_chat_parts, _write_chat, lambda raw: _reasons(raw, "choices")),
-    "output": _Form(_response_parts, _write_response, lambda raw: []),
-    "candidates": _Form(_content_parts, _write_content, lambda raw: _reasons(raw, "candidates")),
-    "content": _Form(_message_parts, _write_message, lambda raw: _one(_get(raw, "stop_reason"))),
+    "choices": _Form(_chat_parts, _write_chat, _reasons_of("choices")),
+    "output": _Form(_response_parts, _write_response, _no_reasons),
+    "candidates": _Form(_content_parts, _write_content, _reasons_of("candidates")),
+    "content": _Form(_message_parts, _write_message, _stop_reason),
 }
 """Name of the list that an answer of a form has, to the form."""
 

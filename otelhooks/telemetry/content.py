@@ -359,7 +359,7 @@ def tool_definitions(tools: Iterable[object]) -> list[dict[str, Any]]:
         }
         if description := _attribute(source, "description"):
             definition["description"] = str(description)
-        if schema := next(filter(None, (_schema(source, name) for name in _SCHEMAS)), None):
+        if schema := _schema(source):
             definition["parameters"] = schema
         listed.append(definition)
     return listed
@@ -371,13 +371,14 @@ def _attribute(value: object, name: str) -> Any:
     return getattr(value, name, None)
 
 
-def _schema(tool: object, name: str) -> Any:
-    """Return the schema of a tool's parameters in an attribute, if it is plain data."""
-    found = _attribute(tool, name)
-    if isinstance(found, Mapping):
-        schema = cast("Mapping[str, Any]", found)
-        return schema.get("json", schema)  # Amazon Bedrock wraps it
-    return None
+def _schema(tool: object) -> Mapping[str, Any]:
+    """Return the schema of a tool's parameters, if it is plain data; empty if it has none."""
+    for name in _SCHEMAS:
+        found = _attribute(tool, name)
+        if found and isinstance(found, Mapping):
+            schema = cast("Mapping[str, Any]", found)
+            return schema.get("json", schema)  # Amazon Bedrock wraps it
+    return {}
 
 
 def _fields(value: object) -> dict[str, Any]:

@@ -44,8 +44,7 @@ def request_attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in settings.items():
         key = str(name).lower()
-        kind = type(value)
-        if kind is float or kind is int:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             if attribute := _NUMBERS.get(key):
                 found[attribute] = value
             elif key in _CHOICES and value != 1:
