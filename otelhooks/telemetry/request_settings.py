@@ -33,7 +33,6 @@ _NUMBERS = {
 }
 _STOPS = ("stop", "stop_sequences", "stopsequences")
 _CHOICES = ("n", "candidate_count", "candidatecount")
-_INSTRUCTIONS = ("instructions", "system", "system_instruction")
 
 
 def request_attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,11 +59,7 @@ def request_attributes(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def instructions_in(settings: Mapping[str, Any]) -> str:
     """Return instructions that are kept apart from the messages; empty if there are none."""
-    for name in _INSTRUCTIONS:
-        value = settings.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""
+    return value if isinstance(value := settings.get("instructions"), str) else ""
 
 
 def _texts(value: object) -> list[str]:

@@ -35,7 +35,7 @@ def test_settings_have_the_names_of_the_conventions(settings: Any, expected: Any
     assert request_attributes(settings) == expected
 
 
-@pytest.mark.parametrize("name", ["instructions", "system", "system_instruction"])
-def test_instructions_apart_from_the_messages_are_found(name: str) -> None:
-    assert instructions_in({"temperature": 1, name: "be kind"}) == "be kind"
-    assert instructions_in({name: None}) == ""
+@pytest.mark.parametrize("settings", [{"instructions": None}, {"instructions": ["x"]}, {}])
+def test_without_instructions_there_are_none(settings: Any) -> None:
+    assert instructions_in(settings) == ""
+    assert instructions_in({"temperature": 1, "instructions": "be kind"}) == "be kind"
