@@ -238,13 +238,19 @@ class ToolCall(Passage, Call):
             to = NextSeat(self.group, self.name, owner=self.owner, judges_again=True)
             op.permits.leave(to, self.args)
 
-    def is_of_server(self, name: str, server: str | None) -> None:
+    def is_of_server(self, name: str, server: str | None, place: Any = None) -> None:
         """Set the MCP server that runs it.
 
         Args:
             name: The tool's name there.
-            server: The application's name for the server; None if it gave none.
+            server: The framework's name for the server, from the application; None if it gave none.
+            place: What it connects to, see `server_at`. If that has another name in
+                ``mcp_servers=``, the framework's name only matches deny and ask rules.
         """
+        if (configured := self.server_at(place)) is not None:
+            if server and server != configured:
+                self.server_says = server
+            server = configured
         if name != self.name:
             self.canonical = (*self.canonical, self.name)
         self.name, self.tool_type = name, "extension"

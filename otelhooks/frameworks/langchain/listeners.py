@@ -16,7 +16,7 @@ from typing import Any
 
 from otelhooks.frameworks import kit
 
-__all__ = ["HeardRun", "is_streaming", "without_tokens"]
+__all__ = ["HeardRun", "apart", "is_streaming", "without_tokens"]
 
 _CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
 _MANAGER = "langchain_core.callbacks.manager:{}CallbackManager"
@@ -122,6 +122,28 @@ class _Steps:
 
     async def aclose(self) -> Any:
         await self._items.aclose()
+
+
+def apart(callbacks: Any, about: Mapping[str, Any], *, is_async: bool) -> tuple[Any, Any]:
+    """Return callbacks without what streams one call, and a manager of what does; None for none.
+
+    What happens inside the call is streamed: it has verdicts of its own.
+
+    Args:
+        callbacks: A manager, or handlers.
+        about: The call's ``tags`` and ``metadata``, if any.
+        is_async: Whether the manager's methods are awaited.
+    """
+    make = kit.native(_MANAGER.format("Async" if is_async else ""))
+    if isinstance(callbacks, list):
+        callbacks = make(list(callbacks), inheritable_handlers=list(callbacks))
+    streaming = [one for one in getattr(callbacks, "handlers", ()) if is_streaming(one)]
+    if not streaming:
+        return callbacks, None
+    silent = copy.copy(callbacks)
+    silent.handlers = _silent(callbacks.handlers)
+    further = {name: about.get(name) for name in ("tags", "metadata")}
+    return silent, make(streaming, parent_run_id=callbacks.parent_run_id, **further)
 
 
 def is_streaming(handler: Any) -> bool:

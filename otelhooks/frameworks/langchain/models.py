@@ -15,7 +15,7 @@ from otelhooks.frameworks.langchain.fields import field
 from otelhooks.frameworks.langchain.hosted import hosted
 from otelhooks.frameworks.langchain.listeners import is_streaming, without_tokens
 
-__all__ = ["ChatCall", "EventsCall", "StreamedCall", "know_tools"]
+__all__ = ["ChatCall", "EventsCall", "StreamedCall", "events_of", "know_tools"]
 
 _PROVIDERS = {
     "amazon_bedrock": semconv.PROVIDER_AWS_BEDROCK,
@@ -39,6 +39,7 @@ _ATTRIBUTES = (
 )
 
 _MESSAGE = "langchain_core.messages.base:BaseMessage"
+_message_of = operator.attrgetter("message")
 _FREE_CHOICES = (None, "auto", "none", "any", "required", True, False)
 
 _MAX_TOOLS = 10_000
@@ -53,6 +54,12 @@ def know_tools(names: Iterable[str]) -> None:
     """
     if len(_local_tools) < _MAX_TOOLS:
         _local_tools.update(dict.fromkeys(names))
+
+
+def events_of(message: Any, id: str) -> Iterable[Any]:
+    """Return the events by which ``stream_events(version="v3")`` streams a message."""
+    tell = kit.native("langchain_core.language_models._compat_bridge:message_to_events")
+    return tell(message, message_id=id)
 
 
 class ChatCall(kit.ModelCall):
@@ -155,15 +162,15 @@ class ChatCall(kit.ModelCall):
 
     # -- answers ------------------------------------------------------------------------------
 
-    def message(self, raw: Any) -> Any:
-        """Return the message in an answer, None if it has none."""
-        generations = getattr(raw, "generations", None)
-        return generations[0].message if generations else None
+    def candidates(self, raw: Any) -> list[Any]:
+        """Return the messages in an answer; agents go on with the first."""
+        return list(map(_message_of, getattr(raw, "generations", None) or ()))
 
     def about(self, raw: Any) -> Mapping[str, Any]:
-        message = self.message(raw)
-        if message is None:
+        found = self.candidates(raw)
+        if not found:
             return {}
+        message = found[0]
         about: Mapping[str, Any] = getattr(message, "response_metadata", None) or {}
         reason = about.get("finish_reason") or about.get("stop_reason")
         name = about.get("model_name") or about.get("model")
@@ -177,14 +184,13 @@ class ChatCall(kit.ModelCall):
         }
 
     def parts(self, message: Any) -> Iterable[kit.Part]:
-        """Read the first answer; only calls that a graph here will run get ids."""
-        found = self.message(message)
-        if found is not None:
+        """Read all candidates; only calls that a graph here will run get ids."""
+        for number, found in enumerate(self.candidates(message)):
             text = found.content
             yield kit.Part("text", text=text if isinstance(text, str) else str(found.text))
-        for call in getattr(found, "tool_calls", None) or ():
-            id = call["id"] or "" if call["name"] in _local_tools else ""
-            yield kit.Part("call", name=call["name"], id=id, args=call["args"])
+            for call in getattr(found, "tool_calls", None) or ():
+                id = call["id"] or "" if number == 0 and call["name"] in _local_tools else ""
+                yield kit.Part("call", name=call["name"], id=id, args=call["args"])
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         """Return an answer of one message; further candidates are dropped."""
@@ -203,11 +209,11 @@ class ChatCall(kit.ModelCall):
 
     def changed(self, raw: Any, response: Any) -> Any:
         """Return the answer with other text and calls."""
-        message = self.message(raw)
-        if message is None:
+        found = self.candidates(raw)
+        if not found:
             return self.answered(response)
         is_whole = kit.is_a(response, _MESSAGE)
-        return self.answer([response if is_whole else _changed(message, *_said(response))], raw)
+        return self.answer([response if is_whole else _changed(found[0], *_said(response))], raw)
 
 
 class StreamedCall(ChatCall):
@@ -242,8 +248,8 @@ class StreamedCall(ChatCall):
         """Return an answer's chunks, like langchain if a model cannot stream."""
         return [result]
 
-    def message(self, raw: Any) -> Any:
-        return raw
+    def candidates(self, raw: Any) -> list[Any]:
+        return [raw] if raw is not None else []
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         return parts[0]
@@ -295,8 +301,7 @@ class EventsCall(StreamedCall):
         return self.filled.output_message
 
     def told(self, result: Any) -> Any:
-        tell = kit.native("langchain_core.language_models._compat_bridge:message_to_events")
-        return map(_Own, tell(result, message_id=self.target.message_id))
+        return map(_Own, events_of(result, self.target.message_id))
 
     def deliver(self, item: Any) -> Any:
         """Dispatch what was held back, or is ours; end the call before a message's last event."""

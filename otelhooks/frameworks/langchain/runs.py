@@ -13,7 +13,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.telemetry import failed, semconv
 from otelhooks.frameworks.langchain import state
 from otelhooks.frameworks.langchain.listeners import HeardRun
-from otelhooks.frameworks.langchain.models import know_tools
+from otelhooks.frameworks.langchain.models import events_of, know_tools
 
 __all__ = ["GraphRun"]
 
@@ -109,19 +109,31 @@ class GraphRun(HeardRun):
             return _Answer(str(answer), raw.is_kept)
         items = getattr(raw, "items", raw)
         old, values = self.final(items)
+        if old is None:
+            return _Changed([] if values is None else [self.item("values", answer)], None)
         content = answer if isinstance(answer, (str, list)) else str(answer)
-        new = None if old is None else old.model_copy(update={"content": content})
+        new = old.model_copy(update={"content": content})
         told: list[Any] = []
-        was_streamed = False
+        streamed: set[Any] = set()
+        was_told = False
         for item in items:
             namespace, mode, payload = self.parts(item)
-            if old is None:
-                told.append(self.item(mode, answer) if payload is values else item)
-            elif mode != "messages" or not state.is_same(payload[0], old):
+            if mode != "messages":
                 told.append(state.replace(item, old, new))
-            elif not was_streamed:  # one message in place of the many pieces of the old one
-                was_streamed = True
-                told.append(self.item(mode, (new, *payload[1:]), namespace))
+                continue
+            piece, about = payload
+            if isinstance(piece, dict):  # an event of `stream_events(version="v3")`
+                run = about.get("run_id")
+                if piece["event"] == "message-start":
+                    (streamed.add if piece["id"] == old.id else streamed.discard)(run)
+                is_old, whole = run in streamed, events_of(new, old.id)
+            else:
+                is_old, whole = state.is_same(piece, old), [new]
+            if not is_old:
+                told.append(item)
+            elif not was_told:  # one message in place of the many pieces of the old one
+                was_told = True
+                told += (self.item(mode, (each, about), namespace) for each in whole)
         return _Changed(told, new)
 
     def is_paused(self, raw: Any) -> bool:
@@ -242,12 +254,13 @@ class GraphRun(HeardRun):
             if namespace != ():
                 continue
             if mode == "messages":
-                if not pieces or payload[0].id == pieces[-1].id:
-                    pieces.append(payload[0])
+                piece = payload[0]
+                if hasattr(piece, "id") and (not pieces or piece.id == pieces[-1].id):
+                    pieces.append(piece)
             elif mode == "values":
                 return state.last_message(payload), payload
-            elif mode == "updates" and isinstance(payload, Mapping):
-                for update in payload.values():
-                    if (found := state.last_message(update)) is not None:
+            elif mode != "custom":
+                for found in state.leaves(payload):
+                    if hasattr(found, "content") and hasattr(found, "type"):
                         return found, None
         return functools.reduce(operator.add, reversed(pieces)) if pieces else None, None

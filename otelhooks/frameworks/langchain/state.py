@@ -17,6 +17,7 @@ __all__ = [
     "is_command",
     "is_same",
     "last_message",
+    "leaves",
     "prompt_of",
     "refused_by_graph",
     "replace",
@@ -140,14 +141,21 @@ def replace(value: Any, old: Any, new: Any) -> Any:
     return value
 
 
-def refused_by_graph(items: list[Any]) -> Iterator[str]:
-    """Yield the ids of calls whose message reports a failure, last ones first."""
-    stack: list[Any] = list(items)
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what is in dicts, lists and tuples at any depth, last ones first."""
+    stack = [value]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):
             stack.extend(value.values())
         elif isinstance(value, (list, tuple)):
             stack.extend(value)
-        elif getattr(value, "type", None) == "tool" and getattr(value, "status", None) == "error":
+        else:
+            yield value
+
+
+def refused_by_graph(items: list[Any]) -> Iterator[str]:
+    """Yield the ids of calls whose message reports a failure, last ones first."""
+    for value in leaves(items):
+        if getattr(value, "type", None) == "tool" and getattr(value, "status", None) == "error":
             yield value.tool_call_id

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.langchain.arguments import SCALARS, facts_of, only_argument, split
 from otelhooks.frameworks.langchain.builtin import read
 from otelhooks.frameworks.langchain.fields import closure, field
+from otelhooks.frameworks.langchain.listeners import apart
+from otelhooks.frameworks.langchain.results import messages_in, told_in, visited
 from otelhooks.frameworks.langchain.state import thread_of
 
 __all__ = ["InvokeRun", "ToolRun"]
@@ -29,6 +31,7 @@ class ToolRun(kit.ToolCall):
         argument: The single argument that was passed bare; None if all go by name.
         hidden: Arguments that the framework fills in.
         was_told: Whether the tool reported its failure as a message.
+        later: Manager of listeners that hear of the call once it is decided.
     """
 
     group, pauses = "langchain.tool", ("langgraph.errors:GraphBubbleUp",)
@@ -36,6 +39,7 @@ class ToolRun(kit.ToolCall):
     argument: str | None = None
     hidden: dict[str, Any]
     was_told = False
+    later: Any = None
 
     def read(self, tool: Any, /, tool_input: Any, *rest: Any, **further: Any) -> Any:
         """Read ``BaseTool.run``."""
@@ -80,17 +84,40 @@ class ToolRun(kit.ToolCall):
         module = getattr(function, "__module__", None) or ""
         if module != _MCP and not module.startswith(_NATIVE_MCP):
             return
-        closed = closure(function, "tool", "server_name")
+        closed = closure(function, "tool", "server_name", "connection")
         self.name = getattr(closed.get("tool"), "name", None) or tool.name
         server = closed.get("server_name") if module == _MCP else None
-        self.is_of_server(self.name, server if isinstance(server, str) else None)
+        place = SimpleNamespace(**(closed.get("connection") or {}))
+        self.is_of_server(self.name, server if isinstance(server, str) else None, place)
         about = (tool.metadata or {}).get("mcp") or {}
         if module != _MCP and isinstance(about, dict):
             self.server_says = (about.get("server") or {}).get("name")
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        """Call it with what was approved, and what is filled in."""
-        return wrapped(self.form(args), *self.rest, **self.further)
+        """Call it with what was approved, and what is filled in.
+
+        What streams is not told of a result that a hook may still change.
+        """
+        further = self.further
+        if self.holds_back and "callbacks" in further:
+            silent, later = apart(further["callbacks"], further, is_async=self.is_async)
+            self.later = (
+                later if self.op is not None else None
+            )  # an outer seat's hooks may change it
+            further = {**further, "callbacks": silent}
+        return wrapped(self.form(args), *self.rest, **further)
+
+    def deliver(self, item: Any) -> Any:
+        """Return the result; tell listeners that were left out."""
+        return (item,) if self.later is None else self._tell(item)
+
+    def _tell(self, item: Any) -> Any:
+        shown = {"name": self.title, "description": self.description}
+        given = self.further.get
+        about = {"name": given("run_name"), "run_id": given("run_id"), "inputs": {**self.args}}
+        run = yield self.later.on_tool_start(shown, str(self.args), tool_call_id=self.id, **about)
+        yield run.on_tool_end(item, name=self.title)
+        return (item,)
 
     def form(self, args: dict[str, Any]) -> Any:
         """Return what was approved in the form that the method got."""
@@ -122,26 +149,43 @@ class ToolRun(kit.ToolCall):
 
     def value(self, raw: Any) -> Any:
         """Return the content for the model, if there is any; of several messages as one text."""
-        own = _messages_in(raw, self.id)
-        if len(own) > 1:
-            return "\n".join(self.text_of(message.content) for message in own)
-        return own[0].content if own else raw
+        found = self._news(told_in(raw))
+        if len(found) > 1:
+            return "\n".join(self.text_of(message.content) for message in found)
+        return found[0].content if found else raw
 
-    def with_value(self, raw: Any, value: Any, *, alone: bool = False) -> Any:
-        """Replace the content; the artifact is dropped, since it repeats what was replaced."""
-        own = _messages_in(raw, self.id)
+    def with_value(self, raw: Any, value: Any) -> Any:
+        """Replace the content; the artifact is dropped, since it repeats what was replaced.
+
+        The tool's other messages are left out: the value has their texts.
+        """
+        raw = visited(raw, lambda message: message)  # texts and dicts become messages
+        own, gone = self._own(told_in(raw)), {id(one) for one in self._news(told_in(raw))}
         if not own:
             return self.recovered(value)
         new = own[0].model_copy(update={"content": self._content(value), "artifact": None})
-        return _replace(raw, own, new, alone=alone)
+        return visited(raw, lambda one: new if one is own[0] else None if id(one) in gone else one)
 
-    def withheld(self, raw: Any, reason: str) -> Any:
-        """Replace the content, and leave out all other messages."""
-        return self.with_value(raw, reason, alone=True)
+    def _own(self, told: list[Any]) -> list[Any]:
+        """Return the messages that answer the call."""
+        own = [one for one in told if kit.is_a(one, _MESSAGE)]
+        return own if len(told) == 1 else [one for one in own if one.tool_call_id == self.id]
+
+    def _news(self, told: list[Any]) -> list[Any]:
+        """Return the messages in a result, but those that the tool only passes on.
+
+        A hand-off puts the whole history, which langgraph filled in, into its command.
+        """
+        mine = self._own(told)
+        if len(mine) == len(told):
+            return told
+        states = [getattr(given, "state", given) for given in self.hidden.values()]
+        known = {_shown(message) for message in messages_in(states)} | {("remove", "")}
+        return [one for one in told if one in mine or _shown(one) not in known]
 
     def error(self, raw: Any) -> str | None:
         """Return the text of an error that the tool reported as a message."""
-        for message in _messages_in(raw, self.id):
+        for message in [raw] if kit.is_a(raw, _MESSAGE) else self._own(told_in(raw)):
             if message.status == "error":
                 self.was_told = True
                 return message.text if isinstance(message.text, str) else str(message.content)
@@ -195,52 +239,13 @@ class InvokeRun(ToolRun):
         return form if self.asked is None else {**self.asked, "args": form}
 
 
+def _shown(message: Any) -> tuple[str, str]:
+    """Return what a model reads of a message."""
+    return message.type, str(message.content)
+
+
 def _is_native(method: Any) -> bool:
     """Return whether a tool's method is langchain's own, which calls no other with a seat."""
     # Not by `__module__`, which `functools.wraps` copies.
     names: Any = getattr(getattr(method, "__func__", method), "__globals__", ())
     return "__name__" in names and names["__name__"].startswith("langchain_core.")
-
-
-# -- results ----------------------------------------------------------------------------------
-
-
-def _messages_in(raw: Any, call_id: str | None) -> list[Any]:
-    """Return the tool messages of a call: the result itself, or inside commands and lists."""
-    if kit.is_a(raw, _MESSAGE):
-        return [raw]
-    if isinstance(raw, list):
-        carriers = [item for item in raw if kit.is_a(item, _MESSAGE, _COMMAND)]
-        return [one for item in carriers for one in _messages_in(item, call_id)]
-    found = [one for one in _messages_of(raw) if kit.is_a(one, _MESSAGE)]
-    return [one for one in found if one.tool_call_id == call_id]
-
-
-def _replace(raw: Any, own: list[Any], new: Any, *, alone: bool) -> Any:
-    """Replace the first of a call's own messages by another, and leave out the rest.
-
-    Args:
-        raw: A result.
-        own: The messages of the call in it.
-        new: The message.
-        alone: Whether to leave out all messages that are not the call's, too.
-    """
-    if raw is own[0]:
-        return new
-    if isinstance(raw, list):
-        gone = {id(one) for one in own[1:]}
-        if alone:
-            gone.update(id(one) for one in raw if not kit.is_a(one, _COMMAND))
-        gone.discard(id(own[0]))
-        return [_replace(one, own, new, alone=alone) for one in raw if id(one) not in gone]
-    if not _messages_of(raw):
-        return raw
-    messages = _replace(_messages_of(raw), own, new, alone=alone)
-    return dataclasses.replace(raw, update={**raw.update, "messages": messages})
-
-
-def _messages_of(raw: Any) -> list[Any]:
-    """Return the messages that a command puts into the state; none for any other result."""
-    update = getattr(raw, "update", None) if kit.is_a(raw, _COMMAND) else None
-    messages = update.get("messages") if isinstance(update, dict) else None
-    return messages if isinstance(messages, list) else [] if messages is None else [messages]
