@@ -6,6 +6,8 @@ Seats and what passes through them:
 - ``ToolManager._raw_execute``: every tool call of an agent, after everything that may still change
   it: run, run_sync, streams, iter, parallel calls, MCP and other toolsets, calls that a tool
   dispatches itself, realtime sessions. It is private, and the only function that all of them pass.
+- ``ToolManager.resolve_deferred_tool_calls``: calls that wait for a person, or that the application
+  makes itself.
 - ``FunctionToolset.call_tool``: tools that user code calls.
 - ``MCPToolset.call_tool_for_app``: tools that the page of an MCP app calls.
 - ``Agent.iter``: runs; all ways to run an agent end here. A capability that is added to each run
@@ -25,6 +27,7 @@ from otelhooks.frameworks.pydantic_ai import passages
 __all__ = ["ADAPTER"]
 
 _MANAGED = "pydantic_ai.tool_manager:ToolManager._raw_execute"
+_DEFERRED = "pydantic_ai.tool_manager:ToolManager.resolve_deferred_tool_calls"
 _DIRECT = "pydantic_ai.toolsets.function:FunctionToolset.call_tool"
 _REALTIME = "pydantic_ai.agent.abstract:AgentRealtime.session"
 
@@ -36,6 +39,7 @@ ADAPTER = kit.Adapter(
         kit.seat("pydantic_ai.mcp:MCPToolset.call_tool_for_app", passages.AppCall, required=False),
         kit.seat(_MANAGED, passages.EarlierCall, until="2.32"),
         kit.seat(_MANAGED, passages.ManagedCall, since="2.32"),
+        kit.listen(_DEFERRED, passages.resolved),
         kit.seat(_REALTIME, passages.Session, required=False, entry=True),
         kit.seat("pydantic_ai.agent:Agent.iter", passages.AgentRun, entry=True),
     ),

@@ -14,8 +14,17 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit import overrides
 
-__all__ = ["AgentRun", "AppCall", "DirectCall", "EarlierCall", "ManagedCall", "Session"]
+__all__ = [
+    "AgentRun",
+    "AppCall",
+    "DirectCall",
+    "EarlierCall",
+    "ManagedCall",
+    "Session",
+    "resolved",
+]
 
 # -- tools ------------------------------------------------------------------------------------
 
@@ -48,7 +57,12 @@ class Tool(kit.ToolCall):
             self.validate = tool.args_validator.validate_python
 
     def value(self, raw: Any) -> Any:
-        return raw.return_value if kit.is_a(raw, "pydantic_ai.messages:ToolReturn") else raw
+        if not kit.is_a(raw, "pydantic_ai.messages:ToolReturn"):
+            return raw
+        content = raw.content if isinstance(raw.content, (list, tuple)) else [raw.content]
+        texts = [getattr(each, "content", each) for each in content]
+        said = [each for each in texts if isinstance(each, str)]
+        return "\n".join(map(self.text_of, (raw.return_value, *said))) if said else raw.return_value
 
     def failed(self, error: BaseException, message: str) -> Any:
         if kit.is_a(error, *self.told_to_model):
@@ -82,12 +96,14 @@ def locate(call: Tool, toolset: Any, tool: Any) -> None:
         call.goes_to(LEAF, name)
     elif kit.is_a(toolset, *_MCP):
         prefix = getattr(toolset, "tool_prefix", None)
-        call.is_of_server(name.removeprefix(f"{prefix}_") if prefix else name, server_of(toolset))
+        is_of(call, name.removeprefix(f"{prefix}_") if prefix else name, toolset)
 
 
-def server_of(toolset: Any) -> str | None:
-    """Return the application's own name for a server; one made from its address is not one."""
-    return getattr(toolset, "_explicit_id" if hasattr(toolset, "_explicit_id") else "id", None)
+def is_of(call: Tool, name: str, toolset: Any) -> None:
+    """Set a call's server; a name that is made from its address is not the application's."""
+    id = getattr(toolset, "_explicit_id" if hasattr(toolset, "_explicit_id") else "id", None)
+    client = getattr(toolset, "client", None)  # older toolsets connect themselves
+    call.is_of_server(name, id, getattr(client, "transport", toolset))
 
 
 class ManagedCall(Tool):
@@ -120,12 +136,52 @@ class ManagedCall(Tool):
 class DeferredCall(ManagedCall):
     """A call for which the framework is about to ask a person."""
 
-    def read(self, context: Any, part: Any) -> None:
-        manager: Any = context.tool_manager
-        tool: Any = None if manager is None else (manager.tools or {}).get(part.tool_name)
-        self.of(context, part.tool_name, part.args_as_dict(), tool, part.tool_call_id)
-        if manager is not None and tool is not None:
+    can_pause = False
+
+    def read(self, manager: Any, part: Any) -> None:
+        tool = (manager.tools or {}).get(part.tool_name)
+        self.of(manager.ctx, part.tool_name, part.args_as_dict(), tool, part.tool_call_id)
+        if tool is not None:
             locate(self, manager.toolset, tool)
+
+
+class ExternalCall(DeferredCall):
+    """A call that the application will make, after the run."""
+
+    denied = Tool.denied
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        return wrapped(args)
+
+
+async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
+    """Judge what is to wait for a person or the application, before either is told."""
+    answers = kit.native("pydantic_ai.tools:DeferredToolResults")()
+    for part in requests.approvals:
+        call = DeferredCall()
+        call.read(manager, part)
+        if (denied := await call.denied_early()) is not None:
+            answers.approvals[part.tool_call_id] = denied
+    for index, part in enumerate(requests.calls):
+        tool = (manager.tools or {}).get(part.tool_name)
+        if tool is None or tool.tool_def.kind != "external":
+            continue  # its tool has run, and put it off
+
+        async def put_off(args: Any, index: int = index, part: Any = part) -> Any:
+            requests.calls[index] = dataclasses.replace(part, args=args)
+            raise kit.native(f"{_ERRORS}:CallDeferred")
+
+        try:
+            denied = await ExternalCall.through("coroutine", put_off, manager, part)
+        except Exception as error:
+            if not kit.is_a(error, *_errors("CallDeferred")):
+                raise
+        else:
+            answers.calls[part.tool_call_id] = denied
+    rest = requests.remaining(answers)
+    if rest is not None and (given := await wrapped(rest)) is not None:
+        answers.update(given)
+    return answers if answers.approvals or answers.calls else None
 
 
 class EarlierCall(ManagedCall):
@@ -142,6 +198,8 @@ class DirectCall(Tool):
     def read(self, toolset: Any, name: str, tool_args: Any, ctx: Any, tool: Any) -> None:
         self.given = (name, ctx, tool)
         self.of(ctx, name, tool_args, tool, getattr(ctx, "tool_call_id", None))
+        if overrides.Method(toolset, "call_tool").calls_on(self.function):
+            self.goes_to(LEAF, name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         name, ctx, tool = self.given
@@ -154,7 +212,7 @@ class AppCall(Tool):
     def read(self, toolset: Any, name: str, arguments: Any = None) -> None:
         self.name = name
         self.take(arguments or {})
-        self.is_of_server(name, server_of(toolset))
+        is_of(self, name, toolset)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(self.name, args)
@@ -375,8 +433,13 @@ class AgentRun(kit.Run):
         return raw.output
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
-        changed = copy.copy(raw)
+        changed, history = copy.copy(raw), raw.all_messages()  # the list that the run keeps
         changed.output = answer
+        last = max(index for index, one in enumerate(history) if one.kind == "response")
+        asked = [part for part in history[last].parts if part.part_kind == "tool-call"]
+        parts = [dataclasses.replace(part, args={}) for part in asked]
+        said = parts or [_made("TextPart", content=str(answer))]
+        history[last] = dataclasses.replace(history[last], parts=said)
         return changed
 
     def is_paused(self, raw: Any) -> bool:
@@ -443,17 +506,6 @@ def _guard(base: Any) -> Any:
                 model = _stand_in(request_context.model, self)
                 request_context = dataclasses.replace(request_context, model=model)
             return await handler(request_context)
-
-        async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> Any:
-            answers: dict[str, Any] = {}
-            for part in requests.approvals:
-                call = DeferredCall()
-                call.read(ctx, part)
-                if (denied := await call.denied_early()) is not None:
-                    answers[part.tool_call_id] = denied
-            if not answers:
-                return None
-            return kit.native("pydantic_ai.tools:DeferredToolResults")(approvals=answers)
 
         async def after_model_request(self, ctx: Any, *, response: Any, **_: Any) -> Any:
             rewritten, self.rewritten = self.rewritten, None
