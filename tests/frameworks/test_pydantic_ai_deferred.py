@@ -24,6 +24,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, Tool, T
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 
 from otelhooks import hooks, policy, types
+from otelhooks.frameworks.pydantic_ai import passages
 from otelhooks.telemetry import semconv
 from tests.frameworks.test_pydantic_ai_seats import (
     Script,
@@ -111,6 +112,19 @@ def test_the_application_makes_a_call_with_the_arguments_that_hooks_wrote(
 
     _, agent = paying(("pay", MALLORY), "done")
     instrument(hooks=[change])
+    (call,) = asyncio.run(agent.run("begin")).output.calls
+    assert call.args_as_dict() == BOB
+
+
+def test_a_call_that_cannot_be_read_runs_where_nothing_decides(
+    instrument: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise RuntimeError("unreadable")
+
+    monkeypatch.setattr(passages.ExternalCall, "of", fail)
+    _, agent = paying(("pay", BOB), "done")
+    instrument()
     (call,) = asyncio.run(agent.run("begin")).output.calls
     assert call.args_as_dict() == BOB
 

@@ -139,6 +139,7 @@ class DeferredCall(ManagedCall):
     can_pause = False
 
     def read(self, manager: Any, part: Any) -> None:
+        self.part = part
         tool = (manager.tools or {}).get(part.tool_name)
         self.of(manager.ctx, part.tool_name, part.args_as_dict(), tool, part.tool_call_id)
         if tool is not None:
@@ -151,7 +152,7 @@ class ExternalCall(DeferredCall):
     denied = Tool.denied
 
     def call(self, wrapped: Any, args: Any) -> Any:
-        return wrapped(args)
+        return wrapped(dataclasses.replace(self.part, args=args) if self.version else self.part)
 
 
 async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
@@ -167,8 +168,8 @@ async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
         if tool is None or tool.tool_def.kind != "external":
             continue  # its tool has run, and put it off
 
-        async def put_off(args: Any, index: int = index, part: Any = part) -> Any:
-            requests.calls[index] = dataclasses.replace(part, args=args)
+        async def put_off(approved: Any, index: int = index) -> Any:
+            requests.calls[index] = approved
             raise kit.native(f"{_ERRORS}:CallDeferred")
 
         try:
