@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -208,19 +209,25 @@ def build_async_direct(tools: Any) -> Any:
     return built
 
 
+@contextlib.asynccontextmanager
+async def connected(server: Any) -> AsyncIterator[ClientSession]:
+    """Connect a session to a server in this process."""
+    low = getattr(server, "_mcp_server", None) or server._lowlevel_server
+    async with contextlib.AsyncExitStack() as stack:
+        memory = create_client_server_memory_streams()
+        ours, theirs = await stack.enter_async_context(memory)
+        task = asyncio.create_task(low.run(*theirs, low.create_initialization_options()))
+        stack.callback(task.cancel)
+        session = await stack.enter_async_context(ClientSession(*ours))
+        await session.initialize()
+        yield session
+
+
 def build_mcp(world: World) -> Any:
     """Build a path on which an agent has the tools of a server in this process."""
 
     async def run(prompt: str) -> str:
-        server = make_server(world)
-        low = getattr(server, "_mcp_server", None) or server._lowlevel_server
-        async with contextlib.AsyncExitStack() as stack:
-            memory = create_client_server_memory_streams()
-            ours, theirs = await stack.enter_async_context(memory)
-            task = asyncio.create_task(low.run(*theirs, low.create_initialization_options()))
-            stack.callback(task.cancel)
-            session = await stack.enter_async_context(ClientSession(*ours))
-            await session.initialize()
+        async with connected(make_server(world)) as session:
             tools = await McpToolSpec(client=session).to_tool_list_async()
             model = ScriptedModel(next_step=world.next)
             return str(await FunctionAgent(tools=tools, llm=model).run(user_msg=prompt))
@@ -229,11 +236,10 @@ def build_mcp(world: World) -> Any:
 
 
 ROOT = policy.deny("danger", when=lambda args: args["path"] == "/")
-AGENT: dict[str, Any] = {"has_run": False}
 DIRECT: dict[str, Any] = {"has_run": False, "has_model": False, "errors": "raised"}
 ONE = dict.fromkeys(("parallel", "limit"), "one call a step")
 ESCAPES = {"exception_that_escapes": "the server answers with an error"}
-MCP: dict[str, Any] = {"selector": "*/{}".format, "lacks": ESCAPES, **AGENT}
+MCP: dict[str, Any] = {"selector": "*/{}".format, "lacks": ESCAPES}
 
 
 class TestAdapter(Contract):
@@ -241,15 +247,15 @@ class TestAdapter(Contract):
 
     framework = "llama_index"
     paths = (
-        Path("agent", build(streaming=False), **AGENT),
-        Path("agent_stream", build(), **AGENT),
-        Path("agent_async_tools", build(async_tools_of), **AGENT),
-        Path("agent_context", build(context_tools_of), **AGENT),
-        Path("agent_own_tools", build(own_tools_of), **AGENT),
-        Path("agent_overriding", build(overriding_tools_of), **AGENT),
-        Path("agent_workflow", build_workflow, **AGENT),
+        Path("agent", build(streaming=False)),
+        Path("agent_stream", build()),
+        Path("agent_async_tools", build(async_tools_of)),
+        Path("agent_context", build(context_tools_of)),
+        Path("agent_own_tools", build(own_tools_of)),
+        Path("agent_overriding", build(overriding_tools_of)),
+        Path("agent_workflow", build_workflow),
         Path("mcp", build_mcp, **MCP),
-        Path("react", build_react, **AGENT, lacks=ONE),
+        Path("react", build_react, lacks=ONE),
         Path("direct_call", build_direct(tools_of, "call"), **DIRECT),
         Path("direct_dunder_call", build_direct(tools_of, "__call__"), **DIRECT),
         Path("direct_own", build_direct(own_tools_of, "__call__"), **DIRECT),

@@ -176,6 +176,14 @@ def test_a_value_for_which_the_kit_has_a_method_is_refused_with_the_class(make, 
     assert "hint: make it a method" in str(caught.value)
 
 
+def test_a_value_on_the_class_that_objects_set_again_is_refused_with_the_class() -> None:
+    with pytest.raises(errors.ConfigError, match=r"`Streamed` defines `stream`.*each object sets"):
+
+        class Streamed(kit.ModelCall):
+            framework = "fake"
+            stream = True
+
+
 def test_other_kinds_of_methods_are_methods() -> None:
     class Fine(Base):
         is_paused = staticmethod(lambda raw: False)  # type: ignore[assignment]

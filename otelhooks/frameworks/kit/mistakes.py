@@ -28,6 +28,7 @@ _REMEDIES = {
     "declined": "define it: return the framework's form of a question that is not answered",
 }
 _METHOD = "make it a method, `def {}(self, ...)`, that returns the value"
+_FIELD = "set `self.{}` in `read`"
 _OTHER_WORDS = {"context": "; for the context that the function runs in, call `self.runs_in`"}
 
 
@@ -66,11 +67,14 @@ def clash(cls: type) -> tuple[str, str] | None:
     words = _words(kits)
     kept = frozenset[str]().union(*map(_kept, kits)) - words
     called = frozenset(name for name in words if callable(getattr(kits[0], name, None)))
+    fields = frozenset(name for one in ours for name in vars(one).get("__slots__", ())) & words
     for each in cls.__mro__:
         if each in ours or (each is not cls and not ours.isdisjoint(each.__mro__[:-1])):
             continue
         for name in vars(each).keys() & kept:
             return _clashing("defines", name)
+        for name in vars(each).keys() & fields - called:
+            return f"defines `{name}`, which each object sets for itself", _FIELD.format(name)
         for name, method in vars(each).items():
             if name in called and not (callable(method) or isinstance(method, classmethod)):
                 return f"defines `{name}` as a value, and the kit calls it", _METHOD.format(name)

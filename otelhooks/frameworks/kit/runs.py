@@ -165,7 +165,7 @@ class Run(Passage, RunRequest):
         if split is None or not split.proceeds:
             return await body()
         try:
-            with _inside(split):
+            with inside(split):
                 result = await body()
         except BaseException as error:
             if self._is_left and isinstance(error, asyncio.CancelledError):
@@ -178,7 +178,7 @@ class Run(Passage, RunRequest):
             if not split.proceeds:
                 return result
             try:
-                with _inside(split):
+                with inside(split):
                     result = await self.again(last, split.value)
             except BaseException as error:
                 return await split.afail(error)
@@ -218,7 +218,7 @@ class Run(Passage, RunRequest):
                 split.finish(None)
             if self.is_typed and self.canned is not None:
                 raise refusal(self.canned, self.verdict)
-            with _inside(split):
+            with inside(split):
                 async with body(split.value) as inner:
                     try:
                         yield inner
@@ -259,7 +259,7 @@ class Run(Passage, RunRequest):
 
 
 @contextlib.contextmanager
-def _inside(split: Split) -> Any:
+def inside(split: Split) -> Any:
     """Run a block in the run's context, or in what the framework has since put inside it."""
     ours, current = split.context, otel_context.get_current()
     same = current_frame(current) is current_frame(ours)

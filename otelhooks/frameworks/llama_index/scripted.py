@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llama_index.core.agent.workflow import FunctionAgent
@@ -13,7 +13,10 @@ from llama_index.core.base.llms.types import (
     ChatResponse,
     CompletionResponse,
     LLMMetadata,
+    TextBlock,
+    ToolCallBlock,
 )
+from llama_index.core.llms.custom import CustomLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import FunctionTool
@@ -25,15 +28,17 @@ __all__ = ["ScriptedModel", "prove"]
 _ids = itertools.count(1)
 
 
-class ScriptedModel(FunctionCallingLLM):
+class ScriptedModel(CustomLLM, FunctionCallingLLM):
     """A model.
 
     Args:
         next_step: Function of all that the model is shown, as one text; returns a final text, or
             the tool calls to ask for: pairs of name and arguments.
+        pieces: How many pieces a streamed text comes in.
     """
 
     next_step: Callable[[str], Any]
+    pieces: int = 1
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -44,59 +49,29 @@ class ScriptedModel(FunctionCallingLLM):
         """Answer."""
         step = self.next_step("\n".join(str(one.content or "") for one in messages))
         if isinstance(step, str):
-            return ChatResponse(message=ChatMessage(step, role="assistant"), delta=step)
+            return _response([TextBlock(text=step)], step, {"text": step, "usage": _USED})
         calls = [
-            ToolSelection(tool_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=args)
+            ToolCallBlock(tool_call_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=args)
             for name, args in step
         ]
-        extra = {"tool_calls": calls}
-        return ChatResponse(message=ChatMessage("", role="assistant", additional_kwargs=extra))
+        return _response(calls, "", {"usage": _USED})
 
-    async def achat(self, messages: Any, **given: Any) -> ChatResponse:
-        """Answer."""
-        return self.chat(messages, **given)
-
-    def stream_chat(self, messages: Any, **given: Any) -> Any:
-        """Answer in one piece."""
-
-        def items() -> Any:
-            yield self.chat(messages, **given)
-
-        return items()
-
-    async def astream_chat(self, messages: Any, **given: Any) -> Any:
-        """Answer in one piece."""
-
-        async def items() -> Any:
-            yield self.chat(messages, **given)
-
-        return items()
+    def stream_chat(self, messages: Any, **given: Any) -> Iterator[ChatResponse]:
+        """Answer in pieces."""
+        whole = self.chat(messages, **given)
+        text = whole.message.content or ""
+        size = -(-len(text) // self.pieces)
+        for at in range(size, len(text), size or 1):
+            yield _response([TextBlock(text=text[:at])], text[at - size : at], {})
+        yield _response(whole.message.blocks, text[size * (self.pieces - 1) :], whole.raw)
 
     def complete(self, prompt: str, formatted: bool = False, **given: Any) -> CompletionResponse:
         """Answer a prompt."""
         return CompletionResponse(text=str(self.next_step(prompt)))
 
-    async def acomplete(
-        self, prompt: str, formatted: bool = False, **given: Any
-    ) -> CompletionResponse:
-        """Answer a prompt."""
-        return self.complete(prompt)
-
     def stream_complete(self, prompt: str, formatted: bool = False, **given: Any) -> Any:
         """Answer a prompt in one piece."""
-
-        def items() -> Any:
-            yield self.complete(prompt)
-
-        return items()
-
-    async def astream_complete(self, prompt: str, formatted: bool = False, **given: Any) -> Any:
-        """Answer a prompt in one piece."""
-
-        async def items() -> Any:
-            yield self.complete(prompt)
-
-        return items()
+        yield self.complete(prompt)
 
     def _prepare_chat_with_tools(self, tools: Any, **given: Any) -> dict[str, Any]:
         messages = [*(given.get("chat_history") or ())]
@@ -107,7 +82,21 @@ class ScriptedModel(FunctionCallingLLM):
 
     def get_tool_calls_from_response(self, response: Any, **given: Any) -> list[ToolSelection]:
         """Return the calls that an answer asks for."""
-        return response.message.additional_kwargs.get("tool_calls", [])
+        return [
+            ToolSelection(
+                tool_id=one.tool_call_id, tool_name=one.tool_name, tool_kwargs=one.tool_kwargs
+            )
+            for one in response.message.blocks
+            if isinstance(one, ToolCallBlock)
+        ]
+
+
+_USED = {"prompt_tokens": 7, "completion_tokens": 3}
+
+
+def _response(blocks: Any, delta: str, raw: Any) -> ChatResponse:
+    message = ChatMessage(role="assistant", blocks=blocks)
+    return ChatResponse(message=message, delta=delta, raw=raw)
 
 
 def _way(streaming: bool) -> Callable[[trials.Trial], Any]:
