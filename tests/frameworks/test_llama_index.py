@@ -12,7 +12,12 @@ import pytest
 
 pytest.importorskip("llama_index.core.agent.workflow")
 
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import (
+    AgentStream,
+    AgentWorkflow,
+    FunctionAgent,
+    ReActAgent,
+)
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.llms import MockLLM
@@ -28,6 +33,7 @@ from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index.core.retrievers import RouterRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
+from llama_index.core.tools.ondemand_loader_tool import OnDemandLoaderTool
 from llama_index.core.tools.types import (
     AsyncBaseTool,
     BaseTool,
@@ -169,6 +175,64 @@ def build_workflow(world: World) -> Any:
     return run
 
 
+def chunks(world: World) -> Any:
+    """Return what reads the texts in the events of a run."""
+
+    async def read(prompt: str) -> AsyncIterator[str]:
+        model = ScriptedModel(next_step=world.next, pieces=3)
+        handler = FunctionAgent(tools=tools_of(world), llm=model).run(user_msg=prompt)
+        async for event in handler.stream_events():
+            if isinstance(event, AgentStream) and event.delta:
+                yield event.delta
+        await handler
+
+    return read
+
+
+def build_subagent(world: World) -> Any:
+    """Build a path on which a tool starts the agent that plays the script."""
+
+    async def run(prompt: str) -> str:
+        agent = FunctionAgent(
+            name="worker", tools=tools_of(world), llm=ScriptedModel(next_step=world.next)
+        )
+
+        async def work(task: str) -> str:
+            """Hand a task on."""
+            return str(await agent.run(user_msg=task))
+
+        steps = iter([[("work", {"task": prompt})]])
+        model = ScriptedModel(
+            next_step=lambda text: next(steps, text.rpartition("\n")[2])  # what the tool said
+        )
+        outer = FunctionAgent(
+            name="lead", tools=[FunctionTool.from_defaults(async_fn=work)], llm=model
+        )
+        return str(await outer.run(user_msg=prompt))
+
+    return run
+
+
+def build_handoff(world: World) -> Any:
+    """Build a path on which an agent hands over to the one that plays the script."""
+
+    async def run(prompt: str) -> str:
+        over = [("handoff", {"to_agent": "worker", "reason": "it is the one that can"})]
+        lead = FunctionAgent(
+            name="lead", description="Leads.", llm=ScriptedModel(next_step=lambda text: over)
+        )
+        worker = FunctionAgent(
+            name="worker",
+            description="Works.",
+            tools=tools_of(world),
+            llm=ScriptedModel(next_step=world.next),
+        )
+        workflow = AgentWorkflow(agents=[lead, worker], root_agent="lead")
+        return str(await workflow.run(user_msg=prompt))
+
+    return run
+
+
 def build_react(world: World) -> Any:
     def next_step(shown: str) -> str:
         step = world.next(shown)
@@ -242,18 +306,25 @@ ESCAPES = {"exception_that_escapes": "the server answers with an error"}
 MCP: dict[str, Any] = {"selector": "*/{}".format, "lacks": ESCAPES}
 
 
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
 class TestAdapter(Contract):
     """All scenarios, on each path."""
 
     framework = "llama_index"
     paths = (
         Path("agent", build(streaming=False)),
-        Path("agent_stream", build()),
+        Path("agent_stream", build(), chunks=chunks),
         Path("agent_async_tools", build(async_tools_of)),
         Path("agent_context", build(context_tools_of)),
         Path("agent_own_tools", build(own_tools_of)),
         Path("agent_overriding", build(overriding_tools_of)),
         Path("agent_workflow", build_workflow),
+        Path("subagent", build_subagent, around=("work",), subagent="work"),
+        Path("handoff", build_handoff, around=("handoff",)),
         Path("mcp", build_mcp, **MCP),
         Path("react", build_react, lacks=ONE),
         Path("direct_call", build_direct(tools_of, "call"), **DIRECT),
@@ -273,10 +344,6 @@ class TestBesideMcp(Contract):
 
 class TestTools:
     """Tools in forms of their own."""
-
-    @pytest.fixture
-    def world(self) -> World:
-        return World()
 
     def test_a_tool_that_can_only_be_called_is_denied(self, world):
         otelhooks.instrument(policies=[policy.deny("danger", reason="No.")])
@@ -430,12 +497,12 @@ class Asked(BaseQuestionGenerator):
     def _update_prompts(self, prompts: Any) -> None: ...
 
 
-def routed(tools: Any, indices: Any) -> Any:
+def routed(tools: Any, indices: Any, cls: Any = RouterQueryEngine) -> Any:
     model = MockLLM()
     summarizer = TreeSummarize(llm=model)
     selector = Chosen()
     selector.indices = indices
-    return RouterQueryEngine(selector, tools, llm=model, summarizer=summarizer)
+    return cls(selector, tools, llm=model, summarizer=summarizer)
 
 
 def asking(tools: Any, *, use_async: bool) -> Any:
@@ -444,10 +511,6 @@ def asking(tools: Any, *, use_async: bool) -> Any:
 
 class TestEngines:
     """Query engines and retrievers that call what is behind a tool."""
-
-    @pytest.fixture
-    def world(self) -> World:
-        return World()
 
     def engines(self, world: World) -> Any:
         return [
@@ -507,6 +570,37 @@ class TestEngines:
 
         otelhooks.instrument(hooks=[rewrite, replace])
         assert str(routed(self.engines(world), [0]).query("/")) == "removed /tmp!"
+
+    def test_a_router_of_ones_own_asks_no_denied_engine(self, world):
+        class Mine(RouterQueryEngine):
+            def _query(self, query_bundle: Any) -> Any:
+                return self._query_engines[0].query(query_bundle)
+
+        class Further(RouterQueryEngine):
+            def _query(self, query_bundle: Any) -> Any:
+                return super()._query(query_bundle)
+
+        otelhooks.instrument(policies=[policy.deny("danger", reason="No.")])
+        for cls in (Mine, Further):
+            assert str(routed(self.engines(world), [0], cls).query("/")) == "No."
+        assert world.ran == []
+
+    def test_one_that_calls_the_frameworks_is_judged_once(self, world):
+        class Further(RouterQueryEngine):
+            def _query(self, query_bundle: Any) -> Any:
+                return super()._query(query_bundle)
+
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)])
+        assert str(routed(self.engines(world), [0], Further).query("/")) == "removed /"
+
+    def test_a_loader_of_a_denied_tool_is_denied(self, world):
+        otelhooks.instrument(policies=[policy.deny("danger", reason="No.")])
+        tool = OnDemandLoaderTool.from_tool(
+            FunctionTool.from_defaults(world.danger), name="load", description="Load."
+        )
+        assert tool(query_str="x", path="/").is_error
+        assert asyncio.run(tool.acall(query_str="x", path="/")).is_error
+        assert world.ran == []
 
     def test_an_engine_that_no_seat_guards_is_refused(self, world):
         otelhooks.instrument(policies=[policy.deny("danger")])
