@@ -122,6 +122,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "crewai-between": ("--group", "test", *CERTIFI),
     "crewai-oldest": ("--group", "test", *LOWEST),
     "llama_index-latest": ("--group", "test", *CERTIFI),
+    "llama_index-between": ("--group", "test", *CERTIFI),
     "llama_index-oldest": ("--group", "test", *LOWEST),
     "clients-latest": ("--group", "test"),
     "clients-between": ("--group", "test"),

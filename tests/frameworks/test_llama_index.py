@@ -619,7 +619,7 @@ def test_completions_are_model_calls(with_rules, exporter):
 
 def test_the_blocks_of_its_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert docs.run_page(docs.DOCS / "frameworks" / "llama_index.md", tmp_path) == 1
+    assert docs.run_page(docs.DOCS / "frameworks" / "llama_index.md", tmp_path) == 2
 
 
 def test_the_proof_holds():

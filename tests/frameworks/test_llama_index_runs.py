@@ -520,7 +520,9 @@ class TestStreams:
             heard.append(response.text)
 
         otelhooks.instrument(policies=[policy.deny("danger")])
-        engine = SimpleChatEngine.from_defaults(llm=ScriptedModel(next_step=lambda text: "done"))
+        model = ScriptedModel(next_step=lambda text: "done")
+        memory = ChatMemoryBuffer.from_defaults()
+        engine = SimpleChatEngine.from_defaults(llm=model, memory=memory)
         with otelhooks.scope(hooks=[note]):
             response = engine.stream_chat("begin")
         assert "".join(response.response_gen) == "done"
