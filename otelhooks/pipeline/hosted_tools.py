@@ -30,13 +30,17 @@ class Hosted(NamedTuple):
     Args:
         calls: One call for each way in which rules may name it; denying one denies the tool.
         server: Name of the server whose tools it represents, if they cannot be listed.
+        says: Another name of that server; what denies by it denies the tool.
     """
 
     calls: tuple[Call, ...]
     server: str = ""
+    says: str | None = None
 
 
-def hosted_as(name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any]) -> Hosted:
+def hosted_as(
+    name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any], says: str | None = None
+) -> Hosted:
     """Return what rules see of a tool that runs at the provider.
 
     It counts as reached over the network, whatever else it is.
@@ -44,9 +48,10 @@ def hosted_as(name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any]
     Args:
         name: Name of the tool.
         what: Its canonical names and its kind.
-        server: Label of the MCP server whose tools it represents; anything but text if there is
+        server: Name of the MCP server whose tools it represents; anything but text if there is
             none.
         settings: Its definition; ``allowed_tools`` in it lists tools of the server.
+        says: Another name of the server.
     """
     kinds = {what.kind, what.kind and "net"}
     calls = tuple(Call(name, {}, canonical=what.canonical, kind=kind) for kind in kinds)
@@ -56,8 +61,9 @@ def hosted_as(name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any]
     if isinstance(names, dict):
         names = cast("dict[str, Any]", names).get("tool_names")
     if names is None:
-        return Hosted(calls, server)
-    return Hosted((*calls, *(Call(name, {}, server=server, kind="net") for name in names)))
+        return Hosted(calls, server, says)
+    listed = (Call(name, {}, server=server, server_says=says, kind="net") for name in names)
+    return Hosted((*calls, *listed))
 
 
 def is_withheld(rt: Runtime, judges: Iterable[Judge], tool: Hosted, branch: str) -> bool:
@@ -92,7 +98,7 @@ def rule_against(rules: PolicySet, tool: Hosted, branch: str) -> Rule | None:
         tool: What would be offered.
         branch: Branch of the agent that it would be offered to.
     """
-    for call in (*tool.calls, *_unlisted(rules, tool.server)):
+    for call in (*tool.calls, *_unlisted(rules, tool)):
         call.branch = branch
         found = _against(rules, call)
         if found is not None:
@@ -100,13 +106,15 @@ def rule_against(rules: PolicySet, tool: Hosted, branch: str) -> Rule | None:
     return None
 
 
-def _unlisted(rules: PolicySet, server: str) -> Iterator[Call]:
+def _unlisted(rules: PolicySet, tool: Hosted) -> Iterator[Call]:
     """Yield calls of the tools of a server that the rules mention, and of one that they do not."""
-    if server:
-        names = {rule.selector.tool for rule in rules.rules if rule.selector.fits_server(server)}
+    if server := tool.server:
+        selectors = [rule.selector for rule in rules.rules]
+        known = (server, tool.says or server)
+        names = {one.tool for one in selectors if any(map(one.fits_server, known))}
         names |= {name for one in rules.mcp_servers for name in one.disabled_tools or ()}
         for name in ("", *sorted(names)):
-            yield Call(name, {}, server=server, kind="net")
+            yield Call(name, {}, server=server, server_says=tool.says, kind="net")
 
 
 def _against(rules: PolicySet, call: Call) -> Rule | None:

@@ -139,6 +139,20 @@ def test_an_external_server_is_judged_by_the_applications_name(
     assert SECRET in shown
 
 
+@pytest.mark.parametrize("rule", ["kept/danger", "disk/danger"])
+def test_an_external_server_has_the_name_that_mcp_servers_gives_its_command(
+    with_rules: Instrument, tmp_path: Path, rule: str
+) -> None:
+    place = external(tmp_path)
+    kept = types.McpStdioServer(name="kept", **place)
+    rules = (policy.deny(rule, reason=REASON), policy.allow("kept/safe"), policy.deny_all())
+    with_rules(*rules, mcp_servers=[kept])
+    steps = (of_server((DANGER,), "disk"), of_server((SAFE,), "disk"), ANSWER)
+    _, shown = converse(*steps, mcp_servers={"disk": place})
+    assert (tmp_path / "ran").read_text().split() == ["safe"]
+    assert REASON in shown
+
+
 def test_the_result_of_an_external_server_is_rewritten(
     with_rules: Instrument, tmp_path: Path
 ) -> None:

@@ -217,7 +217,7 @@ class TestServersTools:
         assert REASON not in self._call(world, "inside", {"path": "/etc"})
         assert world.bodies == ["danger"]
 
-    def _call(self, world: World, way: str, args: Any) -> str:
+    def _call(self, world: World, way: str, args: Any, at: str = "") -> str:
         shown: list[str] = []
         inside = json.dumps(args) if way == "text" and not isinstance(args, str) else args
         named = {"ServerName": "files", "ToolName": "danger", "Arguments": inside}
@@ -229,7 +229,7 @@ class TestServersTools:
             return left.pop(0)
 
         async def run() -> None:
-            with served(make_server(world)) as url:
+            with contextlib.nullcontext(at) if at else served(make_server(world)) as url:
                 more = {"force_all_tools_eager": True} if way == "eager" else {}
                 server = native.McpStreamableHttpServer(name="files", url=url, **more)
                 async with started(next_step, mcp_servers=[server]) as agent:
@@ -237,6 +237,21 @@ class TestServersTools:
 
         anyio.run(run)
         return "\n".join(shown)
+
+    @pytest.mark.parametrize("rule", [policy.deny, policy.hide])
+    @pytest.mark.parametrize("name", ["kept", "files"])
+    def test_of_a_configured_server_are_judged_by_either_name(self, instrument, rule, name):
+        """The harness is the client: no deeper seat knows the name in ``mcp_servers=``."""
+        world = World()
+        with served(make_server(world)) as url:
+            kept = types.McpStreamableHttpServer(name="kept", url=url)
+            instrument(rule(f"{name}/danger"), mcp_servers=[kept])
+            self._call(world, "eager", {"path": "/etc"}, url)
+            otelhooks.uninstrument()
+            instrument(policy.allow("kept/danger"), policy.deny_all(), mcp_servers=[kept])
+            assert world.bodies == []
+            self._call(world, "eager", {"path": "/etc"}, url)
+        assert world.bodies == ["danger"]
 
     def test_resources_of_a_server_are_tools_of_the_harness(self, instrument):
         instrument(policy.deny("read_resource", reason=REASON))

@@ -24,6 +24,7 @@ from packaging.version import Version
 
 import otelhooks
 from otelhooks import policy
+from otelhooks import types as records
 from otelhooks.frameworks.openai_agents.builtin import TABLE
 from otelhooks.frameworks.openai_agents.scripted import ScriptedModel
 from tests.frameworks import builtin_tools
@@ -402,6 +403,17 @@ def test_of_a_hosted_server_only_the_tools_count_that_the_application_lists(list
         instrument(policy.deny(rule))
         assert (offered(tool) == ["hosted_mcp"]) is is_offered, rule
         otelhooks.uninstrument()
+
+
+@pytest.mark.parametrize("further", [{}, {"allowed_tools": ["read_file"]}])
+def test_a_hosted_server_has_the_name_that_mcp_servers_gives_its_address(further, instrument):
+    kept = records.McpStreamableHttpServer(name="kept", url="https://mcp.example")
+    for rule in ("kept/read_file", "github/read_file"):
+        instrument(policy.deny(rule), mcp_servers=[kept])
+        assert offered(hosted_mcp(**further)) == [], rule
+        otelhooks.uninstrument()
+    instrument(policy.deny("other/read_file"), mcp_servers=[kept])
+    assert offered(hosted_mcp(**further)) == ["hosted_mcp"]
 
 
 # -- patches by operation ---------------------------------------------------------------------

@@ -19,6 +19,7 @@ from agents.editor import ApplyPatchResult
 from agents.mcp import MCPServer
 from agents.tool import FunctionTool
 from agents.tool_context import ToolContext
+from mcp import StdioServerParameters
 from mcp.types import CallToolResult, ListToolsResult
 from openai.types import responses
 from openai.types.responses.response_output_item import LocalShellCall
@@ -512,6 +513,61 @@ def test_a_bare_name_hides_no_servers_tool_that_an_exact_rule_allows(instrument)
     instrument(policy.hide("danger"), policy.allow("files/danger"))
     run(agents.Agent(name="a", model=model, mcp_servers=[server]))
     assert model.names == server.called == ["danger"]
+
+
+class Nowhere(Server):
+    """A server that the SDK reaches at a place, as its own classes keep it."""
+
+    def __init__(self, params: Any, name: str) -> None:
+        super().__init__("danger", "safe")
+        self.params, self._name = params, name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+COMMAND = {"command": "serve", "args": ["--all"]}
+URL = {"url": "http://127.0.0.1:1/mcp"}
+BY_COMMAND = types.McpStdioServer(name="files", disabled_tools=["danger"], **COMMAND)
+BY_URL = types.McpStreamableHttpServer(name="files", **URL)
+PLACES = [(BY_COMMAND, StdioServerParameters(**COMMAND)), (BY_URL, URL)]
+
+
+@pytest.mark.parametrize(("config", "place"), PLACES)
+@pytest.mark.parametrize("name", ["stdio: serve", "files", "other"])
+def test_a_server_has_the_name_that_mcp_servers_gives_its_place(config, place, name, instrument):
+    """The class of the fault: rules by a configured name missed a server named otherwise."""
+    for rules, called in (
+        ([policy.deny("files/danger")], ["safe"]),
+        ([policy.deny(f"{name}/danger")], ["safe"]),
+        ([policy.hide("files/danger")], ["safe"]),
+        ([policy.allow("files/safe"), policy.deny_all()], ["safe"]),
+        ([policy.allow(config, ["danger"]), policy.deny_all()], ["danger"]),
+    ):
+        server = Nowhere(place, name)
+        model = ItemsModel((("danger", {}), ("safe", {})), "done")
+        instrument(*rules, mcp_servers=[config.model_copy(update={"disabled_tools": None})])
+        run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+        assert server.called == called, rules
+        otelhooks.uninstrument()
+
+
+def test_lists_of_a_configured_server_hold_under_any_name(instrument):
+    server = Nowhere(StdioServerParameters(**COMMAND), "other")
+    model = ItemsModel((("danger", {}), ("safe", {})), "done")
+    instrument(mcp_servers=[BY_COMMAND])
+    run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+    assert server.called == ["safe"]
+
+
+def test_a_server_elsewhere_is_not_the_configured_one(instrument):
+    """What merely has the place of no configured server keeps the name in the SDK."""
+    server = Nowhere({"url": "http://127.0.0.1:2/mcp"}, "other")
+    model = ItemsModel((("danger", {}), ("safe", {})), "done")
+    instrument(policy.allow("files/*"), policy.deny("*/danger"), mcp_servers=[BY_URL])
+    run(agents.Agent(name="a", model=model, mcp_servers=[server]))
+    assert server.called == ["safe"]
 
 
 @pytest.mark.parametrize("hidden", ["run_command", "kind:shell", "local_shell"])

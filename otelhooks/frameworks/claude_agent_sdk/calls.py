@@ -93,8 +93,9 @@ class _Asked(_InProcess, asked.AskedCall):
         self.question, self.args = given, dict(args)
         if server is not None:
             is_named = server in session.named
-            self.server, self.claimed_server = (server if is_named else None), not is_named
-            self.server_says = None if is_named else server
+            self.named_at(server if is_named else None, session.places.get(server))
+            if not is_named:
+                self.server_says = server
             self.tool_type = "extension"
         elif (found := TABLE.get(f"claude_agent_sdk:{self.name}")) is not None:
             self.canonical, self.kind, self.tool_type = found.canonical, found.kind, "extension"

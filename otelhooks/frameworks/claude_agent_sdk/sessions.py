@@ -101,6 +101,7 @@ class Claude(loops.Loop):
     Attributes:
         servers: Names of the application's servers that run in this process.
         named: The application's names for servers of any kind.
+        places: Its configurations of them, by those names.
         sent: The turn whose message was sent and has not reached the model.
         turns: Turns whose answers have not been read, oldest first.
         halted: Why we stopped the running turn; empty if we did not.
@@ -119,7 +120,8 @@ class Claude(loops.Loop):
         self.has_history = again
         self.servers = frozenset(query.sdk_mcp_servers)
         servers = getattr(options, "mcp_servers", None)
-        self.named = self.servers | (frozenset(servers) if isinstance(servers, dict) else set())
+        self.places = servers if isinstance(servers, dict) else {}
+        self.named = self.servers | self.places.keys()
         self.sent: Turn | None = None
         self.turns: collections.deque[Turn] = collections.deque()
         self.halted, self.is_stopped = "", False
@@ -251,10 +253,10 @@ def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
     hiding = unjudged.Hiding(AGENT)
     calls = [unjudged.Call(n, {}, kind=what[1], canonical=what[0]) for n, what in _TOOLS.items()]
     hidden = [call.name for call in calls if hiding.hides(call)]
-    servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else ()
-    for server in servers:
+    servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
+    for server, place in servers.items():
         prefix = f"mcp__{_plain(server)}__"
-        hidden += [f"{prefix}{_plain(name)}" for name in hiding.of_server(server)]
+        hidden += [f"{prefix}{_plain(name)}" for name in hiding.of_server(server, place)]
     changes: dict[str, Any] = {}
     if not given and not has_past:
         changes["session_id"] = str(uuid.uuid4())

@@ -143,7 +143,7 @@ def _is_unjudged(name: str, facts: Facts) -> bool:
 
 def _tools_of(facts: Facts, name: str) -> list[Any] | None:
     """Return the built-in tools of a configured agent; None if unknown."""
-    tools = None if facts.has_mcp else facts.static_agents.get(name)
+    tools = None if facts.servers else facts.static_agents.get(name)
     return None if tools is None else list(map(_built_in, tools))
 
 
@@ -176,13 +176,17 @@ def _facts(strategy: Any, runner: Any, config: Any) -> Facts:
         agent=next((n for n in names if isinstance(n, str) and n), AGENT),
         model=config.models[0].name if config.models else "",
         python_tools=own,
-        has_mcp=bool(config.mcp_servers),
+        servers={server.name: _place_of(server) for server in config.mcp_servers},
         static_agents={
             agent.name: frozenset(_enabled(agent.harness_side_tools))
             | frozenset(tool.name for tool in agent.tools if tool.name not in own)
             for agent in config.custom_subagents
         },
     )
+
+
+def _place_of(server: Any) -> Any:
+    return getattr(server, server.WhichOneof("transport"))
 
 
 def _name_of(field: Any) -> str:
@@ -227,7 +231,7 @@ def _take_away(config: Any, facts: Facts) -> None:
             del owner.tools[:]
             owner.tools.extend(copies)
     for server in config.mcp_servers:
-        for name in hiding.of_server(server.name):
+        for name in hiding.of_server(server.name, _place_of(server)):
             if name not in server.disabled_tools:
                 server.disabled_tools.append(name)
             if name in server.enabled_tools:

@@ -63,8 +63,10 @@ class _HarnessCall(asked.RemoteCall, _Asked):
         """Read it; a built-in tool gets its current name."""
         super().of(given, harness)
         self._unpack(given)
-        self.server = given.server_name or None
-        if self.server is None:
+        servers = harness.facts.servers if harness is not None else {}
+        if given.server_name:
+            self.named_at(given.server_name, servers.get(given.server_name))
+        else:
             self.name = agents.TABLE.name_today(self.name)
             self.kind = agents.KINDS.get(self.name)
             self.tool_type = "extension"

@@ -29,14 +29,14 @@ class Facts(NamedTuple):
         agent: Its name.
         model: Name of its text model.
         python_tools: Names of the tools that this process runs.
-        has_mcp: Whether the harness is a client of any MCP server.
+        servers: Where each MCP server is that the harness is a client of, by its name.
         static_agents: Built-in tools of each configured sub-agent, by its name.
     """
 
     agent: str
     model: str
     python_tools: frozenset[str]
-    has_mcp: bool
+    servers: Mapping[str, Any]
     static_agents: Mapping[str, frozenset[str]]
 
 

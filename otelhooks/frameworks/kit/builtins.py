@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from otelhooks.frameworks.kit.servers import name_at
 from otelhooks.patching.builtin import BuiltIn, look_up, parts_of
 from otelhooks.pipeline.hosted_tools import hosted_as
 from otelhooks.types import normalize_builtin_tool_name
@@ -46,7 +47,19 @@ class BuiltIns(dict[str, BuiltIn]):
 
         self._seen: dict[int, _Seen] = {}
 
-    hosted_as = staticmethod(hosted_as)
+    @staticmethod
+    def hosted_as(name: str, what: BuiltIn, server: Any, settings: Mapping[str, Any]) -> Any:
+        """Return what rules see of a tool at the provider; see `hosted_tools.hosted_as`.
+
+        Args:
+            name: Name of the tool.
+            what: Its entry in the table.
+            server: The label that the application gave its MCP server there; None for none.
+            settings: Its definition; ``server_url`` in it may have a name in ``mcp_servers=``.
+        """
+        configured = name_at({"url": settings.get("server_url")})
+        is_other = configured is not None and configured != server
+        return hosted_as(name, what, configured or server, settings, server if is_other else None)
 
     @staticmethod
     def name_today(name: str) -> str:

@@ -6,9 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from otelhooks.frameworks.kit.contents import field
+from otelhooks.pipeline import runtime
 from otelhooks.telemetry import semconv
 
-__all__ = ["name_of", "network_of"]
+__all__ = ["name_at", "name_of", "network_of"]
+
+
+def name_at(place: Any) -> str | None:
+    """Return the name in ``mcp_servers=`` for what the application connects to; see `name_of`."""
+    rt = runtime.active()
+    return name_of(rt.servers, place) if rt is not None and rt.servers else None
 
 
 def name_of(servers: Iterable[Any], place: Any) -> str | None:
@@ -18,24 +26,23 @@ def name_of(servers: Iterable[Any], place: Any) -> str | None:
 
     Args:
         servers: As configured.
-        place: Has ``url``, or ``command``, ``args`` and ``env``; one without has no name.
+        place: Record of ``url``, or ``command``, ``args`` and ``env``; one without has no name.
     """
     found = [config for config in servers if _leads_to(config, place)]
     if len(found) > 1:
-        env: Any = getattr(place, "env", None) or {}
-        found = [config for config in found if (getattr(config, "env", None) or {}) == env]
+        env = dict(field(place, "env") or {})
+        found = [config for config in found if (field(config, "env") or {}) == env]
     return found[0].name if len(found) == 1 else None
 
 
 def _leads_to(config: Any, place: Any) -> bool:
-    if url := getattr(place, "url", None):
-        return getattr(config, "url", None) == url
-    command = getattr(place, "command", None)
-    return bool(command) and _command_of(config) == _command_of(place)
+    if url := field(place, "url"):
+        return field(config, "url") == str(url)
+    return bool(field(place, "command")) and _command_of(config) == _command_of(place)
 
 
 def _command_of(server: Any) -> tuple[Any, ...]:
-    return (getattr(server, "command", None), *(getattr(server, "args", None) or ()))
+    return (field(server, "command"), *(field(server, "args") or ()))
 
 
 def network_of(place: Any) -> dict[str, Any]:

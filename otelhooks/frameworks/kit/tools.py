@@ -19,7 +19,7 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.classes import is_a
 from otelhooks.frameworks.kit.passages import Passage
-from otelhooks.frameworks.kit.servers import name_of, network_of
+from otelhooks.frameworks.kit.servers import name_at, network_of
 from otelhooks.frameworks.kit.values import SCALARS, Value, copied, plain, text_of
 from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.chain import CHECK_FAILED
@@ -239,23 +239,32 @@ class ToolCall(Passage, Call):
             op.permits.leave(to, self.args)
 
     def is_of_server(self, name: str, server: str | None, place: Any = None) -> None:
-        """Set the MCP server that runs it.
+        """Set the MCP server that runs it, to whose client the call goes next.
 
         Args:
             name: The tool's name there.
-            server: The framework's name for the server, from the application; None if it gave none.
-            place: What it connects to, see `server_at`. If that has another name in
-                ``mcp_servers=``, the framework's name only matches deny and ask rules.
+            server: The application's name for the server in the framework; None if it gave none.
+            place: As for `server_at`.
         """
-        if (configured := self.server_at(place)) is not None:
-            if server and server != configured:
-                self.server_says = server
-            server = configured
         if name != self.name:
             self.canonical = (*self.canonical, self.name)
         self.name, self.tool_type = name, "extension"
-        self.server, self.claimed_server = server or None, not server
-        self.goes_to(MCP_CLIENT, name, server or None)
+        self.named_at(server, place)
+        self.goes_to(MCP_CLIENT, name, self.server)
+
+    def named_at(self, server: str | None, place: Any) -> None:
+        """Set the server that runs it: by its name in ``mcp_servers=``, else by the framework's.
+
+        Both are the application's: rules that deny or ask apply by either.
+
+        Args:
+            server: Its name in the framework; None if the application gave none there.
+            place: As for `server_at`.
+        """
+        self.server = self.server_at(place) or server or None
+        self.claimed_server = self.server is None
+        if server and server != self.server:
+            self.server_says = server
 
     async def denied_early(self) -> Any:
         """Return the answer to a denied call, if rules deny this one; None if not.
@@ -295,10 +304,7 @@ class ToolCall(Passage, Call):
         rt = runtime.active()
         return rt.servers if rt is not None else ()
 
-    def server_at(self, place: Any) -> str | None:
-        """Return the application's name for the MCP server at a place; see `servers.name_of`."""
-        return name_of(self.servers(), place)
-
+    server_at = staticmethod(name_at)
     network_of = staticmethod(network_of)
 
     @staticmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from otelhooks.frameworks.kit.servers import name_at
 from otelhooks.hooks.calls import Call
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import current_scope
@@ -101,12 +102,18 @@ class Hiding:
         call.branch = self._branch
         return any(judge.hides(call) for judge in self._judges)
 
-    def of_server(self, server: str) -> list[str]:
-        """Return the names of a server's tools that must not be offered."""
+    def of_server(self, server: str, place: Any = None) -> list[str]:
+        """Return the names of a server's tools that must not be offered.
+
+        Args:
+            server: Its name in the framework.
+            place: As for `ToolCall.server_at`.
+        """
+        name = name_at(place) or server
         selectors = [rule.selector for judge in self._judges for rule in judge.rules if rule.hide]
         return [
             selector.tool
             for selector in selectors
-            if selector.specificity == 0 and selector.server == server
-            if self.hides(Call(selector.tool, {}, server=server))
+            if selector.specificity == 0 and selector.server in (name, server)
+            if self.hides(Call(selector.tool, {}, server=name, server_says=server))
         ]

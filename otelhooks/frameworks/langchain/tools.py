@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from otelhooks.frameworks import kit
@@ -87,8 +86,8 @@ class ToolRun(kit.ToolCall):
         closed = closure(function, "tool", "server_name", "connection")
         self.name = getattr(closed.get("tool"), "name", None) or tool.name
         server = closed.get("server_name") if module == _MCP else None
-        place = SimpleNamespace(**(closed.get("connection") or {}))
-        self.is_of_server(self.name, server if isinstance(server, str) else None, place)
+        named = server if isinstance(server, str) else None
+        self.is_of_server(self.name, named, closed.get("connection"))
         about = (tool.metadata or {}).get("mcp") or {}
         if module != _MCP and isinstance(about, dict):
             self.server_says = (about.get("server") or {}).get("name")

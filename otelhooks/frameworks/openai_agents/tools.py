@@ -123,7 +123,7 @@ def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:
     if isinstance(bound, functools.partial) and len(bound.args) > 1:
         if getattr(bound.func, "__name__", "") == "invoke_mcp_tool":
             server, there = bound.args[:2]  # the SDK binds them to an MCP tool's function
-            call.is_of_server(there.name, server.name)
+            call.is_of_server(there.name, server.name, getattr(server, "params", None))
             call.tool_type = "function"
             return
     if getattr(tool, "_is_agent_tool", False):
