@@ -21,7 +21,7 @@ from otelhooks.patching.adapters import (
     SeatCoverage,
     Table,
 )
-from otelhooks.patching.imports import imports
+from otelhooks.patching.imports import imports, lock
 from otelhooks.patching.seats import (
     GUARD,
     PASS,
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("otelhooks.instrumentation")
 
+_LOST = (
+    "%s: other code took the guard from %s, as an instrumentation does that is switched off: it is "
+    "put back; calls until now were not judged"
+)
+
 
 class Unit:
     """One package of an installed adapter. After `plan`, methods are called under the lock."""
@@ -56,7 +61,7 @@ class Unit:
         self._why = why  # set for parts that no version of the adapter covers
         self.distribution, self.version = package.distributions[0], ""
         self.seats: Table = ()
-        self._switch = Switch(self._error)
+        self._switch = Switch(self._error, self.mend)
         self._found: dict[tuple[Seat, Place], Handle | None] = {}  # None = not wrapped now
         self._replaced: list[Handle] = []  # of functions that a reload has replaced
         self._judged: set[str] = set()
@@ -114,6 +119,33 @@ class Unit:
             modules |= self._half_imported()
         if modules:
             self._judge(modules)
+
+    def mend(self) -> None:
+        """Guard again where other code put a function back, or replaced it; never raises.
+
+        If that cannot be guarded, the package has a problem like any other.
+        """
+        try:
+            with lock:
+                lost = self._lost() if self._switch.mode != PASS else []
+                if lost:
+                    _logger.error(_LOST, self.distribution, ", ".join(lost))
+                    self._apply()
+        except Exception:
+            _logger.exception("seats not checked: %s", self.distribution)
+
+    def _lost(self) -> list[str]:
+        """Wrap what is no longer guarded; return the names of those seats."""
+        found = ((key, handle) for key, handle in self._found.items() if handle is not None)
+        lost = [(key, handle) for key, handle in found if not handle.is_whole]
+        for (seat, place), handle in lost:
+            self.problem = self.problem or problem(seat, place)
+            try:
+                handle.mend()
+            except Exception as error:
+                self.problem = self.problem or f"seat `{seat.name}` cannot be patched: {error!r}"
+        self._switch.held = [handle.held for handle in self._handles]
+        return [seat.name for (seat, _), _ in lost]
 
     def stop(self) -> None:
         """Restore every copy, for good."""
@@ -241,6 +273,7 @@ class Unit:
                 else:
                     new.append(wrapped)
         wrap_copies(new)
+        self._switch.held = [handle.held for handle in self._handles]
         return problem
 
     def _apply_problem(self) -> None:
@@ -280,7 +313,7 @@ class Unit:
 
     def _clear(self) -> None:
         """Switch every wrapper to passing through, then restore the names, last one first."""
-        self._switch.mode = PASS
+        self._switch.mode, self._switch.held = PASS, []
         handles = [*self._replaced, *self._handles]
         self._replaced = []
         self._found = dict.fromkeys(self._found)

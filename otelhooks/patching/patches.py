@@ -46,6 +46,11 @@ once and is never a mix.
    was found in any of them is guarded, refused and restored with the rest. A problem stays, even
    where a later copy has none. Copies are kept alive until `uninstall`.
 
+7. Other code may put a function back that it found before us, or wrap ours once more. What no longer
+   leads to our wrapper is wrapped again, with an ERROR line: at the next call of the package that
+   passes a seat, and whenever an OpenTelemetry instrumentation is switched off. So is a subclass
+   that holds the very function of a seat, as an instrumentation leaves it there.
+
 What runs on reports of `imports` runs inside the user's ``import``: it catches everything (and then
 fails the package, closed). After `uninstall` nothing is reported any more. `install` waits for a
 module that other threads import; one that the calling thread itself has half imported is judged as
@@ -57,6 +62,7 @@ system, such as those that are run under another name by ``importlib.util.spec_f
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.patching import versions
@@ -82,6 +88,7 @@ __all__ = [
     "adapters",
     "coverage",
     "install",
+    "mend",
     "modules",
     "pass_through",
     "set_strict",
@@ -138,6 +145,11 @@ class AdapterState:
             if not unit.off:
                 unit.start(as_they_are=as_they_are)
 
+    def mend(self) -> None:
+        """Guard again what other code has taken its wrapper from."""
+        for unit in self._units:
+            unit.mend()
+
     def set_strict(self, strict: bool) -> None:
         """Switch refusal for every package of it; called under the lock."""
         for unit in self._units:
@@ -153,6 +165,29 @@ class AdapterState:
 
 
 _states: dict[str, AdapterState] = {}
+
+
+def _uninstrument(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Switch another instrumentation off: it may put functions back that it knew before us."""
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        mend()
+
+
+_BASE = "opentelemetry.instrumentation"
+_OTHERS = Adapter(
+    "opentelemetry_instrumentation",
+    (
+        Package(
+            ("opentelemetry-instrumentation",),
+            ">=0",
+            _BASE,
+            (Seat(f"{_BASE}.instrumentor", "BaseInstrumentor.uninstrument", _uninstrument),),
+        ),
+    ),
+)
+_others: list[Unit] = []  # one, as long as any adapter is installed
 
 
 def install(
@@ -181,6 +216,11 @@ def install(
         unit.plan()
     with lock:
         state = _states.get(adapter.framework)
+        if not _others:
+            _others[:] = _units(_OTHERS, strict=False, off=frozenset())
+            _others[0].plan()
+            _others[0].watch()
+            _others[0].start(as_they_are=False)
         if state is None:
             state = _states[adapter.framework] = AdapterState(adapter, units)
             state.watch()
@@ -208,6 +248,15 @@ def uninstall(framework: str | None = None) -> None:
             state = _states.pop(name, None)
             if state is not None:
                 state.clear()
+        while _others and not _states:
+            _others.pop().stop()
+
+
+def mend() -> None:
+    """Guard again what other code has taken our wrappers from."""
+    with lock:
+        for state in _states.values():
+            state.mend()
 
 
 def set_strict(strict: bool) -> None:

@@ -37,21 +37,23 @@ lazy module attribute would start an import under our lock.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import inspect
 import logging
 import sys
+import types
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import wrapt
 
-from otelhooks.patching.subclasses import Subclasses
+from otelhooks.patching.subclasses import Subclasses, subclasses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import ModuleType
 
     from otelhooks.errors import SeatError
@@ -65,7 +67,11 @@ Refuse = Callable[["SeatError", Callable[..., Any], Any, Arguments, Keywords], A
 Undo = Callable[[], None]
 Install = Callable[[type, str, Wrapper], Undo]
 
+Held = tuple["Mapping[str, Any]", str, Any]
+
 PASS, GUARD, REFUSE = 0, 1, 2
+
+_FAR = 100  # objects to look at below a foreign wrapper
 
 
 class Guard(Protocol):
@@ -137,13 +143,24 @@ class Switch:
         mode: `PASS`, `GUARD` or `REFUSE`.
         error: Creates the error of a refused call; a new one each time, because an exception that
             is raised again and again would collect tracebacks.
+        mend: Guards again what is no longer guarded.
+        held: Namespace, name and value of each seat, as they were when all were guarded.
     """
 
-    __slots__ = ("error", "mode")
+    __slots__ = ("error", "held", "mend", "mode")
 
-    def __init__(self, error: Callable[[], SeatError]) -> None:
+    def __init__(self, error: Callable[[], SeatError], mend: Callable[[], object] = dict) -> None:
         self.mode = PASS
         self.error = error
+        self.mend = mend
+        self.held: list[Held] = []
+
+    def check(self) -> None:
+        """Guard what other code has put in a seat meanwhile; next to free if there is nothing."""
+        for names, name, value in self.held:
+            if names.get(name) is not value:
+                self.mend()
+                return
 
 
 class SeatWrapper(wrapt.FunctionWrapper[..., Any]):
@@ -265,33 +282,86 @@ class Handle:
         """
         self.seat = seat
         self._place = place
+        self._switch = switch
         self._undo: Undo | None = None
+        self._wrappers: list[Any] = []  # newest first: some that were replaced may come back
+        self._shadows: list[tuple[type, Any]] = []
+        self._original = _innermost(_current(place))
         self._overrides: _Overrides | None = None
         make = functools.partial(_guarded, seat, switch)
-        if seat.install is not None:
-            self._undo = seat.install(place.owner, place.attribute, make(None))
-            self._wrapper = _names(place.owner).get(place.attribute)
-            return
-        _drop_copied_wrapper(place, switch)
-        call = make(_current(place))
-        self._wrapper = wrapt.wrap_object(place.owner, place.attribute, SeatWrapper, (call, switch))
-        if seat.overrides and inspect.isclass(place.owner):
+        self._make: Callable[[Any], Wrapper] = make
+        self._put()
+        if seat.overrides and seat.install is None and inspect.isclass(place.owner):
             try:
                 self._overrides = _Overrides(place.owner, place.attribute, make, switch)
             except BaseException:
                 self.undo()
                 raise
 
+    def _put(self) -> None:
+        owner, name = self._place
+        if self.seat.install is not None:
+            self._undo = self.seat.install(owner, name, self._make(None))
+            self._wrappers = [_names(owner).get(name)]
+            return
+        _drop_copied_wrapper(self._place, self._switch)
+        self._wrappers.insert(0, self._wrapped(owner))
+        self._wrap_shadows()
+
+    def _wrapped(self, owner: Any) -> Any:
+        name = self._place.attribute
+        given = (self._make(inspect.getattr_static(owner, name)), self._switch)
+        return wrapt.wrap_object(owner, name, SeatWrapper, given)
+
+    def _shadowed(self) -> list[type]:
+        """Return the subclasses that hold the function itself: our wrapper is not below it there.
+
+        Other instrumentations leave it so, where they wrap it or put it back in a subclass.
+        """
+        owner, name = self._place
+        if self._undo is not None or self.seat.overrides or not inspect.isclass(owner):
+            return []
+        own = [(cls, vars(cls)[name]) for cls in subclasses(owner) if name in vars(cls)]
+        return [
+            cls
+            for cls, value in own
+            if _leads_to(value, lambda one: one is self._original)
+            if not _leads_to(value, self._is_ours)
+        ]
+
+    def _wrap_shadows(self) -> None:
+        self._shadows += [(cls, self._wrapped(cls)) for cls in self._shadowed()]
+
     @property
     def in_place(self) -> bool:
-        """Whether calls still reach the wrapper; False once other code replaced the name."""
-        current = _current(self._place)
-        if current is self._wrapper or current is None:
-            return current is not None
-        try:
-            return wrapt.is_wrapped_by(current, self._wrapper)
-        except wrapt.WrapperChainTooDeepError:
-            return False
+        """Whether calls still reach a wrapper; False once other code replaced the name."""
+        return _leads_to(_current(self._place), self._is_ours)
+
+    def _is_ours(self, value: Any) -> bool:
+        ours = (*self._wrappers, *(wrapper for _, wrapper in self._shadows))
+        return any(value is wrapper for wrapper in ours)
+
+    @property
+    def held(self) -> Held:
+        """Where its name is, the name, and what is there now."""
+        names = _names(self._place.owner)
+        return names, self._place.attribute, names.get(self._place.attribute)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is wrapped that should be: the name, in subclasses too, and overrides."""
+        is_lost = self._overrides is not None and self._overrides.lost()
+        return self.in_place and not is_lost and not self._shadowed()
+
+    def mend(self) -> None:
+        """Wrap what other code has put under the name, or in place of an override."""
+        if not self.in_place:
+            if self._undo is not None:
+                self._undo()
+            self._put()
+        self._wrap_shadows()
+        if self._overrides is not None:
+            self._overrides.mend()
 
     @property
     def attribute(self) -> str:
@@ -299,11 +369,11 @@ class Handle:
         return self._place.attribute
 
     @property
-    def copied(self) -> tuple[Any, Any] | None:
-        """Our wrapper of a module's function, and that function; None for any other kind."""
-        if self._wrapper is None or self._undo is not None or inspect.isclass(self._place.owner):
-            return None
-        return self._wrapper, self._wrapper.__wrapped__
+    def copied(self) -> list[tuple[Any, Any]]:
+        """Our wrappers of a module's function, and what each wraps; none for any other kind."""
+        if self._undo is not None or inspect.isclass(self._place.owner):
+            return []
+        return [(wrapper, wrapper.__wrapped__) for wrapper in self._wrappers]
 
     def undo(self) -> None:
         """Restore the name to the identical object.
@@ -315,7 +385,49 @@ class Handle:
         if self._undo is not None:
             self._undo()
             return
-        _unwrap(self._place.owner, self._place.attribute, self._wrapper)
+        owner, name = self._place
+        for cls, wrapper in (*self._shadows, *((owner, each) for each in self._wrappers)):
+            _unwrap(cls, name, wrapper)
+
+
+def _leads_to(value: Any, is_ours: Callable[[Any], bool]) -> bool:
+    """Return whether a call of a value may reach a wrapper of ours.
+
+    What other libraries put on top of it may be plain functions, which hold what they call in a
+    closure, or as a global of their module.
+    """
+    code = getattr(value, "__code__", None)
+    names = code.co_names if type(value) is types.FunctionType and code is not None else ()
+    left: list[Any] = [value, *(value.__globals__.get(name) for name in names)]
+    seen: set[int] = set()
+    for one in left:
+        if is_ours(one):
+            return True
+        if id(one) not in seen and len(seen) < _FAR:
+            seen.add(id(one))
+            left += _below(one)
+    return False
+
+
+def _innermost(value: Any) -> Any:
+    """Return what is below all wrappers of a kind that tells what it wraps."""
+    while type(value) is not types.FunctionType and hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    return getattr(value, "__func__", value)
+
+
+def _below(value: Any) -> list[Any]:
+    """Return what a wrapper or function may call: what it says that it wraps, and its closure."""
+    # A plain function need not call what it only looks like, by `functools.wraps`.
+    names = ("__wrapped__", "__func__", "_self_parent")
+    names = names if type(value) is not types.FunctionType else ()
+    found = [getattr(value, name, None) for name in names]
+    if isinstance(value, functools.partial):
+        found.append(cast("Any", value).func)
+    for cell in getattr(value, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # it has no value yet
+            found.append(cell.cell_contents)
+    return [one for one in found if _is_function(one)]
 
 
 def _drop_copied_wrapper(place: Place, switch: Switch) -> None:
@@ -337,8 +449,8 @@ def wrap_copies(handles: Iterable[Handle]) -> None:
     """
     wrappers: dict[str, list[tuple[Any, Any]]] = {}
     for handle in handles:
-        if handle.seat.copies and (pair := handle.copied) is not None:
-            wrappers.setdefault(handle.attribute, []).append(pair)
+        if handle.seat.copies:
+            wrappers.setdefault(handle.attribute, []).extend(handle.copied)
     for module in list(sys.modules.values()) if wrappers else ():
         names = _names(module)
         for name in wrappers.keys() & names.keys():
@@ -355,7 +467,7 @@ def restore_copies(handles: Iterable[Handle], *, everywhere: bool) -> None:
         everywhere: Whether also in modules that are no longer in ``sys.modules``; takes as long as
             a garbage collection.
     """
-    pairs = [pair for handle in handles if (pair := handle.copied) is not None]
+    pairs = [pair for handle in handles for pair in handle.copied]
     originals = {id(wrapper): (wrapper, original) for wrapper, original in pairs}
     modules = [_names(module) for module in list(sys.modules.values())] if originals else []
     if everywhere:
@@ -444,6 +556,17 @@ class _Overrides:
             self._classes.add(cls)
         except Exception:
             _logger.exception("override not guarded: %s.%s", cls.__qualname__, name)
+
+    def lost(self) -> list[type]:
+        """Return the classes in which other code has replaced the wrapper."""
+        name, is_mine = self._attribute, self._is_mine
+        return [cls for cls in self._classes if not _leads_to(vars(cls).get(name), is_mine)]
+
+    def mend(self) -> None:
+        """Wrap the overrides of those classes again."""
+        for cls in self.lost():
+            self._classes.discard(cls)
+            self._wrap(cls)
 
     def undo(self) -> None:
         self._subclasses.undo()

@@ -6,7 +6,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Subclasses"]
+__all__ = ["Subclasses", "subclasses"]
+
+
+def subclasses(owner: type) -> list[type]:
+    """Return the subclasses of a class, at any depth, the nearest first."""
+    found = dict.fromkeys(type.__subclasses__(owner))
+    for cls in list(found):
+        found |= dict.fromkeys(subclasses(cls))
+    return list(found)
 
 
 class Subclasses:
@@ -26,7 +34,8 @@ class Subclasses:
         self._met: weakref.WeakSet[type] = weakref.WeakSet()
         self._hooked: weakref.WeakSet[type] = weakref.WeakSet()
         self._hook(owner)
-        self._below(owner)
+        for cls in subclasses(owner):
+            self._meet(cls)
 
     def _meet(self, cls: type) -> None:
         if cls not in self._met:
@@ -52,11 +61,6 @@ class Subclasses:
         make: Any = classmethod
         owner.__init_subclass__ = make(hook)
         self._hooked.add(owner)
-
-    def _below(self, owner: type) -> None:
-        for cls in type.__subclasses__(owner):
-            self._meet(cls)
-            self._below(cls)
 
     def undo(self) -> None:
         """Leave later subclasses alone; a hook that another library has put on top stays."""

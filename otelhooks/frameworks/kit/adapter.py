@@ -93,7 +93,7 @@ def listen(
         copies: As for `seat`.
         overrides: As for `seat`.
     """
-    guard = Listening(function) if function is not None else None
+    guard = Listening(function, watches=entry) if function is not None else None
     return Seat(
         *_parts(target),
         required=required,

@@ -330,7 +330,10 @@ class Guarded:
         read = renaming(cls.read, function) if self.target else cls.read
         skipped = self.next.bind(function, switch) if self.next is not None else None
 
+        check = switch.check
+
         def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
+            check()
             if switch.mode != GUARD:
                 return self._off(kind, switch, wrapped, owner, args, kwargs)
             rt = runtime.active()
@@ -430,10 +433,11 @@ class Listening:
 
     Args:
         function: The adapter's function; see `adapter.listen`.
+        watches: Whether a call first looks after the other seats of its package.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], *, watches: bool) -> None:
+        self._function, self._watches = function, watches
 
     def problem(self, function: Any) -> str:
         """Return how the parameters differ from the function's; empty if they match."""
@@ -442,9 +446,11 @@ class Listening:
 
     def bind(self, function: Any, switch: Switch) -> Wrapper:
         """Return the wrapper of a function, which reads the switch first."""
-        listen = self._function
+        listen, watches = self._function, self._watches
 
         def call(wrapped: Any, owner: Any, args: Any, kwargs: Any) -> Any:
+            if watches:
+                switch.check()
             if switch.mode == GUARD:
                 return listen(wrapped, owner, *args, **kwargs)
             if switch.mode == PASS:
