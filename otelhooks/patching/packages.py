@@ -21,20 +21,18 @@ from otelhooks.patching.adapters import (
     SeatCoverage,
     Table,
 )
+from otelhooks.patching.handles import Handle, restore_copies, wrap_copies
 from otelhooks.patching.imports import imports, lock
 from otelhooks.patching.seats import (
     GUARD,
     PASS,
     REFUSE,
-    Handle,
     Place,
     Seat,
     Switch,
     find,
     is_taken,
     problem,
-    restore_copies,
-    wrap_copies,
 )
 
 if TYPE_CHECKING:

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from otelhooks.errors import SeatError
 from otelhooks.patching import versions
+from otelhooks.patching.handles import Handle
 from otelhooks.patching.imports import imports, lock
-from otelhooks.patching.seats import GUARD, PASS, Handle, Seat, Switch, find
+from otelhooks.patching.seats import GUARD, PASS, Seat, Switch, find
 from otelhooks.pipeline import runtime as runtimes
 from otelhooks.pipeline.frames import Op, current_frame
 from otelhooks.records.failures import outline

@@ -14,7 +14,8 @@ from otelhooks import policy
 from otelhooks.errors import SeatError
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import overrides, steps
-from otelhooks.patching.seats import GUARD, Handle, Switch, find
+from otelhooks.patching.handles import Handle
+from otelhooks.patching.seats import GUARD, Switch, find
 from otelhooks.pipeline import leads
 from otelhooks.pipeline.leads import next_seat_of, stages_of
 from otelhooks.pipeline.permits import NextSeat

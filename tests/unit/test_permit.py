@@ -551,7 +551,7 @@ def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
     """They get the wrapper, and the function again; what is another function stays."""
     import sys
 
-    from otelhooks.patching import seats
+    from otelhooks.patching import handles, seats
 
     def connect() -> str:
         return "connected"
@@ -572,11 +572,11 @@ def test_a_seat_finds_the_copies_that_modules_made_of_a_function(monkeypatch):
     switch.mode = seats.GUARD
     place = seats.find(seat, defining)
     assert place is not None
-    handle = seats.Handle(seat, place, switch)
-    seats.wrap_copies([handle])
+    handle = handles.Handle(seat, place, switch)
+    handles.wrap_copies([handle])
     assert copying.connect() == defining.connect() == "connected"
     assert seen == ["called", "called"]
     assert other.connect is len
-    seats.restore_copies([handle], everywhere=False)
+    handles.restore_copies([handle], everywhere=False)
     handle.undo()
     assert copying.connect is defining.connect is connect
