@@ -105,6 +105,9 @@ class Config:
     """Hosts that policy scripts may call."""
     hook_tools: tuple[str, ...] = ()
     """Tools that policy scripts may call."""
+    prices: Any = None
+    """Prices of models that go before the list prices: a table or a function; False: no cost is
+    recorded."""
     max_continuations: int = 2
     """Most continuations that stop hooks may request in one turn, 0 or more."""
     denied_span_status: str = "error"
@@ -206,6 +209,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "spans": readers.choice(*readers.SPANS),
     "http_allow": readers.words,
     "hook_tools": readers.words,
+    "prices": readers.prices,
     "max_continuations": readers.count,
     "denied_span_status": readers.choice("error", "unset"),
     "user_attribute": readers.choice("enduser.pseudo.id", "user.id"),

@@ -8,6 +8,7 @@ skipped.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import threading
 from pathlib import Path
@@ -276,6 +277,34 @@ def audit(value: object, origin: str) -> Any:
     if isinstance(value, str) and _is_reference(value):
         return load_object(value, origin)
     return path(cast("str", value), origin) if isinstance(value, (str, os.PathLike)) else value
+
+
+def prices(value: object, origin: str) -> Any:
+    """Read a table of prices, a function, or False; a text is a reference, a JSON file, or off."""
+    if isinstance(value, str) and value.strip().lower() in _FALSE:
+        return False
+    if isinstance(value, str) and _is_reference(value):
+        value = load_object(value, origin)
+    elif isinstance(value, (str, os.PathLike)):
+        value = _read_prices(Path(cast("str", value)).expanduser(), origin)
+    if value is None or value is False:
+        return value
+    from otelhooks.policy.prices import Prices
+
+    Prices(cast("Any", value))  # raises an error that names what is wrong
+    return value
+
+
+def _read_prices(file: Path, origin: str) -> Any:
+    try:
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{origin} names `{file}`, which cannot be read: {error}",
+            hint='give a JSON file such as {"my-model": {"input": 1.25, "output": 10}}, an object '
+            "as module:attribute, or `off`",
+        ) from error
+    return found.get("models", found) if isinstance(found, dict) else found
 
 
 def as_is(value: object, _origin: str) -> Any:

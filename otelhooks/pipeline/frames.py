@@ -16,6 +16,7 @@ from opentelemetry import trace
 from otelhooks.hooks import context as hook_context
 from otelhooks.hooks.context import HookContext, OperationContext, TurnContext
 from otelhooks.pipeline.permits import Permits
+from otelhooks.pipeline.spending import Spent
 from otelhooks.telemetry.spans import trace_id_of
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Turn:
         otel: Context that its body runs in.
         asked: Tool calls that a model asked for and that no seat has judged: id to name.
         usage: Tokens of its model calls.
+        spent: Cost of these, and of those of its sub-agents.
         task_id: The framework's id of the task that it works on, if there is one.
         resumed: Whether it goes on after a pause; then no user message started it.
         source: ``user`` or ``trigger``.
@@ -136,6 +138,7 @@ class Turn:
         "session",
         "source",
         "span",
+        "spent",
         "task_id",
         "usage",
     )
@@ -159,6 +162,7 @@ class Turn:
         self.otel: Context | None = None
         self.asked: dict[str, str] = {}
         self.usage: dict[str, int] = {}
+        self.spent: Spent = Spent()
         self.resumed: bool = False
         self.source: str = "user"
         self.task_id: str = (

@@ -22,6 +22,7 @@ from otelhooks.pipeline.frames import Op, around, with_frame
 from otelhooks.pipeline.hosted_tools import is_withheld
 from otelhooks.pipeline.model_seat import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.spending import spend
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.content import output_message, system_instructions, tool_definitions
 from otelhooks.telemetry.inference import SHARED_BY, noted, published
@@ -401,6 +402,10 @@ class _ModelCall(Traced):
             attributes[semconv.GEN_AI_RESPONSE_MODEL] = reply.model
         if reply.usage:
             self._count_tokens(reply.usage, attributes)
+        if self.status == "ok" and (prices := self.rt.prices) is not None:
+            models = (self.request.model, reply.model)
+            cost = prices.cost(models, reply.usage) if reply.usage else None
+            attributes |= self._spend(cost)
         if not attributes:
             return
         if self.is_detailed:
@@ -408,8 +413,15 @@ class _ModelCall(Traced):
         if op.span is not None and not op.adopted:
             op.span.set_attributes(attributes)
 
+    def _spend(self, cost: float | None) -> dict[str, Any]:
+        """Count what the call has cost, None if that is not known; return it as attributes."""
+        attributes = spend(self.op, cost, self.shape.counts, self.exemplar)
+        if self.op.adopted and self.op.annotation is None:
+            put_on(self.op.span, attributes)  # the other library has the rest
+        return attributes
+
     def _count_tokens(self, usage: Mapping[str, int], attributes: dict[str, Any]) -> None:
-        op, cells = self.op, self.shape.tokens
+        op, cells = self.op, self.shape.counts
         summed = op.turn.usage if op.turn is not None else None
         for name, tokens in usage.items():
             if name not in _TOKENS or not (tokens or (tokens == 0 and name in _TOKEN_TYPES)):

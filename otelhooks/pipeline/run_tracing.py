@@ -195,10 +195,9 @@ class RunTracing:
             return
         if self.shows:
             self._show_input()
-        if turn.usage:
-            attributes = {
-                _USAGE[name]: tokens for name, tokens in turn.usage.items() if name in _USAGE
-            }
+        attributes = {_USAGE[name]: number for name, number in turn.usage.items() if name in _USAGE}
+        attributes |= turn.spent.attributes()
+        if attributes:
             turn.span.set_attributes(attributes)
         turn.span.end(ended)
 

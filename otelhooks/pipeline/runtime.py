@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from otelhooks.audit.ticket import Ticket
     from otelhooks.pipeline.answers import Answers
     from otelhooks.policy.candidate import Candidate
+    from otelhooks.policy.prices import Prices
     from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content
     from otelhooks.telemetry.counters import Cell
@@ -123,6 +124,7 @@ class Runtime:
         servers: Configurations of MCP servers that rules may name.
         labels: Where labels of conversations are kept; None for nowhere.
         candidate: A second set of rules, evaluated but never enforced.
+        prices: What tokens cost; None: no cost is recorded.
         refuses: Whether the application itself said ``strict=True``: what passes no seat is refused
             where it can be.
 
@@ -156,6 +158,7 @@ class Runtime:
         servers: Sequence[types.BaseMcpServerConfig] = (),
         labels: LabelBook | None = None,
         candidate: Candidate | None = None,
+        prices: Prices | None = None,
         refuses: bool = False,
     ) -> None:
         self.loaded: Loaded = loaded
@@ -180,6 +183,7 @@ class Runtime:
         self.servers: tuple[types.BaseMcpServerConfig, ...] = tuple(servers)
         self.labels = labels
         self.candidate = candidate
+        self.prices = prices
         self.refuses = refuses
         self.answers: Answers | None = None
         self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)

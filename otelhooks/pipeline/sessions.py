@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
@@ -14,7 +14,9 @@ from opentelemetry import trace
 from otelhooks.hooks import background, results
 from otelhooks.hooks.context import SessionContext
 from otelhooks.hooks.drive import Run, drive
+from otelhooks.pipeline.spending import Spent
 from otelhooks.telemetry import semconv
+from otelhooks.telemetry.spans import put_on
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -42,6 +44,7 @@ class Session:
         started_in: Process in which session_start ran, the only one to run session_end; 0 before.
         scope: Hooks and rules that apply to it besides the loaded ones.
         entered: How many blocks run it now.
+        spent: Cost of its model calls.
     """
 
     __slots__ = (
@@ -53,6 +56,7 @@ class Session:
         "lock",
         "scope",
         "span",
+        "spent",
         "started_in",
         "tool_state",
         "turns",
@@ -70,6 +74,7 @@ class Session:
         self.started_in: int = 0
         self.scope: Scope | None = None
         self.entered: int = 0
+        self.spent: Spent = Spent()
         self.lock: threading.Lock = threading.Lock()
         self.tool_state: Any = None
         self.attributes: dict[str, str] | None = None
@@ -180,7 +185,9 @@ def finish(rt: Runtime, session: Session) -> Generator[Run, Any, None]:
     if session.last_turn is not None:
         span = trace.NonRecordingSpan(session.last_turn)
         context = trace.set_span_in_context(span, otel_context.Context())
-    emit(rt, session, semconv.EVENT_SESSION_END, "session_end", context)
+    spent = session.spent.attributes()
+    put_on(session.span, spent)
+    emit(rt, session, semconv.EVENT_SESSION_END, "session_end", context, spent)
     found = hooks.at("session_end")
     yield from results.inspect_point(found, session.context, None, rt.watch)
     if hooks.has_events:
@@ -194,8 +201,25 @@ def end(rt: Runtime, session: Session) -> None:
     drive(finish(rt, session))
 
 
-def emit(rt: Runtime, session: Session, name: str, point: str, context: Context | None) -> None:
-    """Emit the event of a conversation's start or end; `context` None: in the current trace."""
+def emit(
+    rt: Runtime,
+    session: Session,
+    name: str,
+    point: str,
+    context: Context | None,
+    further: Mapping[str, Any] | None = None,
+) -> None:
+    """Emit the event of a conversation's start or end.
+
+    Args:
+        rt: The runtime.
+        session: The conversation.
+        name: Name of the event.
+        point: Hook point.
+        context: Trace that it belongs to; None for the current one.
+        further: More attributes.
+    """
     if not rt.is_suppressed():
-        attributes = {**session.wire_attributes(rt.user_attribute), semconv.HOOK_POINT: point}
+        of_session = session.wire_attributes(rt.user_attribute)
+        attributes = {**of_session, semconv.HOOK_POINT: point, **(further or {})}
         rt.events.emit(name, 9, attributes, context=context)

@@ -21,7 +21,7 @@ from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.verdict import ALLOW, DENY, Ruling
-from otelhooks.policy.prices import Prices
+from otelhooks.policy.prices import Prices, in_force
 from otelhooks.policy.rules import Mode, Severity
 
 if TYPE_CHECKING:
@@ -251,11 +251,11 @@ class Budget(_Limit):
 
     Args:
         tokens: Tokens, input and output, 1 or more; None for any number.
-        cost_usd: US dollars, above 0; needs `prices`. None for any amount.
+        cost_usd: US dollars, above 0. None for any amount.
         prices: Name or glob of a model to US dollars per million tokens: ``{"input": 1.25,
             "output": 10}``, also ``cache_read`` and ``cache_write``, or a pair of input and output;
             or a function of the model's name and its `Usage` that returns US dollars, or None for
-            an unknown model.
+            an unknown model. None for those of `otelhooks.instrument`, and the list prices.
         per: ``session`` or ``turn``; ``minute``, ``hour`` and ``day`` start with their first call,
             over all that the budget governs.
         unknown: If a model has no price, or an answer does not report its usage: ``deny`` denies
@@ -272,7 +272,7 @@ class Budget(_Limit):
         ConfigError: A value cannot be used.
 
     Example:
-        >>> Budget(cost_usd=0.5, prices={"gpt-5*": (1.25, 10)}, per="day").id
+        >>> Budget(cost_usd=0.5, per="day").id
         'budget_0.5_USD_per_day'
     """
 
@@ -314,16 +314,20 @@ class Budget(_Limit):
             raise ConfigError(
                 f"unknown `unknown`: `{unknown}`", hint="one of deny, tokens is meant"
             )
-        if (cost_usd is None) != (prices is None):
-            raise ConfigError("`cost_usd` and `prices` belong together", hint="give both or none")
+        if cost_usd is None and prices is not None:
+            raise ConfigError("`prices` without `cost_usd`", hint="give `cost_usd` as well")
         self.unknown: Unknown = unknown
-        self._prices = Prices(prices) if prices is not None else None
+        self._own_prices = Prices(prices) if prices is not None else None
         self._tokens = (
             None if tokens is None else self._counter(_whole("tokens", tokens), is_sum=True)
         )
         self._cost = None if cost_usd is None else self._counter(_nano(cost_usd), is_sum=True)
         self._unmeasured = self._counter(1, is_sum=True)
         self._owed: collections.deque[_Debt] = collections.deque()
+
+    @property
+    def _prices(self) -> Prices:
+        return self._own_prices or in_force()
 
     def admit(
         self, point: str, subject: Any, context: HookContext | None, *, take: bool
@@ -342,7 +346,7 @@ class Budget(_Limit):
         yield from self._pay()
         if self.unknown == "deny":
             model = getattr(call, "model", "")
-            if self._prices is not None and not self._prices.knows(model):
+            if self._cost is not None and not self._prices.knows(model):
                 return "Budget cannot be kept: the model has no price"
             if (yield from self._do(self._unmeasured, self._unmeasured.read, "unmeasured", key)):
                 return "Budget cannot be kept: what a model call has used is not known"
@@ -361,8 +365,8 @@ class Budget(_Limit):
         """Count a model call's usage. What cannot be counted now is owed until it can be."""
         key = self._key(context)
         cost: float | None = None
-        if usage is not None and self._prices is not None:
-            cost = self._prices.cost(models, usage)
+        if usage is not None and self._cost is not None:
+            cost = self._prices.cost(models, usage.model_dump())
         owed: list[_Debt] = []
         if usage is not None and self._tokens is not None:
             number = usage.input_tokens + usage.output_tokens

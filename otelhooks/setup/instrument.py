@@ -20,6 +20,7 @@ from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.policy.asking import bind_handler
+from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
 from otelhooks.setup import catalogue, guarded, unasked
 from otelhooks.setup.handle import (
@@ -77,6 +78,7 @@ def instrument(
     spans: Literal["auto", "own", "annotate", "off"] | Unset = UNSET,
     http_allow: Sequence[str] | Unset = UNSET,
     hook_tools: Sequence[str] | Unset = UNSET,
+    prices: Any | Unset | None = UNSET,
     max_continuations: int | Unset = UNSET,
     denied_span_status: Literal["error", "unset"] | Unset = UNSET,
     user_attribute: Literal["enduser.pseudo.id", "user.id"] | Unset = UNSET,
@@ -112,6 +114,8 @@ def instrument(
         spans: ``own`` opens spans beside native ones, ``off`` opens none.
         http_allow: Hosts that policy files may call.
         hook_tools: Tools that policy files may call.
+        prices: What models cost, as `otelhooks.policy.Budget` takes it, or a JSON file; goes before
+            the list prices. False records no cost.
         max_continuations: How often stop hooks may continue a turn.
         denied_span_status: Status of spans of denied calls.
         user_attribute: Attribute of spans that holds a session's user. Back ends that group
@@ -220,6 +224,7 @@ def _set_up(config: Config) -> Handle:
         servers=config.mcp_servers or (),
         labels=LabelBook(config.store),
         candidate=load_candidate(config),
+        prices=_prices(config.prices),
         refuses=config.strict is True,
     )
     handle = Handle(config, runtime, providers)
@@ -233,6 +238,7 @@ def _set_up(config: Config) -> Handle:
     instruments.set_gauge(semconv.METRIC_POLICY_RULES, lambda: unasked.counted(handle._rules))
     handle._swap()  # before any seat: a call must never find a runtime without its rules
     runtimes.set_active(runtime)
+    put_in_force(runtime.prices)
     try:
         strict = handle.is_strict(runtime.loaded)
         guarded.install(config.frameworks, strict=strict)
@@ -241,6 +247,7 @@ def _set_up(config: Config) -> Handle:
         handle._tell_unmatched()
     except BaseException:
         runtimes.set_active(None)
+        put_in_force(None)
         guarded.uninstall()
         instruments.close()
         if audit is not None and audit is not config.audit:
@@ -294,6 +301,13 @@ def _channel(channels: tuple[Any, ...]) -> Callable[..., Any] | None:
 
         return first_of([bind_handler(channel) for channel in channels])
     return bind_handler(next(iter(channels)))
+
+
+def _prices(given: Any) -> Prices | None:
+    """Return the prices by which costs are recorded, None for no costs."""
+    if given is False:
+        return None
+    return Prices(given, LIST) if given else LIST
 
 
 def _audit(given: Any) -> Audit | None:
@@ -390,6 +404,7 @@ def uninstrument() -> None:
         guarded.uninstall()
         _end(handle)
         runtimes.set_active(None)
+        put_in_force(None)
         atexit.unregister(_at_exit)
         signals.restore()
 

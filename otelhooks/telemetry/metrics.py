@@ -85,6 +85,8 @@ _COUNTERS = {
     semconv.METRIC_POLICY_EVALUATION_TIME: _Spec("s", "Time spent in evaluations."),
     semconv.METRIC_TOOL_CALLS: _Spec("{tool_call}", "Tool calls that ran."),
     semconv.METRIC_TOOL_TIME: _Spec("s", "Time spent in tools."),
+    semconv.METRIC_COST_USD: _Spec("{USD}", "Cost of model calls, by the prices in force."),
+    semconv.METRIC_COST_UNKNOWN: _Spec("{model_call}", "Model calls whose cost is not known."),
     semconv.METRIC_CANDIDATE_FLIPS: _Spec("{decision}", "Verdicts the candidate set would change."),
     semconv.METRIC_COVERAGE_GAPS: _Spec("{tool_call}", "Tool calls that no seat judged."),
     semconv.METRIC_HOOK_ERRORS: _Spec("{error}", "Hooks that raised."),

@@ -56,10 +56,10 @@ class ModelShape:
 
     Attributes:
         duration: Duration of calls that did not fail.
-        tokens: Their counters, by metric.
+        counts: Counters of their tokens and cost, by metric.
     """
 
-    __slots__ = ("attributes", "duration", "name", "tokens")
+    __slots__ = ("attributes", "counts", "duration", "name")
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class ModelShape:
         self.attributes: dict[str, Any] = attributes
         durations = instruments.histogram(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION)
         self.duration: HistogramCell = durations.cell(counted)
-        self.tokens: dict[str, Cell] = _TokenCells(counted, instruments)
+        self.counts: dict[str, Cell] = _CountCells(counted, instruments)
 
 
-class _TokenCells(dict[str, "Cell"]):
-    """The cells of a model's tokens, by metric; a kind of token that never came has none."""
+class _CountCells(dict[str, "Cell"]):
+    """The cells of what a model's calls use, by metric; what never came has none."""
 
     def __init__(self, counted: dict[str, str], instruments: Instruments) -> None:
         super().__init__()
@@ -233,7 +233,3 @@ class Shapes:
             if len(self._metrics) < _MAX_SHAPES:
                 self._metrics[key] = attributes
         return attributes
-
-    def token_cell(self, metric: str, operation: str, provider: str, model: str) -> Cell:
-        """Return the counter of one kind of token, for calls of which only the usage is known."""
-        return self.model(operation, provider, model, "", "").tokens[metric]

@@ -31,12 +31,12 @@ from otelhooks.pipeline.frames import Op
 from otelhooks.telemetry import semconv
 
 CALLS = 20
-MODEL_ATTRIBUTES = 8
+MODEL_ATTRIBUTES = 9
 TOOL_ATTRIBUTES = 7
 BYTES_A_SPAN = 400
 FRAMES_OF_A_TOOL_CALL = 45
 """Python calls in our own code that an allowed call of a plain tool makes, sampled or not."""
-FRAMES_OF_A_MODEL_CALL = 40
+FRAMES_OF_A_MODEL_CALL = 46
 OURS = str(Path(otelhooks.__file__).parent)
 
 

@@ -212,7 +212,12 @@ def test_default_and_mode_are_of_the_file() -> None:
         ("policies: [{limit: {turns: 0}}]\n", (1, 28), "`turns` is less than 1", "from 1 up"),
         ("policies: [{limit: {turns: 1.5}}]\n", (1, 28), "is a number", "a whole number"),
         ("policies: [{limit: {turns: 1, per: week}}]\n", (1, 36), "unknown `per`", "`day`"),
-        ("policies: [{budget: {cost_usd: 1}}]\n", (1, 12), "belong together", "both"),
+        (
+            "policies: [{budget: {tokens: 1, prices: {a: {input: 1, output: 1}}}}]\n",
+            (1, 12),
+            "`prices` without `cost_usd`",
+            "as well",
+        ),
         ("policies: [{budget: {cost_usd: -1}}]\n", (1, 32), "is not above 0", "above 0"),
         (
             "policies: [{budget: {cost_usd: 1, prices: {a: {input: 1}}}}]\n",

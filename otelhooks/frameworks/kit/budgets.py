@@ -17,6 +17,7 @@ from otelhooks.pipeline import runtime
 from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
 from otelhooks.pipeline.runtime import Runtime
+from otelhooks.pipeline.spending import spend
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, fail, put_on
@@ -48,10 +49,12 @@ async def count(loop: Any, used: Mapping[str, int]) -> None:
 @fails_open
 def _count(rt: Runtime, loop: Any, op: Op, used: Mapping[str, int]) -> None:
     usage = op.turn.usage if op.turn is not None else {}
+    counts = rt.shapes.model(loop.operation, loop.provider, loop.model, "", "").counts
     for name, tokens in used.items():
         usage[name] = usage.get(name, 0) + tokens
-        shape = loop.operation, loop.provider, loop.model
-        rt.shapes.token_cell(_METRICS[name], *shape).add(tokens, exemplar(op.span))
+        counts[_METRICS[name]].add(tokens, exemplar(op.span))
+    if rt.prices is not None:
+        spend(op, rt.prices.cost((loop.model,), used), counts, exemplar(op.span))
 
 
 async def spent(loop: Any) -> str:

@@ -119,15 +119,17 @@ _ON_ERROR = Key(
     "on_error", choice(*get_args(OnError)), "What holds where the count cannot be reached."
 )
 _LIMIT = (_ID, _NAME, _REASON, _SEVERITY, _MODE)
-_PRICES = map_of(
-    record(
-        Key("input", PRICE, "US dollars per million input tokens.", required=True),
-        Key("output", PRICE, "US dollars per million output tokens.", required=True),
-        Key("cache_read", PRICE, "The same for tokens read from a cache."),
-        Key("cache_write", PRICE, "The same for tokens written to a cache."),
-    ),
-    GLOB,
+_PRICE = (
+    Key("input", PRICE, "US dollars per million input tokens.", required=True),
+    Key("output", PRICE, "US dollars per million output tokens.", required=True),
+    Key("cache_read", PRICE, "The same for tokens read from a cache."),
+    Key("cache_write", PRICE, "The same for tokens written to a cache."),
 )
+_ABOVE = record(
+    Key("tokens", COUNT, "Input tokens of a call above which these prices hold.", required=True),
+    *_PRICE,
+)
+_PRICES = map_of(record(*_PRICE, Key("above", _ABOVE, "Prices of calls with more input.")), GLOB)
 STATEMENTS = {
     statement.word: statement
     for statement in (
@@ -197,8 +199,8 @@ STATEMENTS = {
             "budget",
             record(
                 Key("tokens", COUNT, "Tokens, input and output."),
-                Key("cost_usd", AMOUNT, "US dollars; needs `prices`."),
-                Key("prices", _PRICES, "Name or glob of a model to its prices."),
+                Key("cost_usd", AMOUNT, "US dollars."),
+                Key("prices", _PRICES, "Name or glob of a model to its prices; list prices else."),
                 Key(
                     "unknown",
                     choice(*get_args(Unknown)),
