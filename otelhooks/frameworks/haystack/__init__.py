@@ -190,7 +190,7 @@ class Model(callbacks.ModelCall):
         return {"usage": usage, "finish_reasons": reasons, "model": model}
 
 
-_PROXY = ("wrapt:ObjectProxy", "__wrapped__")
+_PROXY = ("otelhooks.patching.fields:Proxy", "__wrapped__")
 _model = Model.stand_in(*_PROXY, run=(Model, "plain"), run_async=(Model, "coroutine"))
 _agent = Model.stand_in(*_PROXY, chat_generator=_model)
 

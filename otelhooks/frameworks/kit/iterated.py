@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wrapt import ObjectProxy
+from otelhooks.patching.fields import Proxy
 
 __all__ = ["Iterated"]
 
 
-class Iterated(ObjectProxy):
+class Iterated(Proxy):
     """Stands in for a stream, plain or asynchronous: all but its items and its end is its own.
 
     Args:

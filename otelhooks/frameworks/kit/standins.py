@@ -18,7 +18,7 @@ def stand_in(path: str, field: str, **attributes: Any) -> Callable[[Any, Any], A
 
     Args:
         path: Class of stand-ins, created with the object: one of the framework's wrappers, or
-            ``wrapt:ObjectProxy``.
+            ``otelhooks.patching.fields:Proxy``.
         field: Its attribute that holds the object.
         **attributes: Name of a method to the adapter's class and the kind of function; or name of
             an attribute to the function, made here, that creates a stand-in for its value. A

@@ -75,7 +75,7 @@ class Retrieval(Query):
         return [one.get_content() for one in raw]
 
 
-_PROXY, _FIELD = "wrapt:ObjectProxy", "__wrapped__"
+_PROXY, _FIELD = "otelhooks.patching.fields:Proxy", "__wrapped__"
 _engine = stand_in(_PROXY, _FIELD, query=(Query, PLAIN), aquery=(Query, COROUTINE))
 _retriever = stand_in(_PROXY, _FIELD, retrieve=(Retrieval, PLAIN), aretrieve=(Retrieval, COROUTINE))
 

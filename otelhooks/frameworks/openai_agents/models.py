@@ -224,7 +224,7 @@ def canned(text: str) -> Generator[None, None, None]:
 
 
 _stand_in = ModelCall.stand_in(
-    "wrapt:ObjectProxy",
+    "otelhooks.patching.fields:Proxy",
     "__wrapped__",
     get_response=(ModelCall, "coroutine"),
     stream_response=(StreamedCall, "async generator"),
