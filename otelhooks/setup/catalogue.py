@@ -41,7 +41,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "claude_agent_sdk": ("claude_agent_sdk",),
     "google_adk": ("google.adk",),
     "haystack": ("haystack",),
-    "llama_index": ("llama_index.core",),
+    "llama_index": ("llama_index.core", "workflows"),
     "crewai": ("crewai",),
     "openai": ("openai",),
     "anthropic": ("anthropic",),

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import handles, outer
+from otelhooks.frameworks.kit import pending, outer
 
 __all__ = ["STEPS", "Run", "approval_of", "asking", "at_work", "step", "tell"]
 
