@@ -304,7 +304,9 @@ def _read_prices(file: Path, origin: str) -> Any:
             hint='give a JSON file such as {"my-model": {"input": 1.25, "output": 10}}, an object '
             "as module:attribute, or `off`",
         ) from error
-    return found.get("models", found) if isinstance(found, dict) else found
+    if isinstance(found, dict):
+        return cast("dict[str, Any]", found).get("models", found)
+    return found
 
 
 def as_is(value: object, _origin: str) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["innermost", "is_function", "leads_to"]
 
@@ -50,7 +50,7 @@ def _below(value: Any) -> list[Any]:
     names = names if type(value) is not types.FunctionType else ()
     found = [getattr(value, name, None) for name in names]
     if issubclass(type(value), functools.partial):
-        found.append(value.func)
+        found.append(cast("Any", value).func)
     for cell in getattr(value, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # it has no value yet
             found.append(cell.cell_contents)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import pending, outer
+from otelhooks.frameworks.kit import outer, pending
 
 __all__ = ["STEPS", "Run", "approval_of", "asking", "at_work", "step", "tell"]
 
@@ -34,7 +34,7 @@ def _said(role: str, text: str) -> Any:
     return kit.native(f"{_TYPES}:ChatMessage")(text, role=role)
 
 
-class Run(handles.Run):
+class Run(pending.Run):
     """A run of an agent, or of a workflow of agents, which hand over to one another."""
 
     can_go_on = True
@@ -204,7 +204,7 @@ async def step(wrapped: Any, owner: Any, ctx: Any, ev: Any) -> Any:
 
 def tell(wrapped: Any, ctx: Any, ev: Any) -> Any:
     """Write an event, unless it tells an answer that hooks may still change."""
-    run = handles.Run.here()
+    run = pending.Run.here()
     if run is None or run.held is None or not run.holds_back or not run.is_open:
         return wrapped(ev)
     ends = kit.is_a(ev, f"{_EVENTS}:ToolCallResult") and ev.return_direct
@@ -220,13 +220,13 @@ def tell(wrapped: Any, ctx: Any, ev: Any) -> Any:
 
 def at_work() -> str:
     """Return the agent that is at work, empty outside any run."""
-    run = handles.Run.here()
+    run = pending.Run.here()
     return run.at_work if run is not None and run.is_open else ""
 
 
 def asking(id: str, reason: str) -> Any:
     """Return what pauses a step that calls a tool, until the reader of events has answered."""
-    run = handles.Run.here()
+    run = pending.Run.here()
     if not id or run is None or not run.is_open:
         return None
     return _asks(reason)
