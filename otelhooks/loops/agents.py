@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
-from otelhooks.loops.decorated import F, Opened, joined, wrap
+from otelhooks.loops.decorated import F, Opened, joined, name_of, wrap
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.runtime import Runtime
 
@@ -32,14 +32,24 @@ class _FunctionAgent(RunSeat):
 _SEAT = _FunctionAgent()
 
 
-def agent(name: str) -> Callable[[F], F]:
+@overload
+def agent(name: F) -> F: ...
+
+
+@overload
+def agent(name: str) -> Callable[[F], F]: ...
+
+
+def agent(name: F | str) -> F | Callable[[F], F]:
     """Put an agent's entry function under the pipeline.
 
     Args:
-        name: The agent's name. The function's first argument is the user's message.
+        name: The agent's name; or the function itself, whose name it then has. The function's first
+            argument is the user's message.
 
     Raises:
         Denied: From the decorated function, when policy refuses the message or the agent.
+        TypeError: It is neither.
 
     Example:
         >>> import otelhooks
@@ -57,7 +67,7 @@ def agent(name: str) -> Callable[[F], F]:
         def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
             bound = signature.bind(*args, **kwargs)
             prompt = bound.arguments.get(first, "") if first is not None else ""
-            request = RunRequest(name, prompt)
+            request = RunRequest(called, prompt)
 
             def body(approved: RunRequest) -> Any:
                 if approved.is_rewritten and first is not None:
@@ -68,4 +78,5 @@ def agent(name: str) -> Callable[[F], F]:
 
         return wrap(function, open_operation)
 
-    return decorate
+    called = name if isinstance(name, str) else name_of(name, "agent")
+    return decorate if isinstance(name, str) else decorate(name)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
+from types import AsyncGeneratorType
 from typing import Any, Protocol, TypeVar, cast
 
+from opentelemetry.context import attach, detach
+
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.drivers import Operation, adrive, drive
+from otelhooks.pipeline.drivers import Operation, Split, adrive, drive
 from otelhooks.pipeline.model_call import ModelRequest
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.streams import astream, stream
 
-__all__ = ["F", "Open", "Opened", "joined", "wrap"]
+__all__ = ["F", "Open", "Opened", "joined", "name_of", "wrap"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +37,32 @@ Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], Opened]
 def _on_first(subject: _HoldsBack) -> Callable[[], None]:
     """Return the callback for the first item; only models record its time."""
     return subject.note_first_chunk if isinstance(subject, ModelRequest) else lambda: None
+
+
+def name_of(function: Any, decorator: str) -> str:
+    """Return the name of a function that a decorator gets.
+
+    Raises:
+        TypeError: It is not a function, or has no name.
+    """
+    if isinstance(function, (classmethod, staticmethod)):
+        kind = type(function).__name__  # pyright: ignore[reportUnknownArgumentType]
+        raise TypeError(f"write `@{kind}` above `@otelhooks.{decorator}`, not below it")
+    if not callable(function):
+        raise TypeError(
+            f"`@otelhooks.{decorator}` decorates a function, not {function!r}"
+            f"\nhint: write `@otelhooks.{decorator}(name=...)` to give it another name"
+        )
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        inner = cast("Any", inner).func
+    name = getattr(inner, "__name__", None)
+    if name is None:
+        raise TypeError(
+            f"{function!r} has no name"
+            f"\nhint: write `otelhooks.{decorator}(name=...)` to give it one"
+        )
+    return name
 
 
 def wrap(function: F, open_operation: Open) -> F:
@@ -96,8 +126,8 @@ def wrap(function: F, open_operation: Open) -> F:
             rt = runtime.active()
             if rt is None:
                 return await function(*args, **kwargs)
-            operation, body, _ = open_operation(rt, args, kwargs)
-            return await adrive(operation, body)
+            operation, body, subject = open_operation(rt, args, kwargs)
+            return await adrive(operation, body, functools.partial(_later, body, subject))
 
         wrapper = coroutine
     else:
@@ -107,11 +137,48 @@ def wrap(function: F, open_operation: Open) -> F:
             rt = runtime.active()
             if rt is None:
                 return function(*args, **kwargs)
-            operation, body, _ = open_operation(rt, args, kwargs)
-            return drive(operation, body)
+            operation, body, subject = open_operation(rt, args, kwargs)
+            return drive(operation, body, functools.partial(_later, body, subject))
 
         wrapper = plain
     return cast("F", wrapper)
+
+
+def _later(body: Callable[[Any], Any], subject: _HoldsBack, split: Split, raw: Any) -> Any:
+    """Return what stands for a result that is still to come, and ends its operation with it."""
+    if inspect.isawaitable(raw):
+        awaited = _awaited(body, split, raw)
+        return asyncio.ensure_future(awaited) if asyncio.isfuture(raw) else awaited
+    first = [raw]
+    run = astream if isinstance(raw, AsyncGeneratorType) else stream
+    return run(
+        split,
+        lambda approved: first.pop() if first else body(approved),
+        final=list,
+        chunks=_as_items,
+        holds_back=lambda: subject.holds_back,
+        on_first=_on_first(subject),
+    )
+
+
+async def _awaited(body: Callable[[Any], Any], split: Split, raw: Awaitable[Any]) -> Any:
+    while True:  # more than once if a stop hook continues an agent
+        token = attach(split.context)  # type: ignore[arg-type]  # set while it proceeds
+        error: BaseException | None = None
+        value: Any = None
+        try:
+            value = await raw
+        except GeneratorExit:
+            split.abandon()
+            raise
+        except BaseException as raised:  # handed to the operation
+            error = raised
+        finally:
+            detach(token)
+        result = await (split.afinish(value) if error is None else split.afail(error))
+        if not split.proceeds:
+            return result
+        raw = body(split.value)
 
 
 def _as_items(result: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.script_host import set_active
 from otelhooks.hooks.verdict import ALLOW, MODIFY, Judge, Verdict
+from otelhooks.loops.blocks import block
 from otelhooks.pipeline import runtime, sessions
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.call_span import record
@@ -83,11 +84,11 @@ def _in_scope(scope: Scope) -> Generator[None, None, None]:
             otel_context.attach(with_scope(found.without(scope)))
 
 
-@contextlib.contextmanager
+@block
 def scope(
     *, agent: str = "", hooks: Sequence[Any] = (), policies: Sequence[Any] = ()
 ) -> Generator[None, None, None]:
-    """Add hooks and rules to a block; outer ones still apply inside.
+    """Add hooks and rules to a block, or to a function that it decorates; outer ones still apply.
 
     Args:
         agent: Only for this agent and its sub-agents.
@@ -108,7 +109,7 @@ def scope(
         yield
 
 
-@contextlib.contextmanager
+@block
 def session(
     id: str = "",
     *,
@@ -117,7 +118,7 @@ def session(
     policies: Sequence[Any] = (),
     trace: Literal["turn", "single"] = "turn",
 ) -> Generator[SessionContext, None, None]:
-    """Run a block as one conversation; its turns and calls carry the id.
+    """Run a block, or a function, as one conversation; its turns and calls carry the id.
 
     Args:
         id: The conversation's id, ``gen_ai.conversation.id``.

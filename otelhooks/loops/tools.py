@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_type_hints, overload
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
-from otelhooks.loops.decorated import F, Open, Opened, wrap
+from otelhooks.loops.decorated import F, Open, Opened, name_of, wrap
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import current_frame
 from otelhooks.pipeline.runtime import Runtime
@@ -31,10 +31,17 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 class _Parameters:
-    """Converts a function's arguments to a rule's dict, and the approved dict to arguments."""
+    """Converts a function's arguments to a rule's dict, and the approved dict to arguments.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.signature = inspect.signature(function)
+    Args:
+        function: The tool.
+        has_owner: Whether its first parameter is the object or class that it is a method of.
+    """
+
+    def __init__(self, function: Callable[..., Any], has_owner: bool = False) -> None:
+        signature = inspect.signature(function)
+        own = list(signature.parameters.values())[has_owner:]
+        self.signature = signature.replace(parameters=own)
         try:
             hints = get_type_hints(function)
         except Exception:  # an annotation that cannot be resolved is not ToolContext
@@ -91,6 +98,10 @@ class _Parameters:
             if kept := {name: value for name, value in further.items() if name in own}:
                 found[self._open] = kept
         return found
+
+    def misread(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments that do not fit the signature, by name as far as they have one."""
+        return {**dict(zip(self._positional, args, strict=False)), **kwargs}
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name that a caller wrote, without defaults."""
@@ -150,12 +161,14 @@ def tool(
 
     Args:
         function: Its arguments, by name, are what rules see. A parameter annotated
-            `types.ToolContext` gets the conversation's tool state and is not shown.
+            `types.ToolContext` gets the conversation's tool state and is not shown; nor is ``self``
+            or ``cls`` of a method.
         name: Name that rules see; the function's own by default.
         server: Name of a server that the tool belongs to.
 
     Raises:
         Denied: From the decorated function, when policy refuses the call.
+        TypeError: It is not a function, or has no name.
 
     Example:
         >>> import otelhooks
@@ -167,11 +180,21 @@ def tool(
     """
 
     def decorate(function: F) -> F:
-        called = name or function.__name__
-        wrapped = TOOLS[called] = wrap(function, _opens(function, called, None, server))
+        called = name or name_of(function, "tool")
+        has_owner = _is_method(function)
+        opens = _opens(function, called, None, server, has_owner=has_owner)
+        wrapped = TOOLS[called] = wrap(function, opens)
         return wrapped
 
     return decorate if function is None else decorate(function)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Return whether a function was written in a class, and takes its object or the class."""
+    scope = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not scope or scope.endswith("<locals>"):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") in ("self", "cls")
 
 
 def call_tool(
@@ -198,7 +221,7 @@ def call_tool(
 
     Raises:
         Denied: Policy refuses the call.
-        TypeError: `args` is not a mapping, or does not fit `fn`.
+        TypeError: `args` is not a mapping, or does not fit `fn` although policy allows it.
 
     Example:
         >>> import otelhooks
@@ -215,21 +238,38 @@ def call_tool(
     return wrap(called, _opens(called, name, id, server))(**args)
 
 
-def _opens(function: Callable[..., Any], called: str, id: str | None, server: str | None) -> Open:
+def _opens(
+    function: Callable[..., Any],
+    called: str,
+    id: str | None,
+    server: str | None,
+    *,
+    has_owner: bool = False,
+) -> Open:
     """Return a function that opens the operation of a function's call."""
-    parameters = _Parameters(function)
+    parameters = _Parameters(function, has_owner)
     description = inspect.getdoc(function)
 
-    def body(approved: dict[str, Any]) -> Any:
-        if parameters.are_by_name:
-            return function(**approved)
-        positional, by_name = parameters.write(approved)
-        return function(*positional, **by_name)
-
     def open_operation(rt: Runtime, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Opened:
-        arguments = parameters.read(args, kwargs)
+        owner, args = (args[:1], args[1:]) if has_owner else ((), args)
+        misfit: TypeError | None = None
+        try:
+            arguments = parameters.read(args, kwargs)
+        except TypeError as error:  # judged as it was asked for; the tool then fails
+            misfit, arguments = error, parameters.misread(args, kwargs)
         call = Call(called, arguments, id, server, description=description)
-        given = parameters.given(args, kwargs) if rt.answers is not None else None
+
+        def body(approved: dict[str, Any]) -> Any:
+            if misfit is not None and (args or not call.version):
+                raise misfit
+            if parameters.are_by_name:
+                return function(*owner, **approved)
+            positional, by_name = parameters.write(approved)
+            return function(*owner, *positional, **by_name)
+
+        given = None
+        if rt.answers is not None:
+            given = arguments if misfit is not None else parameters.given(args, kwargs)
         return tool_operation(rt, _SEAT, call, given=given), body, call
 
     return open_operation

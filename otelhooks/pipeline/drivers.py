@@ -8,7 +8,9 @@ and also works for exception classes that escape ``except Exception``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Generator
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, TypeAlias
 
 from opentelemetry.context import Context, attach, detach
@@ -64,13 +66,22 @@ class Unrun:
 
 Operation: TypeAlias = Generator[Run | Body, Any, Any]
 
+_HERE = frozenset((str, int, float, bool, type(None), dict, list, tuple, Raised))
+"""Types of most results: whether one of another type can be awaited is expensive to find out."""
 
-def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
+
+def drive(
+    operation: Operation,
+    body: Callable[[Any], Any],
+    later: Callable[[Split, Any], Any] | None = None,
+) -> Any:
     """Run an operation from a plain function.
 
     Args:
         operation: Not started.
         body: The framework's own call; takes what was approved.
+        later: Called if the body returned an awaitable or a generator, whose result is still to
+            come. Takes the operation, which it must end, and that; returns what the caller gets.
 
     Raises:
         BaseException: What the body raised, if no hook recovered from it.
@@ -94,12 +105,18 @@ def drive(operation: Operation, body: Callable[[Any], Any]) -> Any:
             value = Raised(error)
         finally:
             detach(token)
+        if later is not None and type(value) not in _HERE and _is_to_come(value):
+            return later(Split.of(operation, effect), value)
     if type(result) is Raised:
         raise result.error
     return result
 
 
-async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) -> Any:
+async def adrive(
+    operation: Operation,
+    body: Callable[[Any], Awaitable[Any]],
+    later: Callable[[Split, Any], Any] | None = None,
+) -> Any:
     """Run an operation from a coroutine, on asyncio or trio; as `drive` otherwise."""
     value: Any = None
     while True:
@@ -124,9 +141,16 @@ async def adrive(operation: Operation, body: Callable[[Any], Awaitable[Any]]) ->
             value = Raised(error)
         finally:
             detach(token)
+        if later is not None and type(value) not in _HERE and _is_to_come(value):
+            return later(Split.of(operation, effect), value)
     if type(result) is Raised:
         raise result.error
     return result
+
+
+def _is_to_come(value: Any) -> bool:
+    """Return whether a value stands for a result that is not there yet."""
+    return isinstance(value, (GeneratorType, AsyncGeneratorType)) or inspect.isawaitable(value)
 
 
 class Split:
@@ -149,6 +173,13 @@ class Split:
         self.value: Any = None
         self.context: Context | None = None
         self.result: Any = None
+
+    @classmethod
+    def of(cls, operation: Operation, body: Body) -> Split:
+        """Return an operation that has begun, and whose body runs now."""
+        split = cls(operation)
+        split._go_on(False, body)
+        return split
 
     def begin(self) -> Split:
         """Decide, from a plain function."""

@@ -22,7 +22,7 @@ Inner = Callable[[Any], Any]
 
 
 def stream(
-    operation: Operation,
+    operation: Operation | Split,
     inner: Inner,
     *,
     final: Callable[[list[Any]], Any],
@@ -35,7 +35,7 @@ def stream(
     """Run an operation whose body is a generator; yield its items.
 
     Args:
-        operation: Not started.
+        operation: Not started; or begun, with an `inner` that knows what its first call returned.
         inner: Takes what was approved; returns the framework's own generator.
         final: Takes all items; returns the result that the operation gets.
         chunks: Takes a result that hooks made (a refusal, an answer, a rewrite); returns the items
@@ -48,7 +48,7 @@ def stream(
         release: Takes each item as it comes; returns what the consumer gets by then. The rest is
             what `chunks` returns of the result, changed or not.
     """
-    split = Split(operation).begin()
+    split = operation if isinstance(operation, Split) else Split(operation).begin()
     if not split.proceeds:
         yield from chunks(_outcome(split))
         return
@@ -114,7 +114,7 @@ def _pass(
 
 
 async def astream(
-    operation: Operation,
+    operation: Operation | Split,
     inner: Inner,
     *,
     final: Callable[[list[Any]], Any],
@@ -125,7 +125,7 @@ async def astream(
     release: Callable[[Any], Iterable[Any]] | None = None,
 ) -> AsyncGenerator[Any, None]:
     """Like `stream`, for an asynchronous generator."""
-    split = await Split(operation).abegin()
+    split = operation if isinstance(operation, Split) else await Split(operation).abegin()
     if not split.proceeds:
         for item in chunks(_outcome(split)):
             yield item

@@ -138,6 +138,113 @@ def everything(path: str, /, *args: Any, size: int = 1, **kwargs: Any) -> Any:
     return path, args, size, kwargs
 
 
+class Shop:
+    @otelhooks.tool
+    def pay(self, amount: int) -> Any:
+        return self, amount
+
+    @otelhooks.tool
+    async def apay(self, amount: int) -> Any:
+        return self, amount
+
+    @classmethod
+    @otelhooks.tool(name="open")
+    def of(cls, amount: int) -> Any:
+        return cls, amount
+
+    @staticmethod
+    @otelhooks.tool
+    def price(amount: int) -> int:
+        return amount
+
+
+class TestMethods:
+    """The class: what a model cannot choose is not shown to rules, what it can is."""
+
+    def test_the_object_is_not_an_argument_that_rules_see(self, governed: Any) -> None:
+        rule = policy.deny("*", when=lambda args: args != {"amount": 5})
+        seen: list[Any] = []
+        governed(
+            policies=[rule],
+            hooks=[hooks.pre_tool_call_decide(lambda d: seen.append(d.args) or Result())],
+        )
+        shop = Shop()
+        assert shop.pay(5) == (shop, 5)
+        assert asyncio.run(shop.apay(amount=5)) == (shop, 5)
+        assert Shop.of(5) == (Shop, 5)
+        assert Shop.price(5) == 5
+        assert seen == [{"amount": 5}] * 4
+        with pytest.raises(Denied):
+            shop.pay(6)
+
+    def test_a_hook_file_can_judge_a_method(self, governed: Any, tmp_path: Any) -> None:
+        file = tmp_path / "rules.yaml"
+        file.write_text("version: 1\npolicies:\n- deny: pay\n  when: args['amount'] > 5\n")
+        governed(policies=[str(file)])
+        assert Shop().pay(5)[1] == 5
+        with pytest.raises(Denied):
+            Shop().pay(6)
+
+    def test_an_argument_that_a_model_calls_self_is_seen(self, governed: Any) -> None:
+        def pay(self: Any, amount: int) -> Any: ...
+
+        governed(policies=[policy.deny("pay", when=lambda args: args["self"] == "x")])
+        for call in (
+            lambda: otelhooks.call_tool("pay", {"self": "x", "amount": 1}, pay),
+            lambda: otelhooks.tool(pay)("x", 1),
+            lambda: otelhooks.call_tool("pay", {"self": "x", "amount": 1}, Shop.pay.__wrapped__),  # type: ignore[attr-defined]
+        ):
+            with pytest.raises(Denied):
+                call()
+
+    @pytest.mark.parametrize("kind", [classmethod, staticmethod])
+    def test_a_decorator_above_one_that_binds_is_a_clear_error(self, kind: Any) -> None:
+        with pytest.raises(TypeError, match=f"write `@{kind.__name__}` above `@otelhooks.tool`"):
+            otelhooks.tool(kind(everything))
+
+    def test_what_has_no_name_needs_one(self) -> None:
+        assert otelhooks.tool(functools.partial(everything, "a")).__wrapped__  # type: ignore[attr-defined]
+        with pytest.raises(TypeError, match=r"has no name\nhint: write `otelhooks.tool"):
+            otelhooks.tool(_Nameless())
+        with pytest.raises(TypeError, match="decorates a function, not 'search'"):
+            otelhooks.tool("search")  # type: ignore[call-overload]
+
+
+class _Nameless:
+    def __call__(self) -> None: ...
+
+
+class TestMisfits:
+    """The class: a call that the function cannot take is judged and recorded like any other."""
+
+    def test_a_denied_call_with_wrong_arguments_is_denied(self, governed: Any) -> None:
+        governed(policies=[policy.deny("pay", when=lambda args: "to" in args)])
+        tool = otelhooks.tool(name="pay")(TestCallTool.transfer)
+        by_name = functools.partial(otelhooks.call_tool, "pay", fn=TestCallTool.transfer)
+        for call in (by_name, lambda a: tool(**a)):
+            with pytest.raises(Denied):
+                call({"to": "eve"})
+            with pytest.raises(TypeError, match="unexpected keyword argument 'form'"):
+                call({"form": 1})
+        denied, failed = governed.spans[0], governed.spans[1]
+        assert denied.attributes[semconv.ERROR_TYPE] == "policy_denied"
+        assert failed.attributes[semconv.ERROR_TYPE] == "TypeError"
+        assert failed.attributes[semconv.POLICY_DECISION] == "allow"
+
+    def test_a_hook_may_mend_the_arguments(self, governed: Any) -> None:
+        @hooks.pre_tool_call_decide
+        def mend(call: types.ToolCall) -> types.HookResult:
+            return Result(replace_args={"amount": call.args["sum"]})
+
+        governed(hooks=[mend])
+        assert otelhooks.call_tool("pay", {"sum": 5}, TestCallTool.transfer) == "sent 5"
+
+    def test_too_many_arguments_never_run_as_fewer(self, governed: Any) -> None:
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: Result(modified_args={"amount": 1}))])
+        with pytest.raises(TypeError):
+            otelhooks.tool(TestCallTool.transfer)(1, 2)  # type: ignore[call-arg]
+
+
 class TestFurtherArguments:
     """The class: a rule finds an argument by its name, whichever parameter takes it."""
 
@@ -380,6 +487,17 @@ class TestGenerators:
 
 
 class TestAgent:
+    def test_without_a_name_it_has_the_functions(self, governed: Any) -> None:
+        @otelhooks.agent
+        def ops(message: str) -> str:
+            return message.upper()
+
+        governed()
+        assert ops("hi") == "HI"
+        assert governed.span("invoke_agent ops")
+        with pytest.raises(TypeError, match="decorates a function, not None"):
+            otelhooks.agent(None)  # type: ignore[call-overload]
+
     def test_the_first_argument_is_the_users_message(self, governed: Any) -> None:
         @otelhooks.agent("ops")
         def ops(message: str, loud: bool = False) -> str:

@@ -211,6 +211,52 @@ class TestScope:
             assert isinstance(future.exception(), Denied)
 
 
+class TestDecorators:
+    """The class: as a decorator, a block holds while the function runs, however it does."""
+
+    SCOPES = (
+        lambda: otelhooks.scope(policies=[policy.deny("t")]),
+        lambda: otelhooks.session("c", policies=[policy.deny("t")]),
+    )
+
+    @pytest.mark.parametrize("make", SCOPES, ids=["scope", "session"])
+    def test_a_function_runs_inside_at_each_call(self, governed: Any, make: Any) -> None:
+        @make()
+        def plain() -> int:
+            return t()
+
+        @make()
+        async def coroutine() -> int:
+            await asyncio.sleep(0)
+            return t()
+
+        async def late() -> int:
+            return t()
+
+        governed()
+        returning = make()(lambda: late())
+        for _ in range(2):
+            with pytest.raises(Denied):
+                plain()
+            for function in (coroutine, returning):
+                with pytest.raises(Denied):
+                    asyncio.run(function())
+        assert t() == 1
+        assert asyncio.iscoroutinefunction(coroutine)
+
+    @pytest.mark.parametrize("make", SCOPES, ids=["scope", "session"])
+    def test_a_generator_function_is_refused(self, make: Any) -> None:
+        def items() -> Any:
+            yield 1
+
+        async def aitems() -> Any:
+            yield 1
+
+        for function in (items, aitems):
+            with pytest.raises(TypeError, match="is a generator function"):
+                make()(function)
+
+
 class TestTurn:
     def test_hooks_see_prompt_and_answer(self, governed: Any) -> None:
         governed(
