@@ -129,6 +129,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "clients-oldest": ("--group", "test", *LOWEST),
     "litellm-latest": ("--group", "test", *CERTIFI),
     "beside-latest": ("--group", "test", *CERTIFI),
+    "beside_clients-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
 }
 
@@ -443,7 +444,7 @@ def prove(session: nox.Session) -> None:
 @nox.session
 def beside(session: nox.Session) -> None:
     """Agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own."""
-    for lock in ("beside-latest", "beside_v2-latest"):
+    for lock in ("beside-latest", "beside_clients-latest", "beside_v2-latest"):
         pytest(session, environment(session, lock), *THEIRS, "tests/beside")
 
 

@@ -1,34 +1,66 @@
 """Tool calls that a model's answer asks for, judged before a loop of the user's own sees them.
 
-The answer seat judges each call, and books it here. An allowed call has one permit: the tool seat
-that runs it, if any does, takes it by id, name and arguments, and the operation goes on under the
-same verdict. When the next request brings a result, it is known whether the call was allowed: a
-result of a denied call that no tool seat judged means that its tool ran all the same.
+The answer seat judges each call, and books it here. An allowed call has one permit, which belongs
+to the turn or session and the agent that asked: the tool seat that runs it there, if any does,
+takes it by id, name and arguments, and the operation goes on under the same verdict. When the next
+request brings a result, it is known whether the call was allowed: a result of a denied call that no
+tool seat judged means that its tool ran all the same.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from opentelemetry import context as otel_context
+from opentelemetry import trace
 
-from otelhooks.hooks.calls import Call, copy_json, same_json
+from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import current_branch
 from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op, around
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.process import forks
+from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
-    from otelhooks.hooks.verdict import Verdict
-    from otelhooks.pipeline.runtime import Runtime
+    from opentelemetry.context import Context
 
-__all__ = ["AnswerSeat", "Answers", "Asked", "returned"]
+    from otelhooks.hooks.verdict import Verdict
+    from otelhooks.pipeline.frames import Turn
+    from otelhooks.pipeline.runtime import Runtime
+    from otelhooks.pipeline.sessions import Session
+
+__all__ = ["AnswerSeat", "Answers", "Asked", "Owner", "digest_of", "frame_of", "returned"]
 
 _MOST = 10_000
+
+
+class Owner(NamedTuple):
+    """What a permit belongs to, and ends with.
+
+    Attributes:
+        run: The turn, or outside any the session.
+        branch: The agent, with those that it works for.
+        trace_id: Of the caller's trace outside any session, where a server runs loops of several
+            users side by side; otherwise 0.
+    """
+
+    run: weakref.ref[Turn | Session]
+    branch: str
+    trace_id: int
+
+    @classmethod
+    def of(cls, rt: Runtime, op: Op, context: Context) -> Owner:
+        """Return the owner of a call's permit, given its frame."""
+        run, trace_id = op.turn or op.session, 0
+        if run is rt.outside:
+            trace_id = trace.get_current_span(context).get_span_context().trace_id
+        located = op.outer.branch if op.outer is not None else ""
+        return cls(weakref.ref(run), current_branch(located), trace_id)
 
 
 class Asked:
@@ -40,28 +72,39 @@ class Asked:
         args: What was approved; for a denied call, what the model asked for.
 
     Attributes:
+        session: Id of the conversation; empty if it has none.
+        owner: What its permit belongs to.
+        digest: Of name and `args`, which are dropped when they are of no more use.
+        given: Of name and the arguments that the model asked for.
         verdict: What was decided; None if nothing decides.
         reason: Why it was denied; None if it was not.
         is_open: Whether its permit has not been taken yet.
-        is_judged: Whether a tool seat has judged it since, or its result has been seen.
-        told: What the model reads instead of its result, in every request that repeats it.
+        is_judged: Whether a tool seat has judged it since, or its gap has been told of.
+        heard: Hash of the result that post hooks have seen.
+        told: What the model reads instead of that, in every request that repeats it.
         beside: Denied calls of the same answer, in the form of the API, with id and reason.
     """
 
     __slots__ = (
-        *("args", "beside", "id", "is_judged", "is_open", "name", "reason", "told", "verdict"),
+        *("args", "beside", "digest", "given", "heard", "id", "is_judged", "is_open", "name"),
+        *("owner", "reason", "session", "told", "verdict"),
     )
 
     def __init__(self, id: str, name: str, args: dict[str, Any]) -> None:
         self.id: str = id
         self.name: str = name
         self.args: dict[str, Any] = copy_json(args)
+        self.digest: tuple[str, str] = digest_of(name, args)
+        self.given: tuple[str, str] = self.digest
+        self.session: str = ""
+        self.owner: Owner | None = None
         self.verdict: Verdict | None = None
         self.reason: str | None = None
         self.is_open: bool = False
         self.is_judged: bool = False
-        self.beside: tuple[Any, ...] = ()
+        self.heard: int | None = None
         self.told: str | None = None
+        self.beside: tuple[Any, ...] = ()
 
 
 class Answers:
@@ -76,7 +119,8 @@ class Answers:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._calls: OrderedDict[str, Asked] = OrderedDict()
+        self._calls: OrderedDict[tuple[str, str], Asked] = OrderedDict()  # by session and id
+        self._newest: OrderedDict[str, Asked] = OrderedDict()  # by id
         self._open: OrderedDict[int, Asked] = OrderedDict()  # permits, the oldest first
 
     def book(self, asked: Asked) -> None:
@@ -84,56 +128,72 @@ class Answers:
         asked.is_open = asked.reason is None
         with self._lock:
             if asked.id:
-                before = self._calls.pop(asked.id, None)
+                before = self._calls.pop((asked.session, asked.id), None)
                 if before is not None:
                     self._open.pop(id(before), None)
-                self._calls[asked.id] = asked
-                if len(self._calls) > _MOST:
-                    self._calls.popitem(last=False)
+                _put(self._calls, (asked.session, asked.id), asked)
+                self._newest.pop(asked.id, None)
+                _put(self._newest, asked.id, asked)
             if asked.is_open:
-                self._open[id(asked)] = asked
-                if len(self._open) > _MOST:
-                    self._open.popitem(last=False)
+                _put(self._open, id(asked), asked)
 
-    def find(self, id: str) -> Asked | None:
-        """Return the call with an id, None if no answer asked for it here."""
-        return self._calls.get(id)
+    def find(self, session: str, id: str, *, is_kept: bool = False) -> Asked | None:
+        """Return the call with an id; None if no answer asked for it here.
 
-    def take(self, call: Call, given: dict[str, Any]) -> Verdict | None:
+        Args:
+            session: Id of the conversation.
+            id: Of the call.
+            is_kept: Whether the provider keeps the conversation, which may be another one for us.
+        """
+        found = self._calls.get((session, id))
+        return self._newest.get(id) if found is None and is_kept else found
+
+    def take(self, owner: Owner, session: str, call: Call, given: dict[str, Any]) -> Verdict | None:
         """Take the permit for a call at a tool seat, which judges the call whether or not it fits.
 
         Args:
+            owner: What the permit must belong to.
+            session: Id of the conversation.
             call: A call without an id gets that of the permit.
             given: Its arguments, as the model could have written them.
         """
+        digest = digest_of(call.name, given)
         with self._lock:
-            asked = self._calls.get(call.id) if call.id else self._like(call.name, given)
+            if call.id:
+                asked = self._calls.get((session, call.id))
+            else:
+                fitting = (one for one in self._open.values() if _fits(one, owner, digest))
+                asked = next(fitting, None)
             if asked is None:
                 return None
             asked.is_judged = True
-            fits = (
-                asked.is_open
-                and asked.name == call.name
-                and same_json(_whole(asked.args), _whole(given))
-            )
-            if not fits:
+            if not (asked.is_open and _fits(asked, owner, digest)):
                 return None
-            asked.is_open, asked.args = False, {}  # which may be long, and are of no more use
+            asked.is_open, asked.args = False, {}
             self._open.pop(id(asked), None)
             call.id = call.id or asked.id or None
             return asked.verdict
 
-    def _like(self, name: str, given: dict[str, Any]) -> Asked | None:
-        for asked in self._open.values():
-            if asked.name == name and same_json(_whole(asked.args), _whole(given)):
-                return asked
-        return None
-
     def close(self, asked: Asked) -> None:
         """Take back a permit, because the call's result is known."""
         with self._lock:
-            asked.is_open, asked.is_judged = False, True
+            asked.is_open, asked.args = False, {}
             self._open.pop(id(asked), None)
+
+
+def _put(calls: OrderedDict[Any, Asked], key: Any, asked: Asked) -> None:
+    calls[key] = asked
+    if len(calls) > _MOST:
+        calls.popitem(last=False)
+
+
+def _fits(asked: Asked, owner: Owner, digest: tuple[str, str]) -> bool:
+    return asked.digest == digest and asked.owner == owner
+
+
+def digest_of(name: str, args: Any) -> tuple[str, str]:
+    """Return what is the same for calls with equal JSON, and with 1 for 1.0."""
+    return name, arguments_hash(_whole(args))
 
 
 def _whole(value: Any) -> Any:
@@ -166,6 +226,17 @@ class AnswerSeat(ToolSeat):
         return asked
 
 
+def frame_of(rt: Runtime, context: Context, call: Call | None = None) -> Op:
+    """Return the frame of a call that is made in a context."""
+    outer, scope = around(context)
+    turn = outer.turn if outer is not None else None
+    session = turn.session if turn is not None else rt.outside
+    if turn is None and scope is not None and scope.session is not None:
+        session = scope.session
+    branch = current_branch(outer.branch if outer is not None else "")
+    return Op(session, turn, outer, call, branch.rpartition("/")[2], branch)
+
+
 def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operation:
     """Run the operation of an allowed call that no tool seat saw, now that its result is known.
 
@@ -173,15 +244,9 @@ def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operatio
     model reads of it; the operation returns that, or a `Raised`.
     """
     context = otel_context.get_current()
-    outer, scope = around(context)
-    turn = outer.turn if outer is not None else None
-    session = turn.session if turn is not None else rt.outside
-    if turn is None and scope is not None and scope.session is not None:
-        session = scope.session
-    branch = current_branch(outer.branch if outer is not None else "")
-    hooks, _ = rt.in_force(scope, branch)
     call = Call(asked.name, asked.args, asked.id or None)
-    op = Op(session, turn, outer, call, branch.rpartition("/")[2], branch)
+    op = frame_of(rt, context, call)
+    hooks, _ = rt.in_force(around(context)[1], op.branch)
     call.op, op.resumed = op, asked.verdict
     seat = ToolSeat()
     seat.framework = framework

@@ -124,6 +124,7 @@ class Turn:
     """
 
     __slots__ = (
+        "__weakref__",
         "agent",
         "asked",
         "branch",

@@ -48,6 +48,7 @@ class Session:
     """
 
     __slots__ = (
+        "__weakref__",
         "attributes",
         "context",
         "entered",

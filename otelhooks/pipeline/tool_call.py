@@ -20,6 +20,7 @@ from otelhooks.hooks.drive import Raised, Run
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import PointHooks
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict
+from otelhooks.pipeline.answers import Owner
 from otelhooks.pipeline.call_span import put, put_failure, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.execution import Execution, decide
@@ -78,7 +79,9 @@ def tool(
     op = Op(_session(rt, turn, scope, conversation), turn, outer, call, agent, branch)
     call.op = op
     if rt.answers is not None and not seat.is_ahead:
-        op.resumed = rt.answers.take(call, call.args if given is None else given)
+        owner = Owner.of(rt, op, context)
+        given = call.args if given is None else given
+        op.resumed = rt.answers.take(owner, op.session.id, call, given)
     if turn is not None:
         turn.judged(call.id)  # at once: a question may outlast the framework's patience
     op.subagent = seat.starts_agent(call)

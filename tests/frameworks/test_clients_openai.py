@@ -429,6 +429,172 @@ class TestPermits:
             otelhooks.call_tool("safe", {"x": 1}, lambda x, lang="en": x, id="call_s")
 
 
+def test_a_result_that_changes_later_is_checked_again(model, tools):
+    @hooks.post_tool_call_transform
+    def masked(data):
+        return str(data.result).replace("secret", "***")
+
+    otelhooks.instrument(hooks=[masked])
+    model.steps = [[SAFE], "wait", "done"]
+    with client_of(model) as client:
+        ask = client.chat.completions.create
+        said: list[Any] = [{"role": "user", "content": "x"}]
+        said.append(ask(model="small", messages=said, tools=CHAT_TOOLS).choices[0].message)
+        for text in ("pending", "a secret"):
+            result = {"role": "tool", "tool_call_id": "call_s", "content": text}
+            ask(model="small", messages=[*said, result])
+    assert "pending" in json.dumps(model.requests[1])
+    assert "a ***" in json.dumps(model.requests[2])
+
+
+class TestApprovalTheft:
+    """A permit is for the session and the agent whose answer asked for the call."""
+
+    def ask(self, model: Double, *calls: Any, text: str = "x") -> Any:
+        model.steps = [[*calls]]
+        with client_of(model) as client:
+            messages: Any = [{"role": "user", "content": text}]
+            return client.chat.completions.create(
+                model="small", messages=messages, tools=CHAT_TOOLS
+            )
+
+    def approved(self) -> list[str]:
+        """Ask a person about each call of `safe`; return who was asked, in order."""
+        people: list[str] = []
+
+        async def approve(request: Any) -> bool:
+            people.append(request.session_id)
+            return len(people) == 1
+
+        otelhooks.instrument(policies=[policy.ask_user("safe", handler=approve)])
+        return people
+
+    def take(self, **call: Any) -> None:
+        with pytest.raises(errors.Denied):
+            otelhooks.call_tool("safe", {"x": 1}, lambda x: x, **call)
+
+    @pytest.mark.parametrize("id", ["call_s", None])
+    def test_another_session_does_not_take_it(self, model, id):
+        people = self.approved()
+        with otelhooks.session("ann"):
+            self.ask(model, SAFE)
+        with otelhooks.session("bob"):
+            self.take(id=id)
+        assert people == ["ann", "bob"]
+
+    @pytest.mark.parametrize("id", ["call_s", None])
+    def test_it_ends_with_its_session(self, model, id):
+        people = self.approved()
+        for _ in range(2):
+            with otelhooks.session("ann"):
+                if not people:
+                    self.ask(model, SAFE)
+                else:
+                    self.take(id=id)
+        assert people == ["ann", "ann"]
+
+    @pytest.mark.parametrize("id", ["call_s", None])
+    def test_it_ends_with_its_turn(self, model, id):
+        people = self.approved()
+        with otelhooks.session("ann"):
+            with otelhooks.turn("one", agent="a"):
+                self.ask(model, SAFE)
+            with otelhooks.turn("two", agent="a"):
+                self.take(id=id)
+        assert len(people) == 2
+
+    def test_an_agent_inside_the_turn_does_not_take_it(self, model):
+        people = self.approved()
+
+        @otelhooks.agent("helper")
+        def helper() -> None:
+            self.take(id="call_s")
+
+        with otelhooks.turn("one", agent="a"):
+            self.ask(model, SAFE)
+            helper()
+        assert len(people) == 2
+
+    def test_another_trace_does_not_take_it(self, model):
+        """Requests of several users in one server, each with a span of the server's."""
+        from opentelemetry.sdk.trace import TracerProvider
+
+        tracer, people = TracerProvider().get_tracer("server"), self.approved()
+        with tracer.start_as_current_span("POST /ann"):
+            self.ask(model, SAFE)
+        with tracer.start_as_current_span("POST /bob"):
+            self.take(id="call_s")
+        assert len(people) == 2
+
+    def test_the_turn_that_asked_takes_it(self, model):
+        people = self.approved()
+        with otelhooks.session("ann"), otelhooks.turn("one", agent="a"):
+            self.ask(model, SAFE)
+            assert otelhooks.call_tool("safe", {"x": 1}, lambda x: x, id="call_s") == 1
+        assert people == ["ann"]
+
+    def test_a_replaced_result_of_one_session_is_not_told_in_another(self, model):
+        """Some servers count calls from the beginning: the id is the same."""
+
+        @hooks.post_tool_call_transform
+        def masked(data):
+            return f"masked {data.result}"
+
+        otelhooks.instrument(hooks=[masked])
+        function = {"name": "safe", "arguments": json.dumps(SAFE[2])}
+        call = {"id": "call_s", "type": "function", "function": function}
+        for name in ("ann", "bob"):
+            with otelhooks.session(name), client_of(model) as client:
+                if name == "ann":
+                    self.ask(model, SAFE)
+                model.steps = ["done"]
+                result = {"role": "tool", "tool_call_id": "call_s", "content": f"of {name}"}
+                said: Any = [{"role": "assistant", "tool_calls": [call]}, result]
+                client.chat.completions.create(model="small", messages=said)
+        assert "masked of ann" in json.dumps(model.requests[-2])
+        assert "ann" not in json.dumps(model.requests[-1])
+
+    def test_a_denied_call_of_one_session_is_not_told_in_another(self, model):
+        otelhooks.instrument(policies=DENY)
+        with otelhooks.session("ann"):
+            self.ask(model, DANGER, SAFE)
+        function = {"name": "safe", "arguments": json.dumps(SAFE[2])}
+        call = {"id": "call_s", "type": "function", "function": function}
+        result = {"role": "tool", "tool_call_id": "call_s", "content": "ok"}
+        model.steps = ["done"]
+        with otelhooks.session("bob"), client_of(model) as client:
+            said: Any = [{"role": "assistant", "tool_calls": [call]}, result]
+            client.chat.completions.create(model="small", messages=said)
+        assert "danger" not in json.dumps(model.requests[-1])
+
+    def test_nor_beside_another_call_of_the_same_id(self, model):
+        otelhooks.instrument(policies=DENY)
+        self.ask(model, DANGER, SAFE)
+        function = {"name": "other", "arguments": "{}"}
+        call = {"id": "call_s", "type": "function", "function": function}
+        result = {"role": "tool", "tool_call_id": "call_s", "content": "ok"}
+        model.steps = ["done"]
+        with client_of(model) as client:
+            said: Any = [{"role": "assistant", "tool_calls": [call]}, result]
+            client.chat.completions.create(model="small", messages=said)
+        assert "danger" not in json.dumps(model.requests[-1])
+
+    @pytest.mark.parametrize("kept", ["previous_response_id", "conversation"])
+    def test_a_conversation_that_the_provider_keeps_is_one_in_any_session(
+        self, kept, model, caplog
+    ):
+        otelhooks.instrument(policies=DENY)
+        model.steps = [[DANGER, SAFE], "done", "done"]
+        with client_of(model) as client:
+            with otelhooks.session("ann"):
+                first = client.responses.create(model="small", input="x", tools=RESPONSE_TOOLS)
+            given: dict[str, Any] = {kept: first.id}
+            result = {"type": "function_call_output", "call_id": "call_d", "output": "gone"}
+            with otelhooks.session("bob"):
+                client.responses.create(model="small", input=[result], **given)
+        assert len(gaps(caplog)) == 1
+
+
 class TestStreams:
     def chunks(self, model: Double, *steps: Any, **given: Any) -> list[str]:
         model.steps = list(steps)

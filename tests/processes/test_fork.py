@@ -55,9 +55,9 @@ def test_a_child_has_no_permit_of_a_call_that_its_parent_may_run():
     answers.book(Asked("call_1", "t", {"x": 1}))
     child = os.fork()
     if not child:
-        os._exit(0 if answers.find("call_1") is None else 1)
+        os._exit(0 if answers.find("", "call_1") is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert answers.find("call_1") is not None
+    assert answers.find("", "call_1") is not None
 
 
 def _until(holds: Callable[[], bool]) -> bool:

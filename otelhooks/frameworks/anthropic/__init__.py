@@ -106,8 +106,8 @@ ADAPTER = kit.Adapter(
     "anthropic",
     kit.Package("anthropic", ">=0.80,<3", module="anthropic"),
     seats=(
-        kit.seat("anthropic._base_client:SyncAPIClient.request", *_REQUESTS),
-        kit.seat("anthropic._base_client:AsyncAPIClient.request", *_REQUESTS),
+        kit.seat("anthropic._base_client:SyncAPIClient.request", *_REQUESTS, overrides=True),
+        kit.seat("anthropic._base_client:AsyncAPIClient.request", *_REQUESTS, overrides=True),
         *(
             kit.seat(f"{_FUNCTIONS}:{name}.call", Tool, overrides=True)
             for name in (

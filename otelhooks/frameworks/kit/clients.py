@@ -25,14 +25,21 @@ from otelhooks.frameworks.kit import json_text
 from otelhooks.frameworks.kit.models import ModelCall, Part
 from otelhooks.frameworks.kit.passages import SKIP
 from otelhooks.frameworks.kit.unjudged import could_deny
-from otelhooks.hooks.calls import Call, same_json
-from otelhooks.hooks.context import current_branch
+from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.verdict import refusal
 from otelhooks.pipeline import runtime
-from otelhooks.pipeline.answers import Answers, AnswerSeat, Asked, returned
+from otelhooks.pipeline.answers import (
+    Answers,
+    AnswerSeat,
+    Asked,
+    Owner,
+    digest_of,
+    frame_of,
+    returned,
+)
 from otelhooks.pipeline.drivers import Closed, Operation
-from otelhooks.pipeline.frames import current_frame
+from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.runtime import log as _log
 from otelhooks.pipeline.tool_call import tool
@@ -153,10 +160,12 @@ class ClientCall(ModelCall):
     def steps(self, rt: Runtime) -> Operation:
         context = otel_context.get_current()
         # The model may ask for any tool, also for one that this request does not offer.
-        self.holds_calls = could_deny(current_branch(_branch()), None, frozenset())
+        place = frame_of(rt, context)
+        self.holds_calls = could_deny(place.branch, None, frozenset())
         with _lock:
             answers = rt.answers = rt.answers or Answers()
-        if (refused := (yield from self._check(rt, answers))) is not None:
+        owner = Owner.of(rt, place, context)
+        if (refused := (yield from self._check(rt, answers, place.session.id))) is not None:
             return refused
         for _ in range(_MOST_TIMES + 1):
             before, self.first_chunk_ns = self.messages, 0
@@ -165,7 +174,7 @@ class ClientCall(ModelCall):
             if type(raw) is Raised or self._is_left:
                 return raw
             parts = list(self.parts(raw))
-            found = yield from self._watched(context, self._judge(rt, parts))
+            found = yield from self._watched(context, self._judge(rt, place, owner, parts))
             denied = [(part, asked) for part, asked in found if asked.reason is not None]
             for _, asked in found:
                 answers.book(asked)
@@ -262,14 +271,17 @@ class ClientCall(ModelCall):
                 go_on, value = operation.throw, error
             self._is_left = self._is_left or type(value) is Closed
 
-    def _judge(self, rt: Runtime, parts: list[Part]) -> Operation:
+    def _judge(self, rt: Runtime, place: Op, owner: Owner, parts: list[Part]) -> Operation:
         found: list[tuple[Part, Asked]] = []
         for part in parts:
             if part.kind == "call":
                 call = self.asked_for(part)
                 call.args = json_text.read(part.text, _TEXT) if part.text else dict(part.args or {})
                 call.raw = part.text or None
-                found.append((part, (yield from tool(rt, self.seat, call))))
+                given = digest_of(call.name, call.args)
+                asked = yield from tool(rt, self.seat, call)
+                asked.given, asked.session, asked.owner = given, place.session.id, owner
+                found.append((part, asked))
         return found
 
     def _allowed(self, raw: Any, parts: list[Part], found: list[tuple[Part, Asked]]) -> Any:
@@ -286,50 +298,56 @@ class ClientCall(ModelCall):
             if asked is None:
                 kept.append(part)
             elif asked.reason is None:
-                args = asked.args
-                text = part.text
+                args, text, is_changed = asked.args, part.text, asked.digest != asked.given
                 if text:
-                    was = json_text.read(text, _TEXT)
-                    text = json_text.write(text, _TEXT, args, not same_json(was, args))
-                    is_same = text == part.text
-                else:
-                    is_same = same_json(args, part.args or {})
-                kept.append(
-                    part if is_same else part._replace(native=self.with_args(part, args, text))
-                )
+                    text = json_text.write(text, _TEXT, args, is_changed)
+                    is_changed = text != part.text
+                native = self.with_args(part, args, text) if is_changed else part.native
+                kept.append(part._replace(native=native) if is_changed else part)
         return kept
 
     # -- results in the next request ----------------------------------------------------------
 
-    def _check(self, rt: Runtime, answers: Answers) -> Operation:
+    def _check(self, rt: Runtime, answers: Answers, session: str) -> Operation:
         """Look at the results in the request; return a refusal, or None if it may be sent."""
         calls: dict[str, Part] = {}
+        beside: dict[int, tuple[Any, ...]] = {}
         for index, message in enumerate(self.messages):
             for part in self.parts(message):
-                if part.kind == "call" and part.id:
+                if part.kind not in ("call", "result") or not part.id:
+                    continue
+                if part.kind == "call":
                     calls[part.id] = part
-                elif part.kind == "result" and (asked := answers.find(part.id)) is not None:
-                    is_told = asked.is_judged and asked.told is None
-                    if is_told or not _is_same(calls.get(part.id), asked):
-                        continue
-                    if asked.reason is not None:
-                        if self._tell_gap(rt, answers, asked):
-                            reason = f"The result of `{asked.name}` was not sent: {asked.reason}"
-                            return Raised(refusal(reason, asked.verdict))
-                        continue
-                    if not asked.is_judged:
-                        answers.close(asked)
-                        text = yield from returned(rt, self.framework, asked, part.text)
-                        if type(text) is Raised:
-                            return text  # what could not be checked is not sent
-                        asked.told = None if text == part.text else str(text)
-                    if asked.told is not None:
-                        message = self.with_result(message, part, asked.told)
-                        self.messages[index], self.is_rewritten = message, True
-        self._restore(answers)
+                asked = _asked(answers, session, part.id, calls.get(part.id))
+                if asked is None:
+                    continue
+                if asked.beside:
+                    beside[index] = beside.get(index) or asked.beside
+                if part.kind == "call" or asked.is_judged:
+                    continue
+                if asked.reason is not None:
+                    if self._tell_gap(rt, asked):
+                        reason = f"The result of `{asked.name}` was not sent: {asked.reason}"
+                        return Raised(refusal(reason, asked.verdict))
+                    continue
+                if asked.heard != hash(part.text):
+                    text = yield from returned(rt, self.framework, asked, part.text)
+                    if type(text) is Raised:
+                        return text  # what could not be checked is not sent
+                    answers.close(asked)
+                    asked.heard = hash(part.text)
+                    asked.told = None if text == part.text else str(text)
+                if asked.told is not None:
+                    message = self.with_result(message, part, asked.told)
+                    self.messages[index], self.is_rewritten = message, True
+        for index in sorted(beside, reverse=True):
+            if self.repeats(index):
+                # Denied calls come back beside those that the loop was shown, each with its reason.
+                self.messages = self.with_calls(self.messages, index, beside[index])
+                self.is_rewritten = True
         return None
 
-    def _tell_gap(self, rt: Runtime, answers: Answers, asked: Asked) -> bool:
+    def _tell_gap(self, rt: Runtime, asked: Asked) -> bool:
         """Report that a denied tool ran; return whether the request is refused."""
         rt.instruments.coverage_gaps.cell({semconv.ADAPTER_FRAMEWORK: self.framework}).add(1, None)
         _log.error(
@@ -337,18 +355,8 @@ class ClientCall(ModelCall):
             one_line(asked.name, LOGGED),
             self.framework,
         )
-        if not rt.refuses:
-            answers.close(asked)  # told of once
+        asked.is_judged = not rt.refuses  # told of once
         return rt.refuses
-
-    def _restore(self, answers: Answers) -> None:
-        """Put denied calls back beside those that the loop was shown, each with its reason."""
-        for index in range(len(self.messages) - 1, -1, -1):
-            known = [answers.find(p.id) for p in self.parts(self.messages[index]) if p.id]
-            beside = next((asked.beside for asked in known if asked and asked.beside), ())
-            if beside and self.repeats(index):
-                self.messages = self.with_calls(self.messages, index, beside)
-                self.is_rewritten = True
 
 
 class UnreadCall(ClientCall):
@@ -361,18 +369,18 @@ def _refuse(text: str, *args: Any, **kwargs: Any) -> Any:
     raise Denied(text)
 
 
-def _branch() -> str:
-    frame = current_frame()
-    return frame.branch if frame is not None else ""
-
-
 def _texts(reasons: Iterable[str]) -> list[Part]:
     return [Part("text", text=reason) for reason in reasons]
 
 
-def _is_same(told: Part | None, asked: Asked) -> bool:
-    """Return whether a request repeats a call as it was booked; servers may use ids twice."""
-    if told is None:
-        return True  # the provider keeps the conversation
+def _asked(answers: Answers, session: str, id: str, told: Part | None) -> Asked | None:
+    """Return a call that an answer asked for, if a request repeats it as it was booked.
+
+    Servers may use ids twice. A request that does not repeat it has a provider that keeps the
+    conversation.
+    """
+    asked = answers.find(session, id, is_kept=told is None)
+    if asked is None or told is None:
+        return asked
     args: Any = json_text.read(told.text, _TEXT) if told.text else told.args or {}
-    return told.name == asked.name and same_json(args, asked.args)
+    return asked if digest_of(told.name, args) == asked.digest else None

@@ -40,9 +40,11 @@ class Completion(ChatForm):
             return kit.SKIP
         if self.is_unsupported:
             return None
-        self.given = given = kwargs if self.is_streamed else _named(self.function, args, kwargs)
+        is_async = self.is_async
+        given = kwargs if self.is_streamed else _named(args, kwargs, is_async=is_async)
+        self.given = given
         if given.get("stream") and not self.is_streamed:
-            opened = _aopened if self.is_async else _opened
+            opened = _aopened if is_async else _opened
             self.function = functools.partial(opened, self.function)
             return kit.SKIP
         self.model = str(given.get("model") or "")
@@ -79,8 +81,12 @@ async def _awaited(found: Any) -> Answer:
     return Answer(as_json(native), native)
 
 
-def _named(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return all arguments by name: the two functions order them differently."""
+def _named(args: Any, kwargs: Any, *, is_async: bool) -> dict[str, Any]:
+    """Return all arguments by name: the two functions order them differently.
+
+    The signature is LiteLLM's own; that of another tracer's wrapper may tell no names.
+    """
+    function = kit.native(f"litellm.main:{'acompletion' if is_async else 'completion'}")
     given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
     further = given.pop("kwargs", {})
     return {**given, **further}
@@ -98,7 +104,7 @@ def _opened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
         yield Opened(native=native)
         yield from native
 
-    given = _named(wrapped, args, kwargs)
+    given = _named(args, kwargs, is_async=False)
     rest = streamed(Completion).through(GENERATOR, items, None, **given)
     first = next(rest, None)
     if type(first) is Opened:
@@ -113,7 +119,7 @@ async def _aopened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
         async for item in native:
             yield item
 
-    given = _named(wrapped, args, kwargs)
+    given = _named(args, kwargs, is_async=True)
     rest = streamed(Completion).through(ASYNC_GENERATOR, items, None, **given)
     first = await anext(rest, None)
 
@@ -136,9 +142,14 @@ class Unread(UnreadCall):
 
 
 def _seats(passage: Any, *modules: str, name: str) -> tuple[Any, ...]:
-    """Return the seats of a function in some modules, each with its asynchronous form."""
+    """Return the seats of a function in some modules, each with its asynchronous form.
+
+    Another tracer may have put its own wrapper into ``litellm``, where programs find the function.
+    """
     return tuple(
-        kit.seat(f"{module}:{function}", passage, kind=kind, copies=True)
+        kit.seat(
+            f"{module}:{function}", passage, kind=kind, copies=True, required=module != "litellm"
+        )
         for module in modules
         for function, kind in ((name, PLAIN), (f"a{name}", COROUTINE))
     )
@@ -149,7 +160,8 @@ ADAPTER = kit.Adapter(
     kit.Package("litellm", ">=1.109.1,<2", module="litellm"),
     seats=(
         *_seats(
-            *(Completion, "litellm.chat_completions.dispatch", "litellm.main"), name="completion"
+            *(Completion, "litellm.chat_completions.dispatch", "litellm.main", "litellm"),
+            name="completion",
         ),
         *_seats(Unread, "litellm.responses.dispatch", "litellm.responses.main", name="responses"),
         *_seats(Unread, "litellm.main", name="text_completion"),

@@ -38,8 +38,8 @@ ADAPTER = kit.Adapter(
     "openai",
     kit.Package("openai", ">=1.92,<4", module="openai"),
     seats=(
-        kit.seat("openai._base_client:SyncAPIClient.request", *_REQUESTS),
-        kit.seat("openai._base_client:AsyncAPIClient.request", *_REQUESTS),
+        kit.seat("openai._base_client:SyncAPIClient.request", *_REQUESTS, overrides=True),
+        kit.seat("openai._base_client:AsyncAPIClient.request", *_REQUESTS, overrides=True),
         *SEATS,
     ),
     not_covered=(
