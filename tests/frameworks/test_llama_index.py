@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 import otelhooks
 from otelhooks import errors, hooks, policy
 from otelhooks.frameworks.llama_index.scripted import ScriptedModel
+from otelhooks.patching.versions import at_least
 from tests import test_docs as docs
 from tests.frameworks.contract import Contract, Path, World
 from tests.frameworks.mcp_world import make_server
@@ -302,8 +304,13 @@ def build_mcp(world: World) -> Any:
 ROOT = policy.deny("danger", when=lambda args: args["path"] == "/")
 DIRECT: dict[str, Any] = {"has_run": False, "has_model": False, "errors": "raised"}
 ONE = dict.fromkeys(("parallel", "limit"), "one call a step")
-ESCAPES = {"exception_that_escapes": "the server answers with an error"}
-MCP: dict[str, Any] = {"selector": "*/{}".format, "lacks": ESCAPES}
+IS_OLD = not at_least(metadata.version("llama-index-workflows"), "2.12")
+# Also without otelhooks: a task of these dies, and the run waits for it until its timeout.
+OLD = {"exception_that_escapes": "these workflows hang on it"} if IS_OLD else {}
+SERVER = {"exception_that_escapes": "the server answers with an error"}
+# A cancelled run of these leaves its steps alone; what ends this one is the closed connection.
+SERVER |= {"cancelled": "these workflows go on with a step"} if IS_OLD else {}
+MCP: dict[str, Any] = {"selector": "*/{}".format, "lacks": SERVER}
 
 
 @pytest.fixture
@@ -316,17 +323,17 @@ class TestAdapter(Contract):
 
     framework = "llama_index"
     paths = (
-        Path("agent", build(streaming=False)),
-        Path("agent_stream", build(), chunks=chunks),
-        Path("agent_async_tools", build(async_tools_of)),
-        Path("agent_context", build(context_tools_of)),
-        Path("agent_own_tools", build(own_tools_of)),
-        Path("agent_overriding", build(overriding_tools_of)),
-        Path("agent_workflow", build_workflow),
-        Path("subagent", build_subagent, around=("work",), subagent="work"),
-        Path("handoff", build_handoff, around=("handoff",)),
+        Path("agent", build(streaming=False), lacks=OLD),
+        Path("agent_stream", build(), chunks=chunks, lacks=OLD),
+        Path("agent_async_tools", build(async_tools_of), lacks=OLD),
+        Path("agent_context", build(context_tools_of), lacks=OLD),
+        Path("agent_own_tools", build(own_tools_of), lacks=OLD),
+        Path("agent_overriding", build(overriding_tools_of), lacks=OLD),
+        Path("agent_workflow", build_workflow, lacks=OLD),
+        Path("subagent", build_subagent, around=("work",), subagent="work", lacks=OLD),
+        Path("handoff", build_handoff, around=("handoff",), lacks=OLD),
         Path("mcp", build_mcp, **MCP),
-        Path("react", build_react, lacks=ONE),
+        Path("react", build_react, lacks=ONE | OLD),
         Path("direct_call", build_direct(tools_of, "call"), **DIRECT),
         Path("direct_dunder_call", build_direct(tools_of, "__call__"), **DIRECT),
         Path("direct_own", build_direct(own_tools_of, "__call__"), **DIRECT),

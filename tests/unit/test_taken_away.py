@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 import wrapt
+
+pytest.importorskip("opentelemetry.instrumentation", reason="comes with other instrumentations")
+
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from opentelemetry.instrumentation.utils import unwrap
 
