@@ -85,6 +85,15 @@ class TestListPrices:
         assert LIST.cost(("gemini-2.5-pro",), tokens(200_000, 0)) == pytest.approx(0.25)
         assert LIST.cost(("gemini-2.5-pro",), tokens(200_001, 0)) == pytest.approx(0.5000025)
 
+    def test_names_that_are_never_asked_for_twice_take_no_more_memory(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(prices, "_MAX_FOUND", 1)
+        table = Prices(OWN)
+        for name in ("m-1", "m-2", "m-2"):
+            assert table.cost((name,), tokens(MILLION, 0)) == 2
+        assert len(table._found) == 1
+
 
 class TestSpans:
     def test_a_call_its_turn_and_its_conversation_say_what_they_cost(self, governed: Any) -> None:
@@ -195,6 +204,7 @@ class TestSetting:
             (3, "no table of prices"),
             ("nowhere.json", "`nowhere.json`, which cannot be read"),
             ({"m": {"input": 1, "output": 1, "above": {"input": 1, "output": 1}}}, "is no price"),
+            ({"m": {"input": 1, "output": 1, "above": 200_000}}, "is no price"),
         ],
     )
     def test_what_is_no_table_is_an_error(self, given: Any, message: str) -> None:
