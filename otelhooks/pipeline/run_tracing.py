@@ -140,9 +140,11 @@ class RunTracing:
         """Put the answer that goes on to the caller on the span, if spans carry content."""
         if not self.shows or answer is None or self._annotates or self._turn.span is None:
             return
-        content = self._rt.content
-        said = output_message(content.span_value(answer), ())
-        self._turn.span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, content.span_messages([said]))
+        content, span = self._rt.content, self._turn.span
+        text = content.span_value(answer)
+        told = content.span_messages([output_message(text, ())])
+        span.set_attribute(semconv.GEN_AI_OUTPUT_MESSAGES, told)
+        span.set_attribute(semconv.OUTPUT_VALUE, text)
 
     @fails_open
     def _show_input(self) -> None:
@@ -150,10 +152,11 @@ class RunTracing:
         prompt, span, content = self._request.prompt, self._turn.span, self._rt.content
         if prompt is None or span is None:
             return
-        said = messages(prompt)
+        said, text = messages(prompt), content.span_value(prompt)
         if not any(one["parts"] for one in said):  # data of another form
-            said = [message("user", text_part(content.span_value(prompt)))]
+            said = [message("user", text_part(text))]
         span.set_attribute(semconv.GEN_AI_INPUT_MESSAGES, content.span_messages(said))
+        span.set_attribute(semconv.INPUT_VALUE, text)
 
     def as_op(self) -> Op:
         """Return the run in the shape of an operation, for code that reports operations."""

@@ -78,6 +78,11 @@ GEN_AI_PROMPT_VARIABLE_PREFIX = "gen_ai.prompt.variable."
 GEN_AI_TOKEN_TYPE = "gen_ai.token.type"
 GEN_AI_TOKEN_MODALITY = "gen_ai.token.modality"
 
+# --- Attributes of OpenInference, which Phoenix lists runs by --------------------------------
+# https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+INPUT_VALUE = "input.value"
+OUTPUT_VALUE = "output.value"
+
 # --- Attributes of the MCP conventions -----------------------------------------------------
 MCP_METHOD_NAME = "mcp.method.name"
 MCP_PROTOCOL_VERSION = "mcp.protocol.version"

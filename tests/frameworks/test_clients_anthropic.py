@@ -265,6 +265,21 @@ class TestLoops(Loops):
     framework = "anthropic"
 
 
+def test_a_span_has_the_settings_of_the_request_and_the_server(model, with_rules, exporter):
+    model.steps = ["done"]
+    with_rules(*DENY)
+    with client_of(model) as client:
+        said: Any = [{"role": "user", "content": "begin"}]
+        client.messages.create(
+            model="claude-small", max_tokens=7, messages=said, stop_sequences=["x"]
+        )
+    [span] = exporter.get_finished_spans()
+    assert span.attributes["gen_ai.request.max_tokens"] == 7
+    assert span.attributes["gen_ai.request.stop_sequences"] == ("x",)
+    assert span.attributes["server.address"] == "127.0.0.1"
+    assert span.attributes["server.port"] == int(model.url.rpartition(":")[2])
+
+
 class TestTools:
     """What the client itself runs."""
 

@@ -180,6 +180,19 @@ class TestLoops(Loops):
     framework = "google_genai"
 
 
+def test_a_span_has_the_settings_of_the_request_and_the_server(model, with_rules, exporter):
+    model.steps = ["done"]
+    with_rules(*DENY)
+    config: Any = {"temperature": 0.5, "max_output_tokens": 7}
+    client = client_of(model)
+    client.models.generate_content(model="small", contents="begin", config=config)
+    [span] = exporter.get_finished_spans()
+    assert span.attributes["gen_ai.request.temperature"] == 0.5
+    assert span.attributes["gen_ai.request.max_tokens"] == 7
+    assert span.attributes["server.address"] == "127.0.0.1"
+    assert span.attributes["server.port"] == int(model.url.rpartition(":")[2])
+
+
 class TestTools:
     """What the client itself runs."""
 

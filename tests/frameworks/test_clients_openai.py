@@ -656,6 +656,24 @@ class TestSpans:
         assert [span.name for span in exporter.get_finished_spans()] == ["chat small"]
 
 
+def test_a_span_has_the_settings_of_the_request_and_the_server(model, with_rules, exporter):
+    model.steps = ["done", "done"]
+    with_rules(*DENY)
+    with client_of(model) as client:
+        given: dict[str, Any] = {"temperature": 0.5, "max_completion_tokens": 7, "stop": ["x"]}
+        said: Any = [{"role": "user", "content": "begin"}]
+        client.chat.completions.create(model="small", messages=said, **given)
+        client.responses.create(model="small", input="begin", reasoning={"effort": "low"})
+    chat, response = (dict(span.attributes or {}) for span in exporter.get_finished_spans())
+    assert chat["gen_ai.request.temperature"] == 0.5
+    assert chat["gen_ai.request.max_tokens"] == 7
+    assert chat["gen_ai.request.stop_sequences"] == ("x",)
+    assert response["gen_ai.request.reasoning.level"] == "low"
+    for attributes in (chat, response):
+        assert attributes["server.address"] == "127.0.0.1"
+        assert attributes["server.port"] == int(model.url.rpartition(":")[2])
+
+
 def test_parsed_answers_are_judged_and_parsed(model, tools):
     import pydantic
 

@@ -194,6 +194,16 @@ class TestOnce:
         assert ask([{"role": "user", "content": "x"}]).choices[0].message.tool_calls
         assert [span.name for span in exporter.get_finished_spans()] == ["chat small"]
 
+    def test_a_span_has_the_settings_of_the_request(self, model, with_rules, exporter):
+        model.steps = ["done"]
+        with_rules(*DENY)
+        said: list[Any] = [{"role": "user", "content": "x"}]
+        litellm.completion(messages=said, temperature=0.5, max_tokens=7, **of(model))
+        [span] = exporter.get_finished_spans()
+        assert span.attributes["gen_ai.request.temperature"] == 0.5
+        assert span.attributes["gen_ai.request.max_tokens"] == 7
+        assert span.attributes["server.address"] == "127.0.0.1"
+
     def test_nothing_is_added_to_a_request(self, model):
         said: list[Any] = [{"role": "user", "content": "x"}]
         for _ in range(2):

@@ -21,7 +21,7 @@ from llama_index.core.agent.workflow import (
 )
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
-from llama_index.core.llms import MockLLM
+from llama_index.core.llms import ChatMessage, MockLLM
 from llama_index.core.query_engine import (
     CustomQueryEngine,
     RouterQueryEngine,
@@ -448,6 +448,20 @@ class TestTools:
         assert asyncio.run(run()) == "done"
         [span] = [one for one in exporter.get_finished_spans() if one.name == "execute_tool safe"]
         assert span.attributes["gen_ai.tool.call.id"].startswith("call_")
+
+
+class Warm(ScriptedModel):
+    """A model with a setting of its own, as those of providers have."""
+
+    temperature: float = 0.5
+
+
+def test_the_span_of_a_model_call_has_its_settings(with_rules, exporter):
+    with_rules(policy.deny("danger"))
+    Warm(next_step=lambda text: "done").chat([ChatMessage("begin")], max_tokens=7)
+    [span] = exporter.get_finished_spans()
+    assert span.attributes["gen_ai.request.temperature"] == 0.5
+    assert span.attributes["gen_ai.request.max_tokens"] == 7
 
 
 class Behind(CustomQueryEngine):

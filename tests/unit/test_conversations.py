@@ -33,6 +33,8 @@ def test_a_run_shows_what_it_was_given_and_what_it_answered(governed: Any) -> No
     assert said(attributes, semconv.GEN_AI_INPUT_MESSAGES)[0] == "user"
     role, [answer] = said(attributes, semconv.GEN_AI_OUTPUT_MESSAGES)
     assert (role, answer[:6]) == ("assistant", "done: ")
+    assert attributes[semconv.INPUT_VALUE].startswith("my key is ")
+    assert attributes[semconv.OUTPUT_VALUE] == answer
     assert "sk-abc" not in str(attributes)
     [message] = json.loads(attributes[semconv.GEN_AI_OUTPUT_MESSAGES])
     assert message["finish_reason"] == "stop"

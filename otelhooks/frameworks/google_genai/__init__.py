@@ -22,6 +22,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_genai.pieces import continued, goes_on, is_piece
 from otelhooks.frameworks.kit.clients import ON_DENIED, ClientCall
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR
+from otelhooks.frameworks.kit.servers import server_of
 
 __all__ = ["ADAPTER"]
 
@@ -98,6 +99,7 @@ class Generated(ClientCall):
             return self.passes("`google_genai` asks a model for an answer in bytes")
         self.model, self._contents, self._config = model, contents, config
         is_vertex = models._api_client.vertexai
+        self.attributes = server_of(_field(models._api_client._http_options, "base_url"))
         self.provider, self.operation = "gcp.vertex_ai" if is_vertex else "gcp.gemini", "chat"
         self._sent = list(kit.native("google.genai._transformers:t_contents")(contents))
         instructions = _field(config, "system_instruction")

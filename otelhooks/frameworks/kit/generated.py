@@ -28,6 +28,7 @@ from otelhooks.frameworks.kit.json_calls import (
     streamed,
 )
 from otelhooks.frameworks.kit.passages import SKIP
+from otelhooks.frameworks.kit.servers import server_of
 
 __all__ = ["GeneratedCall", "UnreadRequest"]
 
@@ -84,7 +85,8 @@ class GeneratedCall(JsonCall):
             return SKIP
         self.client, self.cast_to, self.options = client, cast_to, options
         self.stream, self.stream_cls = bool(stream), stream_cls
-        self.body = body
+        self.body = self.settings = body
+        self.attributes = server_of(client.base_url)
         self.model = str(body.get("model") or "")
         given = body.get(self.of_messages) or []
         self.messages = [plain(one) for one in (given if isinstance(given, list) else [given])]

@@ -10,7 +10,7 @@ from otelhooks.frameworks.kit.contents import field
 from otelhooks.pipeline import runtime
 from otelhooks.telemetry import semconv
 
-__all__ = ["name_at", "name_of", "network_of"]
+__all__ = ["name_at", "name_of", "network_of", "server_of"]
 
 
 def name_at(place: Any) -> str | None:
@@ -51,10 +51,14 @@ def network_of(place: Any) -> dict[str, Any]:
         return {}
     if place.command:
         return {semconv.NETWORK_TRANSPORT: "pipe"}
-    found: dict[str, Any] = {semconv.NETWORK_TRANSPORT: "tcp"}
+    return {semconv.NETWORK_TRANSPORT: "tcp", **server_of(place.url)}
+
+
+def server_of(url: Any) -> dict[str, Any]:
+    """Return the attributes of the server behind a URL; empty if it is none."""
     try:
-        parts = urlsplit(str(place.url))
+        parts = urlsplit(str(url))
         known = {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: parts.port}
-    except ValueError:  # not an address: the client will report it
-        return found
-    return found | {key: value for key, value in known.items() if value}
+    except ValueError:  # the client will report it
+        return {}
+    return {key: value for key, value in known.items() if value}

@@ -26,6 +26,7 @@ from otelhooks.frameworks.kit.json_calls import (
     plain,
     streamed,
 )
+from otelhooks.frameworks.kit.servers import server_of
 
 __all__ = ["ADAPTER"]
 
@@ -42,12 +43,14 @@ class Completion(ChatForm):
             return None
         is_async = self.is_async
         given = kwargs if self.is_streamed else _named(args, kwargs, is_async=is_async)
-        self.given = given
+        self.given = self.settings = given
         if given.get("stream") and not self.is_streamed:
             opened = _aopened if is_async else _opened
             self.function = functools.partial(opened, self.function)
             return kit.SKIP
         self.model = str(given.get("model") or "")
+        if address := given.get("api_base") or given.get("base_url"):
+            self.attributes = server_of(address)
         prefix, slash, _rest = self.model.partition("/")
         self.provider = given.get("custom_llm_provider") or (prefix if slash else "openai")
         self.stream, self.is_typed = self.is_streamed, bool(given.get("response_format"))

@@ -146,6 +146,7 @@ class Chat(kit.ModelCall):
         self._own = list(given.get("tools") or ())
         self.tools = list(self._own)
         self.model, self.provider = str(llm.metadata.model_name), _provider(llm)
+        self.settings = _settings(llm, given)
         self.agent = runs.at_work()
         if self.agent:  # whose calls all pass a seat
             offered = map(self.offered, self.tools)
@@ -220,6 +221,7 @@ class Completion(kit.ModelCall):
         self.operation = "text_completion"
         self.messages = [{"role": "user", "content": prompt}]
         self.model, self.provider = str(llm.metadata.model_name), _provider(llm)
+        self.settings = _settings(llm, given)
         self.agent = runs.at_work()
         return None
 
@@ -254,6 +256,11 @@ def _usage(answer: Any) -> dict[str, Any]:
     raw = answer.raw
     source = raw if isinstance(raw, Mapping) else getattr(raw, "__dict__", {})
     return {name: source[name] for name in ("usage", "model") if name in source}
+
+
+def _settings(llm: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what a request is made with; models of most providers keep it as fields."""
+    return {**vars(llm), **given}
 
 
 def _provider(llm: Any) -> str:
