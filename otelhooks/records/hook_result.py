@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import pydantic
 from typing_extensions import Self
+
+from otelhooks.records.failures import WrongAnswer
 
 __all__ = ["HookAction", "HookResult"]
 
@@ -42,10 +45,13 @@ class HookResult(pydantic.BaseModel):
         rule_id: Rule that decided, if the hook knows one.
         severity: ``low``, ``medium``, ``high`` or ``critical``.
         action: Derived from the other fields when it is not given.
+
+    Raises:
+        TypeError: A field is unknown: a misspelt rewrite would change nothing.
     """
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
-        extra="ignore", arbitrary_types_allowed=True
+        extra="forbid", arbitrary_types_allowed=True
     )
 
     allow: bool = True
@@ -78,8 +84,20 @@ class HookResult(pydantic.BaseModel):
         _put(made, "__pydantic_private__", None)
         return made
 
-    @pydantic.model_validator(mode="after")
-    def _derive_action(self) -> Self:
+    @pydantic.model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, data: Any, read: pydantic.ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            made = read(data)
+        except pydantic.ValidationError as error:
+            unknown = [one["loc"][0] for one in error.errors() if one["type"] == "extra_forbidden"]
+            if unknown:
+                raise _no_field(str(unknown[0]), cls.model_fields) from None
+            raise
+        made._derive_action()
+        return made
+
+    def _derive_action(self) -> None:
         if self.action is None:
             given = self._CHANGES & self.model_fields_set
             changes = any(getattr(self, name) is not None for name in given)
@@ -91,7 +109,29 @@ class HookResult(pydantic.BaseModel):
             if "allow" in self.model_fields_set:
                 msg = f"allow=False contradicts action='{self.action.value}'"
                 raise ValueError(msg)
-        return self
+
+
+_MEANT = {
+    **dict.fromkeys(("modified_result", "modified_output", "result", "value"), "output"),
+    **dict.fromkeys(("modified_response", "answer"), "response"),
+    **dict.fromkeys(("modified_input", "args", "arguments"), "modified_args"),
+    "reason": "message",
+    "decision": "action",
+}
+"""Fields that people expect, and those that exist instead."""
+
+
+def _no_field(name: str, fields: Iterable[str]) -> TypeError:
+    """Return the error for an unknown field.
+
+    Only a name close to a known one is certainly not content, and may be logged: `WrongAnswer`.
+    """
+    from difflib import get_close_matches
+
+    problem = f"`HookResult` has no field `{name}`"
+    near = get_close_matches(name, list(fields), n=1)
+    meant = _MEANT.get(name) or (near[0] if near else None)
+    return WrongAnswer(f"{problem}; did you mean `{meant}`?") if meant else TypeError(problem)
 
 
 _ALLOWED = HookResult()

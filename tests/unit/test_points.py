@@ -816,6 +816,21 @@ class TestRule8Failures:
         assert not verdict.allowed
         assert isinstance(verdict.error, TypeError)
 
+    def test_an_answer_with_an_unknown_field_denies_or_withholds(self) -> None:
+        """A rewrite under a wrong name must not leave the call, or a result, as it is."""
+
+        def misspell(data: Any) -> Result:
+            return types.HookResult(modified_arg={"x": 0}, modified_result="")  # type: ignore[call-arg]
+
+        verdict, _ = tool_call(decide(misspell))
+        assert not verdict.allowed
+        assert "`modified_arg`; did you mean `modified_args`?" in str(verdict.error)
+        given = types.ToolResult(name="t", result="secret")
+        hook = hooks.post_tool_call_transform(misspell)
+        seen, withheld = TestRule5Transforms().post(hook, data=given)
+        assert withheld is not None
+        assert "secret" not in str(seen)
+
     @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()])
     def test_stopping_the_process_escapes(self, error: BaseException) -> None:
         def fail(data: Any) -> Result:

@@ -146,6 +146,30 @@ class TestServers:
 
 class TestHookResult:
     @pytest.mark.parametrize(
+        ("field", "meant"),
+        [
+            ("modified_result", "output"),
+            ("modified_arg", "modified_args"),
+            ("mesage", "message"),
+            ("reason", "message"),
+            ("allowed", "allow"),
+        ],
+    )
+    def test_a_field_that_it_does_not_have_is_an_error(self, field: str, meant: str) -> None:
+        with pytest.raises(TypeError, match=f"no field `{field}`; did you mean `{meant}`"):
+            types.HookResult(**{field: "secret"})
+        with pytest.raises(TypeError) as caught:
+            types.HookResult(allow=True, zzzzz="secret")  # type: ignore[call-arg]
+        assert "secret" not in str(caught.value)
+        assert str(caught.value) == "`HookResult` has no field `zzzzz`"
+
+    def test_one_of_a_subclass_is_known(self) -> None:
+        class Mine(types.HookResult):
+            ticket: str = ""
+
+        assert Mine(ticket="T-1").ticket == "T-1"
+
+    @pytest.mark.parametrize(
         ("fields", "action"),
         [
             ({}, "allow"),
