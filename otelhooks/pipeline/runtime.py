@@ -199,7 +199,7 @@ class Runtime:
         self.has_run: bool = False  # whether there was a turn or a model call
         self._lock = threading.Lock()
         self._warned: set[str] = set()
-        self._paused: collections.OrderedDict[tuple[str, ...], Verdict] = collections.OrderedDict()
+        self._paused = collections.OrderedDict[tuple[str | int, ...], Verdict]()
         self.shapes: Shapes = Shapes(instruments, verdicts)
         self._evaluations: Cell = instruments.evaluations.cell({})
         self._evaluation_time: Cell = instruments.evaluation_time.cell({})
@@ -265,7 +265,14 @@ class Runtime:
     def resume(self, op: Op) -> Verdict | None:
         """Return the verdict before a pause, for exactly this call with these arguments."""
         key = _pause_key(op) if self._paused else None
-        return self._paused.pop(key, None) if key is not None else None
+        if key is None:
+            return None
+        turn = op.turn
+        if key not in self._paused and turn is not None and turn.resumed and not op.session.id:
+            # A stored run has lost its conversation: one without an id is all that it can be.
+            alike = (one for one in [*self._paused] if type(one[0]) is int and one[1:] == key[1:])
+            key = next(alike, key)
+        return self._paused.pop(key, None)
 
     def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
         """Return the hooks and rules that apply to an operation on a branch of agents."""
@@ -437,8 +444,11 @@ class Runtime:
         self.pending = None
 
 
-def _pause_key(op: Op) -> tuple[str, ...] | None:
-    """Return the key that identifies a call after a pause; None if nothing identifies it."""
+def _pause_key(op: Op) -> tuple[str | int, ...] | None:
+    """Return the key that identifies a call after a pause; None if nothing identifies it.
+
+    An answer is for one agent of one conversation: others may use the same ids.
+    """
     call = op.call
     if call is None or call.id is None:
         return None
@@ -447,7 +457,7 @@ def _pause_key(op: Op) -> tuple[str, ...] | None:
     except (TypeError, ValueError, RecursionError):
         return None  # values that cannot be compared reliably
     server = "" if call.server is None else f"/{call.server}"
-    return op.session.id, server, call.name, call.id, arguments_hash(call.args)
+    return op.session.key, op.agent, server, call.name, call.id, arguments_hash(call.args)
 
 
 def _nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import threading
 from collections.abc import Callable, Generator, Mapping
@@ -31,11 +32,15 @@ MAX_SESSIONS = 10_000
 """Most conversations that are remembered."""
 
 
+_numbers = itertools.count(1)
+
+
 class Session:
     """One conversation.
 
     Attributes:
         id: As the framework or user gave it; empty for a run without a conversation.
+        key: Tells it from every other one: the id, or a number if it has none.
         context: State of its hooks.
         turns: How many turns have started.
         user: Pseudonym of the user.
@@ -53,6 +58,7 @@ class Session:
         "context",
         "entered",
         "id",
+        "key",
         "last_turn",
         "lock",
         "scope",
@@ -66,6 +72,7 @@ class Session:
 
     def __init__(self, id: str = "", user: str = "") -> None:
         self.id: str = id
+        self.key: str | int = id or next(_numbers)
         self.user: str = user
         self.context: SessionContext = SessionContext()
         self.context.know(session_id=id)

@@ -8,8 +8,10 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from otelhooks import policy
+import otelhooks
+from otelhooks import hooks, policy
 from otelhooks.frameworks.kit.telemetry import in_place_of_own
+from otelhooks.pipeline.frames import current_frame
 from tests.unit import test_kit
 from tests.unit.test_kit import Tool, guarded
 from tests.unit.test_kit_delivery import Run
@@ -79,6 +81,51 @@ def test_a_yes_to_no_question_or_to_another_one_approves_nothing(
             ask(tool, None, asked)
         assert type(ask(tool, True)) is Paused
         assert tool.ran == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        (lambda: otelhooks.session("one"), lambda: otelhooks.session("two")),
+        (lambda: otelhooks.session(), lambda: otelhooks.session()),
+        (lambda: otelhooks.turn("mine"), lambda: otelhooks.turn("theirs")),
+        (lambda: hooks.agent_scope("one"), lambda: hooks.agent_scope("two")),
+    ],
+    ids=["sessions", "nameless sessions", "turns", "agents"],
+)
+def test_a_yes_in_another_conversation_or_agent_approves_nothing(
+    framework: Any, mine: Any, theirs: Any
+) -> None:
+    """Some models count the ids of calls from 1, in each conversation."""
+    with guarded(framework, "plain", Asking, ASK, approvals=nobody):
+        tool = framework()
+        with mine():
+            ask(tool, None)
+        with theirs():
+            assert type(ask(tool, True)) is Paused
+        assert tool.ran == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "is_approved"),
+    [(("", ""), True), (("one", "one"), True), (("one", ""), False), (("", "two"), False)],
+)
+def test_a_yes_to_a_run_that_goes_on_without_its_conversation_counts(
+    framework: Any, ids: tuple[str, str], is_approved: bool
+) -> None:
+    """A run that was stored while it waited, or has no history, cannot tell where it began."""
+    with guarded(framework, "plain", Asking, ASK, approvals=nobody):
+        tool = framework()
+        with otelhooks.session(ids[0]), otelhooks.turn("begin"):
+            ask(tool, None)
+        with otelhooks.session(ids[1]), otelhooks.turn(""):
+            frame = current_frame()
+            assert frame is not None
+            assert frame.turn is not None
+            frame.turn.resumed = True
+            answer = ask(tool, True)
+        assert tool.ran == ([1] if is_approved else [])
+        assert type(answer) is (str if is_approved else Paused)
 
 
 @pytest.mark.parametrize(("spans", "is_replaced"), [("auto", True), ("own", False)])
