@@ -14,10 +14,11 @@ from typing import Any
 from otelhooks import types
 from otelhooks.approvals.terminal import ask_user_handler
 from otelhooks.errors import OtelHooksError
+from otelhooks.hooks.answers import signed
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 
-__all__ = ["Approval", "Terminal", "Unavailable", "first_of"]
+__all__ = ["Approval", "Terminal", "Unavailable", "first_of", "signed_first_of"]
 
 
 class Unavailable(OtelHooksError):
@@ -29,6 +30,8 @@ class Terminal:
 
     The call is shown without escape codes, so that it cannot rewrite the question.
     """
+
+    asks_people = True
 
     async def __call__(self, call: types.ToolCall, reason: str = "") -> bool:
         """Show the call, and wait for y or yes.
@@ -53,14 +56,33 @@ def first_of(
     """
 
     async def ask(call: types.ToolCall, reason: str) -> Any:
-        for channel in channels[:-1]:
-            try:
-                return await _answer(channel, call, reason)
-            except Unavailable:
-                continue
-        return await _answer(channels[-1], call, reason)
+        answer, _ = await _first(channels, call, reason)
+        return answer
 
     return ask
+
+
+def signed_first_of(
+    channels: Sequence[Callable[[types.ToolCall, str], Any]],
+) -> Callable[[types.ToolCall, str], Any]:
+    """Return a channel as `first_of` does, whose answers name the channel that gave them."""
+
+    async def ask(call: types.ToolCall, reason: str) -> Any:
+        return signed(*await _first(channels, call, reason))
+
+    return ask
+
+
+async def _first(
+    channels: Sequence[Callable[..., Any]], call: types.ToolCall, reason: str
+) -> tuple[Any, Callable[..., Any]]:
+    """Return the answer of the first channel that is available, and the channel."""
+    for channel in channels[:-1]:
+        try:
+            return await _answer(channel, call, reason), channel
+        except Unavailable:
+            continue
+    return await _answer(channels[-1], call, reason), channels[-1]
 
 
 async def _answer(channel: Callable[..., Any], call: types.ToolCall, reason: str) -> Any:

@@ -79,6 +79,9 @@ async def ask_user_handler(tc: types.ToolCall, reason: str = "") -> bool:
     return await converse(functools.partial(_confirm, title, tc, reason, label))
 
 
+ask_user_handler.asks_people = True  # type: ignore[attr-defined]
+
+
 class ToolConfirmationHook(PreToolCallDecideHook):
     """Asks in the terminal before every tool call."""
 

@@ -2,18 +2,23 @@
 
 Decision code: only `True`, or a valid `Approval` that approves, approves. Any other answer denies,
 and an unreadable one is an error, which denies as well. None, which a function returns that ends
-without an answer, is not recorded as the answer of a person.
+without an answer, is not recorded as an answer. Functions count as services under their own names:
+only one with a true attribute ``asks_people``, or an `Approval` that says so, reports a person.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any, cast
 
 from otelhooks.hooks.calls import copy_json, same_json
 from otelhooks.hooks.drive import Raised
 from otelhooks.hooks.verdict import Approval, RuleLike
 
-__all__ = ["read_answer"]
+__all__ = ["read_answer", "signed"]
 
 _FORMS = {
     "status": frozenset(("approved", "rejected", "expired", "withdrawn", "error")),
@@ -21,22 +26,44 @@ _FORMS = {
 }
 
 
-def read_answer(answer: Any, rule: RuleLike, args: dict[str, Any]) -> Approval:
+def signed(answer: Any, handler: Callable[..., Any]) -> Any:
+    """Return an answer that says who gave it; None, which is no answer, stays None."""
+    if answer is None:
+        return None
+    inner: Any = inspect.unwrap(handler)
+    while isinstance(inner, functools.partial):
+        inner = cast("Any", inner).func
+    asks_people = getattr(inner, "asks_people", False) is True
+    name = "" if asks_people else getattr(inner, "__qualname__", type(inner).__qualname__)
+    if not isinstance(answer, Approval):
+        status = "approved" if answer is True else "rejected"
+        kind = "human" if asks_people else "service"
+        return Approval(status, approver_type=kind, approver_id=name)
+    if answer.approver_id != "" or answer.approver_type != "service":
+        return answer
+    answer = copy.copy(answer)
+    answer.approver_id = name
+    return answer
+
+
+def read_answer(
+    answer: Any, rule: RuleLike, args: dict[str, Any], handler: Callable[..., Any]
+) -> Approval:
     """Return what an answer means, as an object that the handler does not hold.
 
     Args:
         answer: What the handler returned, or a `Raised`.
         rule: The rule that the handler belongs to.
         args: Arguments of the call, into which an edit will be merged.
+        handler: Who was asked.
     """
     if type(answer) is Raised:
         status = "expired" if isinstance(answer.error, TimeoutError) else "error"
         return Approval(status, error=answer.error, rejected_by=rule)
     if answer is None:
         return Approval("rejected", approver_type="", rejected_by=rule)
-    if not isinstance(answer, Approval):
-        return Approval("approved" if answer is True else "rejected", rejected_by=rule)
     try:
+        answer = signed(answer, handler)
         return Approval(
             _one_of("status", answer.status),
             edit=_edit(answer.edit, args),

@@ -141,7 +141,7 @@ class Approval:
         status: ``approved``, ``rejected``, ``expired``, ``withdrawn`` or ``error``.
         edit: Arguments that the approver changed, to merge into the call.
         approver_type: ``human``, ``service`` or ``rule``; empty if no approver answered.
-        approver_id: Pseudonym, if the channel knows one.
+        approver_id: Pseudonym; of a service without one, the channel's name.
         wait_s: Seconds from question to answer.
         error: Why the question could not be put or answered.
         rejected_by: The rule whose handler refused, if several were asked.
@@ -168,7 +168,7 @@ class Approval:
         status: str,
         *,
         edit: dict[str, Any] | None = None,
-        approver_type: str = "human",
+        approver_type: str = "service",
         approver_id: str = "",
         wait_s: float = 0.0,
         error: BaseException | None = None,

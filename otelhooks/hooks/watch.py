@@ -120,7 +120,7 @@ def ask_handlers(
             answer = yield Run(ask, call.record(), rule.reason, is_question=True, timeout=timeout)
         finally:
             asking.set(previous)
-        approval = read_answer(answer, rule, args)
+        approval = read_answer(answer, rule, args, handler)
         approval.wait_s = time.perf_counter() - started
         approval.args = {**args, **(approval.edit or {})}
         if not approval.approved:

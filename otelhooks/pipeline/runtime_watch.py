@@ -107,7 +107,8 @@ class RuntimeWatch(Watch):
             before = op.resumed is not None and op.resumed.approval
             answer = passage.is_approved
             if answer is not None and before and before.status == semconv.APPROVAL_STATUS_PENDING:
-                approval = Approval("approved" if answer else "rejected")
+                status = "approved" if answer else "rejected"
+                approval = Approval(status, approver_id=passage.framework)
                 approval.rules, approval.args = tuple(rules), copy_json(call.args)
                 approval.decision_id = before.decision_id
                 return approval

@@ -5,6 +5,7 @@ Decision code: any answer other than exactly ``True`` denies, and so does an exc
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,13 @@ def bind_handler(handler: Callable[..., Any]) -> BoundHandler:
             f"{handler!r} is no handler: it cannot be called",
             hint="give a function of the call, or a channel of `otelhooks.approvals`",
         )
+    bound = _bound(handler)
+    if bound is not handler:
+        functools.update_wrapper(bound, handler)  # records name the handler
+    return bound
+
+
+def _bound(handler: Callable[..., Any]) -> BoundHandler:
     try:
         signature = inspect.signature(handler)
     except (ValueError, TypeError):

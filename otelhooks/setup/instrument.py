@@ -297,9 +297,9 @@ def _channel(channels: tuple[Any, ...]) -> Callable[..., Any] | None:
     if not channels:
         return None
     if len(channels) > 1:
-        from otelhooks.approvals import first_of
+        from otelhooks.approvals import signed_first_of
 
-        return first_of([bind_handler(channel) for channel in channels])
+        return signed_first_of([bind_handler(channel) for channel in channels])
     return bind_handler(next(iter(channels)))
 
 

@@ -115,7 +115,8 @@ def _facts(attributes: Mapping[str, Any], name: str) -> list[str]:
     if read is not None or written is not None:
         facts.append(f"{_count(read)} → {_count(written)} tokens")
     if approver := attributes.get(semconv.APPROVAL_APPROVER_TYPE):
-        facts.append(f"by {one_line(approver)}")
+        who = (approver, attributes.get(semconv.APPROVAL_APPROVER_ID, ""))
+        facts.append(f"by {one_line(' '.join(map(str, who)).strip())}")
     return facts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 import threading
@@ -16,6 +17,7 @@ from otelhooks import policy, types
 from otelhooks.approvals import Approval, Terminal, Unavailable, first_of
 from otelhooks.errors import Denied
 from otelhooks.telemetry import semconv
+from otelhooks.utils.interactive import ask_user_handler
 
 CALL = types.ToolCall(name="t", args={"x": 1})
 
@@ -157,3 +159,73 @@ class TestFirstOf:
             attributes = governed.attributes(span)
             assert attributes[semconv.APPROVAL_STATUS] == "rejected"
             assert semconv.APPROVAL_APPROVER_TYPE not in attributes
+
+
+def approve(call: types.ToolCall) -> bool:
+    """Approve: a function of the application's."""
+    return True
+
+
+class TestWhoAnswered:
+    """The class: a record names a person only where a person was asked."""
+
+    @pytest.mark.parametrize("where", ["handler", "channel", "second channel"])
+    @pytest.mark.parametrize(
+        ("approver", "name"),
+        [
+            (approve, "approve"),
+            (functools.partial(approve), "approve"),
+            (lambda call, reason: Approval("approved"), None),
+            (lambda call, **kw: Approval("approved", approver_id="bot"), "bot"),
+        ],
+        ids=["function", "partial", "approval", "named approval"],
+    )
+    def test_a_function_is_a_service_of_that_name(
+        self, governed: Any, where: str, approver: Any, name: str | None
+    ) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        given: dict[str, Any] = {
+            "handler": {"policies": [policy.ask_user("t", handler=approver)]},
+            "channel": {"policies": [policy.ask_user("t")], "approvals": approver},
+            "second channel": {
+                "policies": [policy.ask_user("t")],
+                "approvals": [TestFirstOf.unavailable, approver],
+            },
+        }[where]
+        governed(**given)
+        t()
+        for span in ("execute_tool t", "otelhooks.approval.wait t"):
+            attributes = governed.attributes(span)
+            assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "service"
+            found = attributes[semconv.APPROVAL_APPROVER_ID]
+            assert found == name or (name is None and found.endswith("<lambda>"))
+
+    @pytest.mark.parametrize("where", ["handler", "channel", "second channel"])
+    def test_someone_at_the_terminal_is_a_person(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        monkeypatch.setattr(sys, "stdin", Keyboard("y\n"))
+        rule = policy.ask_user("t", handler=ask_user_handler if where == "handler" else None)
+        channels = [TestFirstOf.unavailable] if where == "second channel" else []
+        governed(policies=[rule], approvals=[*channels, Terminal()])
+        t()
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "human"
+        assert semconv.APPROVAL_APPROVER_ID not in attributes
+
+    def test_a_channel_may_say_that_it_was_a_person(self, governed: Any) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        answer = Approval("rejected", approver_type="human", approver_id="ann")
+        governed(policies=[policy.ask_user("t")], approvals=lambda call: answer)
+        with pytest.raises(Denied):
+            t()
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "human"
+        assert attributes[semconv.APPROVAL_APPROVER_ID] == "ann"

@@ -12,6 +12,7 @@ import otelhooks
 from otelhooks import hooks, policy
 from otelhooks.frameworks.kit.telemetry import in_place_of_own
 from otelhooks.pipeline.frames import current_frame
+from otelhooks.telemetry import semconv
 from tests.unit import test_kit
 from tests.unit.test_kit import Tool, guarded
 from tests.unit.test_kit_delivery import Run
@@ -48,12 +49,18 @@ def ask(tool: Any, said: bool | None, x: int = 1) -> Any:
         return paused
 
 
-def test_a_yes_that_the_framework_reports_approves_the_call(framework: Any) -> None:
-    with guarded(framework, "plain", Asking, ASK, approvals=nobody):
+def test_a_yes_that_the_framework_reports_approves_the_call(
+    framework: Any, exporter: Any, tracer_provider: Any
+) -> None:
+    settings = {"approvals": nobody, "tracer_provider": tracer_provider}
+    with guarded(framework, "plain", Asking, ASK, **settings):
         tool = framework()
         assert str(ask(tool, None)) == "Money leaves."
         assert tool.ran == []
         assert ask(tool, True) == "got 1"
+    attributes = exporter.get_finished_spans()[-1].attributes
+    assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "service"
+    assert attributes[semconv.APPROVAL_APPROVER_ID] == Asking.framework
 
 
 def test_a_no_that_the_framework_reports_denies_the_call(framework: Any) -> None:
