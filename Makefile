@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest frameworks-between pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks
+TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -81,6 +81,7 @@ minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, with the frameworks of the demo
 e2e: ## real agents through collector, trace store, metrics and alerts, every hop looked at
 e2e-full: ## fleets of collectors with Kafka between them, and what is left when a part of one fails
+viewers: ## what Phoenix shows of a run, through Chromium, which must be installed
 prove: ## `doctor --prove` with the frameworks of the demo, and with all that can be installed together
 bench: ## each budget beside its figure
 bench-adapters: ## what each newer adapter adds, beside what others trace its framework with

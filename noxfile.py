@@ -128,6 +128,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "clients-between": ("--group", "test"),
     "clients-oldest": ("--group", "test", *LOWEST),
     "litellm-latest": ("--group", "test", *CERTIFI),
+    "viewers-latest": ("--group", "test", *CERTIFI),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_clients-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
@@ -399,6 +400,15 @@ def e2e_full(session: nox.Session) -> None:
     session.run(python, "-m", "tests.e2e.stack", "--build")
     session.run(python, "-m", "tests.fleet")
     pytest(session, python, "--timeout", "900", "tests/e2e/test_faults.py", "tests/fleet")
+
+
+@nox.session
+def viewers(session: nox.Session) -> None:
+    """A run as people see it: in a real Phoenix, through Chromium, which must be installed.
+
+    `--basetemp FOLDER` leaves pictures of the pages there. Phoenix's plugin for pytest is not ours.
+    """
+    pytest(session, environment(session, "viewers-latest"), "-p", "no:phoenix", "tests/viewers")
 
 
 @nox.session
