@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from otelhooks.cli import ExitCode
+from otelhooks.cli.since import since_ns
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from otelhooks.cli.policies.recorded import Source
+    from otelhooks.cli.policies.sources import OfService
     from otelhooks.cli.policies.subject import Subject
 
 
@@ -57,9 +57,10 @@ _servers = click.option(
 _traces = click.argument("traces", default="", metavar="[TRACES]")
 _since = click.option(
     "--since",
-    metavar="DURATION",
-    help="Only calls of the last 90m, 24h or 7d; of a server 24h, else all.",
+    metavar="TIME",
+    help="Only calls of the last 90m, 24h or 7d, or since a date; of a server 24h, else all.",
 )
+_service = click.option("--service", metavar="NAME", help="Only calls of this program; a glob.")
 _limit = click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -75,6 +76,7 @@ _headers = click.option(
     help="Sent to a server with every request, such as a token; may be repeated.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_json_array = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 
 
 @click.group()
@@ -103,7 +105,7 @@ def policy() -> None:
     help="Take the tools of MCP servers from the calls in the local store.",
 )
 @_servers
-@_json
+@_json_array
 def check_command(
     policies: tuple[str, ...], require: str, with_store: bool, servers: str, as_json: bool
 ) -> None:
@@ -224,6 +226,7 @@ def explain_command(
 @_traces
 @policy_option
 @_since
+@_service
 @_limit
 @_headers
 @_servers
@@ -233,6 +236,7 @@ def replay_command(
     traces: str,
     policies: tuple[str, ...],
     since: str | None,
+    service: str | None,
     limit: int,
     headers: tuple[str, ...],
     servers: str,
@@ -248,10 +252,12 @@ def replay_command(
     """
     from otelhooks.cli import policy_words
     from otelhooks.cli.policies.replay import replay
+    from otelhooks.cli.policies.sources import OfService
 
     subject = _open(policies)
-    source = _source(traces, since, limit, headers)
+    source = OfService(_source(traces, since, limit, headers), service)
     result = replay(source.calls(), subject.dry_run(_configured(servers)))
+    _tell_services(source)
     if not result.calls:
         raise ConfigError("no tool calls there", hint="run the program under otelhooks first")
     if as_json:
@@ -265,7 +271,7 @@ def replay_command(
 @policy.command("diff")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@_json
+@_json_array
 def diff_command(old: str, new: str, as_json: bool) -> None:
     """Show rules and hooks that were added, removed or changed.
 
@@ -288,6 +294,7 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
 @policy.command("learn")
 @_traces
 @_since
+@_service
 @_limit
 @_headers
 @click.option(
@@ -296,7 +303,12 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
     help="Write the draft to this new file, and its cases to the folder `cases` beside it.",
 )
 def learn_command(
-    traces: str, since: str | None, limit: int, headers: tuple[str, ...], output: Path | None
+    traces: str,
+    since: str | None,
+    service: str | None,
+    limit: int,
+    headers: tuple[str, ...],
+    output: Path | None,
 ) -> None:
     """Draft a policy from recorded tool calls.
 
@@ -305,8 +317,11 @@ def learn_command(
     """
     from otelhooks.cli.policies.learn import learn
     from otelhooks.cli.policies.scaffold import write_new
+    from otelhooks.cli.policies.sources import OfService
 
-    draft = learn(_source(traces, since, limit, headers).calls())
+    source = OfService(_source(traces, since, limit, headers), service)
+    draft = learn(source.calls())
+    _tell_services(source)
     if output is None:
         click.echo(draft.policy(), nl=False)
         return
@@ -413,20 +428,20 @@ def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] =
         raise ConfigError("a header is no NAME=VALUE", hint="write --header X-Scope-OrgID=team")
     return open_source(
         traces or os.environ.get("OTELHOOKS_STORE", ""),
-        since_ns=None if since is None else time.time_ns() - _nanoseconds(since),
+        since_ns=None if since is None else since_ns(since),
         limit=limit,
         headers={name: value for name, _, value in pairs},
     )
 
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-def _nanoseconds(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None:
-        raise ConfigError(f"`{text}` is no duration", hint="write 90m, 24h or 7d")
-    return int(found[1]) * _UNITS_S[found[2]] * 10**9
+def _tell_services(source: OfService) -> None:
+    if len(source.services) > 1:
+        names = ", ".join(f"`{one_line(name or '(none)')}`" for name in sorted(source.services))
+        click.echo(
+            f"otelhooks: warning: these are calls of {len(source.services)} programs: {names}\n"
+            "hint: --service NAME takes those of one",
+            err=True,
+        )
 
 
 def _clean(line: str) -> str:

@@ -23,7 +23,7 @@ policies:
 """
 
 
-def spans(*calls: tuple[str, dict[str, Any] | None, dict[str, str]]) -> str:
+def spans(*calls: tuple[str, dict[str, Any] | None, dict[str, str]], service: str = "") -> str:
     """Return tool calls as a document of OTLP JSON: tool, arguments, further attributes."""
 
     def attribute(name: str, value: str) -> dict[str, Any]:
@@ -33,6 +33,7 @@ def spans(*calls: tuple[str, dict[str, Any] | None, dict[str, str]]) -> str:
         {
             "resourceSpans": [
                 {
+                    "resource": {"attributes": [attribute("service.name", service)]},
                     "scopeSpans": [
                         {
                             "spans": [
@@ -58,7 +59,7 @@ def spans(*calls: tuple[str, dict[str, Any] | None, dict[str, str]]) -> str:
                                 for number, (tool, args, further) in enumerate(calls, 1)
                             ]
                         }
-                    ]
+                    ],
                 }
             ]
         }
@@ -402,6 +403,31 @@ def test_replay_in_json_has_every_call(work: Path) -> None:
     assert (said["calls"], said["judged"]) == (4, 3)
     assert [change["rule"] for change in said["changes"]] == ["rules/no-rm"]
     assert said["not_judged"] == {"arguments not captured": 1}
+
+
+def test_replay_and_learn_can_be_limited_to_one_program(work: Path) -> None:
+    of_two = [
+        spans(("run_command", {"CommandLine": "rm -rf x"}, {}), service="shop"),
+        spans(("view_file", {"path": "a"}, {}), service="bill\x1b[2Jing"),
+    ]
+    (work / "two.json").write_text("\n".join(of_two))
+    words = ("two.json", "--policy", "rules.yaml")
+
+    both = run("replay", *words)
+    one = run("replay", *words, "--service", "bill*")
+    other = run("replay", *words, "--service", "shop")
+
+    assert "1 of 2 judged calls would" in both.stdout
+    assert (
+        "otelhooks: warning: these are calls of 2 programs: `bill\\x1b[2Jing`, `shop`"
+        in both.stderr
+    )
+    assert "--service NAME" in both.stderr
+    assert (one.exit_code, one.stdout) == (0, "0 of 1 judged calls would come out otherwise\n")
+    assert (other.exit_code, other.stderr) == (1, "")
+    assert run("replay", *words, "--service", "Shop").exit_code == 2
+    assert "run_command" not in run("learn", "two.json", "--service", "bill*").stdout
+    assert "of 2 programs" in run("learn", "two.json").stderr
 
 
 def test_replay_lists_ten_calls_of_a_tool_unless_told_otherwise(work: Path) -> None:

@@ -78,6 +78,7 @@ def test_a_jaeger_is_asked_for_tool_calls_and_its_answers_are_read() -> None:
     assert (denied.rule_id, denied.enforcement, denied.has_failed) == ("no-rm", "blocked", True)
     assert (denied.agent, len(denied.trace_id), len(denied.span_id)) == ("assistant", 32, 16)
     assert next(call for call in calls if call.decision == "ask").has_run
+    assert {call.service for call in calls} == {"agent"}
     assert source.link("ab") == "http://jaeger:16686/trace/ab"
 
 
@@ -95,6 +96,7 @@ def test_a_tempo_is_searched_and_its_traces_are_read() -> None:
     ]
     denied = next(call for call in calls if call.decision == "deny")
     assert (denied.rule_id, denied.has_failed, len(denied.span_id)) == ("no-rm", True, 16)
+    assert {call.service for call in calls} == {"agent"}
     assert source.link("ab") == "http://tempo:3200/api/v2/traces/ab"
 
 

@@ -29,18 +29,24 @@ def otlp_calls(document: Any) -> Iterator[RecordedCall]:
     if "trace" in request:
         yield from otlp_calls(request["trace"] or {})
     for resource in request.get("resourceSpans") or request.get("batches") or ():
+        program = _attributes(resource.get("resource") or {})
         for scope in resource.get("scopeSpans") or ():
             for span in scope.get("spans") or ():
                 status: Any = span.get("status") or {}
                 found = read_call(
-                    {pair["key"]: _value(pair["value"]) for pair in span.get("attributes") or ()},
+                    _attributes(span),
                     trace_id=_hex(span["traceId"], 16),
                     span_id=_hex(span["spanId"], 8),
                     at=int(span["startTimeUnixNano"]),
                     has_failed=status.get("code") in (2, "STATUS_CODE_ERROR"),
+                    resource=program,
                 )
                 if found is not None:
                     yield found
+
+
+def _attributes(holder: Any) -> dict[str, Any]:
+    return {pair["key"]: _value(pair["value"]) for pair in holder.get("attributes") or ()}
 
 
 def _hex(text: str, size: int) -> str:

@@ -42,6 +42,7 @@ class RecordedCall:
         span_id: 16 hex digits.
         at: Start, in nanoseconds since the Unix epoch.
         call_id: The framework's id of the call, empty for none.
+        service: ``service.name`` of the program, empty if unknown.
     """
 
     tool: str
@@ -64,6 +65,7 @@ class RecordedCall:
     span_id: str
     at: int
     call_id: str
+    service: str = ""
 
     @property
     def name(self) -> str:
@@ -116,7 +118,13 @@ class Source(Protocol):
 
 
 def read_call(
-    attributes: Mapping[str, Any], *, trace_id: str, span_id: str, at: int, has_failed: bool
+    attributes: Mapping[str, Any],
+    *,
+    trace_id: str,
+    span_id: str,
+    at: int,
+    has_failed: bool,
+    resource: Mapping[str, Any] | None = None,
 ) -> RecordedCall | None:
     """Read a span's attributes; return None if the span is not a tool call.
 
@@ -126,6 +134,7 @@ def read_call(
         span_id: 16 hex digits.
         at: Start, in nanoseconds since the Unix epoch.
         has_failed: Whether its status is an error.
+        resource: Attributes of the program; None if they are not known.
     """
     tool = attributes.get(semconv.GEN_AI_TOOL_NAME)
     if attributes.get(semconv.GEN_AI_OPERATION_NAME) != semconv.OP_EXECUTE_TOOL or not tool:
@@ -160,6 +169,7 @@ def read_call(
         span_id=span_id,
         at=at,
         call_id=text(semconv.GEN_AI_TOOL_CALL_ID),
+        service=str((resource or {}).get(semconv.SERVICE_NAME) or ""),
     )
 
 

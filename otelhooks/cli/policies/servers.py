@@ -157,6 +157,7 @@ class JaegerSource:
 
 def _jaeger_calls(answer: Any) -> Iterator[RecordedCall]:
     for trace in _list(answer, "data"):
+        programs = cast("dict[str, Any]", trace.get("processes") or {})
         for span in _list(trace, "spans"):
             tags = {tag["key"]: tag.get("value") for tag in _list(span, "tags")}
             found = read_call(
@@ -166,6 +167,9 @@ def _jaeger_calls(answer: Any) -> Iterator[RecordedCall]:
                 at=int(span.get("startTime") or 0) * 1_000,
                 has_failed=tags.get("otel.status_code") == "ERROR"
                 or tags.get("error") in (True, "true"),
+                resource={
+                    semconv.SERVICE_NAME: programs.get(span.get("processID"), {}).get("serviceName")
+                },
             )
             if found is not None:
                 yield found

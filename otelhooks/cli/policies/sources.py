@@ -6,9 +6,10 @@ One text names a source: a path, or a server's address after its kind, such as
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from otelhooks.errors import ConfigError
 if TYPE_CHECKING:
     from otelhooks.store.reader import Store
 
-__all__ = ["StoreSource", "open_source"]
+__all__ = ["OfService", "StoreSource", "open_source"]
 
 _SQLITE = b"SQLite format 3\0"
 _MAX_PARSED_BYTES = 1 << 30
@@ -73,6 +74,34 @@ def _is_sqlite(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
+class OfService:
+    """The calls of one program in a source.
+
+    Args:
+        source: Where the calls are.
+        service: Glob of ``service.name``; None for every program.
+
+    Attributes:
+        services: Names of the programs whose calls were taken.
+    """
+
+    source: Source
+    service: str | None = None
+    services: set[str] = field(default_factory=set[str])
+
+    def calls(self) -> Iterator[RecordedCall]:
+        """Yield the calls of the program, in the order of the source."""
+        for call in self.source.calls():
+            if self.service is None or fnmatch.fnmatchcase(call.service, self.service):
+                self.services.add(call.service)
+                yield call
+
+    def link(self, trace_id: str) -> str:
+        """Return how to view a trace."""
+        return self.source.link(trace_id)
+
+
+@dataclass(frozen=True)
 class StoreSource:
     """The local store.
 
@@ -96,6 +125,7 @@ class StoreSource:
                     span_id=span.span_id,
                     at=span.started_at,
                     has_failed=span.status == "error",
+                    resource=span.origin.resource,
                 )
                 if found is not None:
                     yield found
