@@ -10,7 +10,7 @@ import math
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -19,14 +19,15 @@ from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from rich.console import Console
     from rich.text import Text
 
     from otelhooks.store.otlp import Sent, Target
     from otelhooks.store.reader import Store
-    from otelhooks.store.records import Event, Span, TraceSummary
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 _UNLIMITED_WIDTH = 100_000
 
@@ -41,6 +42,21 @@ _store = click.option(
 _denied = click.option(
     "--denied", is_flag=True, help="Only where something was denied or not approved."
 )
+
+
+def _filters(command: F) -> F:
+    """Add the options that choose traces or records by what they are about."""
+    for name, what in reversed(
+        (
+            ("service", "program (`service.name`)"),
+            ("agent", "agent"),
+            ("tool", "tool"),
+            ("rule", "rule, by its id"),
+        )
+    ):
+        option = click.option(f"--{name}", metavar="NAME", help=f"Only of this {what}; a glob.")
+        command = option(command)
+    return command
 
 
 class _Commands(click.Group):
@@ -68,29 +84,67 @@ def trace() -> None:
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many."
 )
 @_denied
+@_filters
+@click.option(
+    "--since", metavar="TIME", help="Only of the last 90m, 24h or 7d, or since a date: 2026-11-25."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-def list_command(store_path: Path | None, limit: int, denied: bool, as_json: bool) -> None:
+def list_command(
+    store_path: Path | None,
+    limit: int,
+    denied: bool,
+    since: str | None,
+    as_json: bool,
+    **names: str | None,
+) -> None:
     """List the newest traces, newest first.
 
     Exit code 0: listed; 1: there are none; 2: the store cannot be read.
     """
-    summaries = _open(store_path).traces(limit, denied=denied)
+    from otelhooks.cli.since import since_ns
+    from otelhooks.store.reader import Wanted
+
+    start = None if since is None else since_ns(since)
+    store = _open(store_path)
+    summaries = store.traces(limit, denied=denied, since=start, wanted=Wanted(**names))
     if as_json:
         click.echo(_json([dataclasses.asdict(summary) for summary in summaries]))
     elif summaries:
-        _print(_table(summaries))
+        from otelhooks.cli.trace_words import listed
+
+        _print(listed(summaries, _width()))
     if not summaries:
         which = "denied calls" if denied else "traces"
-        click.echo(f"there are no {which} in the store", err=True)
+        such = " of that kind" if since is not None or any(names.values()) else ""
+        click.echo(f"there are no {which}{such} in the store", err=True)
         sys.exit(ExitCode.NO)
 
 
 @trace.command("show")
 @_store
 @click.argument("trace_id", default="last", metavar="[TRACE_ID_PREFIX | last]")
+@click.option(
+    "--content/--no-content",
+    default=None,
+    help="Show messages, arguments and results in full, or not at all; default: one line each.",
+)
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the tree to this file, as a picture.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def show_command(store_path: Path | None, trace_id: str, as_json: bool) -> None:
+def show_command(
+    store_path: Path | None,
+    trace_id: str,
+    content: bool | None,
+    svg: Path | None,
+    as_json: bool,
+) -> None:
     """Show one trace as a tree, with verdicts; default: the last one.
+
+    Content is shown where it was captured.
 
     Exit code 0: shown; 1: there is no such trace; 2: the id fits several, or the store cannot be
     read.
@@ -102,34 +156,50 @@ def show_command(store_path: Path | None, trace_id: str, as_json: bool) -> None:
     if as_json:
         click.echo(_json(dataclasses.asdict(found)))
         return
+    from otelhooks.cli import picture
     from otelhooks.store.tree import render
 
-    console = _console()
-    width = console.width if console.is_terminal else _UNLIMITED_WIDTH
-    _print(render(found.spans, found.events, width=width))
+    shown: Any = {None: "lines", True: "whole", False: "none"}[content]
+    width = (_width() or _UNLIMITED_WIDTH) if svg is None else picture.WIDTH
+    tree = render(found.spans, found.events, width=width, content=shown)
+    if svg is None:
+        _print(tree)
+    else:
+        _draw(tree, svg, f"otelhooks trace show {found.trace_id[:8]}")
 
 
 @trace.command("tail")
 @_store
 @_denied
+@_filters
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 @click.option("--all", "from_start", is_flag=True, help="Begin with what is in the store already.")
-def tail_command(store_path: Path | None, denied: bool, as_json: bool, from_start: bool) -> None:
+def tail_command(
+    store_path: Path | None,
+    denied: bool,
+    as_json: bool,
+    from_start: bool,
+    **names: str | None,
+) -> None:
     """Print spans and events as they are stored, until interrupted.
 
     An event tells of a verdict at once; the span of the call follows when it has ended. With
-    --denied each decision is printed once.
+    --denied each decision is printed once. Records that only repeat others are in the JSON alone.
     """
+    from otelhooks.cli.trace_words import is_repeated, of_record, type_of
     from otelhooks.store import verdicts
+    from otelhooks.store.reader import Wanted
     from otelhooks.telemetry import semconv
 
-    store = _open(store_path)
+    store, wanted = _open(store_path), Wanted(**names)
     if not store.path.exists():
         click.echo(f"waiting for `{store.path}`", err=True)
     # Decisions that were printed before, newest last; more than a batch can contain.
     seen: dict[object, None] = {}
     with contextlib.suppress(KeyboardInterrupt):
         for record in store.follow(from_start=from_start):
+            if not wanted.fits(record):
+                continue
             if denied:
                 if verdicts.rank(record.attributes) < verdicts.RANK_OBSERVED:
                     continue
@@ -140,9 +210,9 @@ def tail_command(store_path: Path | None, denied: bool, as_json: bool, from_star
                 if len(seen) > 10_000:
                     seen.pop(next(iter(seen)))
             if as_json:
-                click.echo(_json({"type": _type(record), **dataclasses.asdict(record)}))
-            else:
-                _print(_line(record))
+                click.echo(_json({"type": type_of(record), **dataclasses.asdict(record)}))
+            elif not is_repeated(record):
+                _print(of_record(record, _width()))
 
 
 @trace.command("export")
@@ -246,6 +316,23 @@ def _console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
+def _width() -> int | None:
+    """Return the columns of the terminal, None where the output goes elsewhere."""
+    console = _console()
+    return console.width if console.is_terminal else None
+
+
+def _draw(text: Text, file: Path, title: str) -> None:
+    from otelhooks.cli import picture
+
+    try:
+        file.write_text(picture.svg(text, title), encoding="utf-8")
+    except OSError as error:
+        problem = f"`{one_line(file)}` cannot be written: {error.strerror or error}"
+        raise ConfigError(problem, hint="name another file") from error
+    click.echo(f"wrote {one_line(file)}", err=True)
+
+
 def _is_unicode() -> bool:
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     return encoding.lower().replace("-", "").startswith("utf")
@@ -258,75 +345,6 @@ def _print(text: Text) -> None:
         text = to_ascii(text)
     # Whole lines: a terminal wraps them better, and pipes need them unwrapped.
     _console().print(text, soft_wrap=True, end="" if text.plain.endswith("\n") else "\n")
-
-
-def _table(summaries: Sequence[TraceSummary]) -> Text:
-    from rich.text import Text
-
-    from otelhooks.store import terminal
-
-    rows = [("TRACE", "STARTED", "DURATION", "SPANS", "VERDICTS", "NAME")]
-    rows += [
-        (
-            summary.trace_id,
-            terminal.clock(summary.started_at),
-            terminal.duration(summary.duration_s),
-            str(summary.spans),
-            _verdicts(summary),
-            one_line(summary.name) or "(events only)",
-        )
-        for summary in summaries
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    result = Text()
-    for index, row in enumerate(rows):
-        cells = [
-            cell.rjust(width) if column in (2, 3) else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        is_bad = index > 0 and summaries[index - 1].is_refused
-        style = "bold" if index == 0 else "red" if is_bad else ""
-        result.append("  ".join(cells).rstrip() + "\n", style)
-    return result
-
-
-def _verdicts(summary: TraceSummary) -> str:
-    parts = [
-        f"{count} {word}"
-        for count, word in (
-            (summary.refused, "refused"),
-            (summary.observed, "observed"),
-            (summary.verdicts, "other"),
-            (summary.errors, "failed"),
-        )
-        if count
-    ]
-    if not parts and summary.is_refused:
-        return "refused"
-    return ", ".join(parts) or "-"
-
-
-def _type(record: Span | Event) -> str:
-    return "span" if hasattr(record, "kind") else "event"
-
-
-def _line(record: Span | Event) -> Text:
-    """Return a span or event as one line: time, trace, kind, name, duration, verdict."""
-    from rich.text import Text
-
-    from otelhooks.store import terminal
-
-    name = one_line(record.name or "log record")
-    trace_id = (record.trace_id or "-")[:8]
-    text = Text(f"{terminal.clock(record.at, with_date=False)}  {trace_id:<8}  ", "dim")
-    text.append(f"{_type(record):<5}  ", "dim")
-    text.append(name)
-    if _type(record) == "span":
-        text.append(f"  {terminal.duration(cast('Span', record).duration_s)}", "dim")
-    said = terminal.details(record.attributes, name)
-    if said:
-        text.append("  ").append_text(said)
-    return text
 
 
 def _json(value: object) -> str:

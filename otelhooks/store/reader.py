@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import sqlite3
 import time
 from dataclasses import dataclass, field
@@ -20,14 +21,71 @@ from otelhooks.store.records import (
     Trace,
     TraceSummary,
 )
+from otelhooks.store.totals import add_up, is_agent
+from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import Any
 
 _STATUS: tuple[Status, ...] = ("unset", "ok", "error")
 _KINDS = ("internal", "server", "client", "producer", "consumer")
 _PAGE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a trace or record must be about: globs, case-sensitive; None for anything.
+
+    Attributes:
+        service: ``service.name`` of the program.
+        agent: Name of an agent.
+        tool: Name of a tool.
+        rule: Id of a rule that decided.
+    """
+
+    service: str | None = None
+    agent: str | None = None
+    tool: str | None = None
+    rule: str | None = None
+
+    def conditions(self) -> tuple[str, list[str]]:
+        """Return SQL for a query of `traces`, and its values: each holds for some record."""
+        sql, values = "", list[str]()
+        for name, pattern in self._named():
+            has = f"""json_extract(attributes, '$."{name}"') GLOB ?"""
+            sql += _exists(f"SELECT 1 FROM {{table}} AS it WHERE {has} AND")
+            values += [pattern, pattern]
+        if self.service is not None:
+            name = f"""json_extract(resource, '$."{semconv.SERVICE_NAME}"')"""
+            origins = f"SELECT id FROM origins WHERE {name} GLOB ?"
+            sql += _exists(f"SELECT 1 FROM {{table}} AS it WHERE origin IN ({origins}) AND")
+            values += [self.service, self.service]
+        return sql, values
+
+    def fits(self, record: Span | Event) -> bool:
+        """Return whether a record is about all of it."""
+        texts = [(record.attributes.get(name), pattern) for name, pattern in self._named()]
+        if self.service is not None:
+            texts.append((record.origin.resource.get(semconv.SERVICE_NAME), self.service))
+        return all(
+            text is not None and fnmatch.fnmatchcase(str(text), pattern) for text, pattern in texts
+        )
+
+    def _named(self) -> list[tuple[str, str]]:
+        pairs = (
+            (semconv.GEN_AI_AGENT_NAME, self.agent),
+            (semconv.GEN_AI_TOOL_NAME, self.tool),
+            (semconv.POLICY_RULE_ID, self.rule),
+        )
+        return [(name, pattern) for name, pattern in pairs if pattern is not None]
+
+
+def _exists(select: str) -> str:
+    of_trace = " it.trace_id = traces.trace_id"
+    spans, logs = (select.format(table=table) + of_trace for table in ("spans", "logs"))
+    return f" AND (EXISTS ({spans}) OR EXISTS ({logs}))"
 
 
 class AmbiguousTraceError(ConfigError):
@@ -65,7 +123,12 @@ class Store:
         self.path: Path = path or schema.default_store_path()
 
     def traces(
-        self, limit: int = 20, *, denied: bool = False, since: int | None = None
+        self,
+        limit: int = 20,
+        *,
+        denied: bool = False,
+        since: int | None = None,
+        wanted: Wanted | None = None,
     ) -> list[TraceSummary]:
         """Return the newest traces, by last activity, newest first.
 
@@ -73,6 +136,7 @@ class Store:
             limit: Most traces to return.
             denied: Only those in which something was denied or not approved, or would have been.
             since: Only those with activity at or after this time, in nanoseconds since the epoch.
+            wanted: Only those of this service, agent, tool and rule; None for all.
 
         Raises:
             StoreError: The store cannot be read.
@@ -83,12 +147,13 @@ class Store:
             else range(verdicts.RANK_REFUSED + 1)
         )
         # One walk down the index for each rank, because the index starts with it.
+        conditions, values = (wanted or Wanted()).conditions()
         walk = (
             "SELECT * FROM (SELECT trace_id, started_at, ended_at, verdict FROM traces"
-            " WHERE verdict = ? AND ended_at >= ? ORDER BY ended_at DESC LIMIT ?)"
+            f" WHERE verdict = ? AND ended_at >= ?{conditions} ORDER BY ended_at DESC LIMIT ?)"
         )
         query = " UNION ALL ".join([walk] * len(ranks)) + " ORDER BY ended_at DESC LIMIT ?"
-        arguments = [value for rank in ranks for value in (rank, since or 0, limit)]
+        arguments = [value for rank in ranks for value in (rank, since or 0, *values, limit)]
         with self._reading() as db:
             rows = db.execute(query, (*arguments, limit)).fetchall()
             return [_summary(db, row) for row in rows]
@@ -248,19 +313,25 @@ def _next_events(
 def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
     trace_id = row["trace_id"]
     spans = db.execute(
-        "SELECT name, verdict, status FROM spans WHERE trace_id = ?"
-        " ORDER BY parent_id IS NOT NULL, started_at, id",
+        "SELECT name, verdict, status, span_id, parent_id, attributes, origin FROM spans"
+        " WHERE trace_id = ? ORDER BY parent_id IS NOT NULL, started_at, id",
         (trace_id,),
     ).fetchall()
+    attributes = [codec.decode(span["attributes"]) for span in spans]
+    agents = [it.get(semconv.GEN_AI_AGENT_NAME) for it in attributes if is_agent(it)]
+    events = db.execute("SELECT origin FROM logs WHERE trace_id = ?", (trace_id,)).fetchall()
+    first = next(iter((*spans, *events)), None)
+    resource: Mapping[str, Any] = (
+        _origin(db, first["origin"], {}).resource if first is not None else {}
+    )
     ranks = [span["verdict"] for span in spans if not verdicts.is_about_approval(span["name"])]
-    events = db.execute("SELECT count(*) FROM logs WHERE trace_id = ?", (trace_id,)).fetchone()
     return TraceSummary(
         trace_id=trace_id,
         name=spans[0]["name"] if spans else "",
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         spans=len(spans),
-        events=events[0],
+        events=len(events),
         refused=ranks.count(verdicts.RANK_REFUSED),
         observed=ranks.count(verdicts.RANK_OBSERVED),
         verdicts=ranks.count(verdicts.RANK_VERDICT),
@@ -269,6 +340,12 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
             for span in spans
         ),
         is_refused=row["verdict"] >= verdicts.RANK_OBSERVED,
+        service=str(resource.get(semconv.SERVICE_NAME, "")),
+        agents=tuple(dict.fromkeys(str(agent) for agent in agents if agent)),
+        totals=add_up(
+            (span["span_id"], span["parent_id"], found)
+            for span, found in zip(spans, attributes, strict=True)
+        ),
     )
 
 

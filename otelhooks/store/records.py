@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from otelhooks.store.totals import Totals
+
 Status = Literal["unset", "ok", "error"]
 
 
@@ -178,6 +180,9 @@ class TraceSummary:
         errors: Number of spans with status error that were not refused.
         is_refused: Whether a span or an event was refused or observed; events count too, because
             spans may have been sampled away.
+        service: ``service.name`` of the program, empty if it has none.
+        agents: Names of its agents, in the order in which they started.
+        totals: Tokens and cost.
     """
 
     trace_id: str
@@ -191,6 +196,9 @@ class TraceSummary:
     verdicts: int
     errors: int
     is_refused: bool
+    service: str
+    agents: tuple[str, ...]
+    totals: Totals
 
     @property
     def duration_s(self) -> float:

@@ -8,9 +8,12 @@ only repeat it.
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from otelhooks.plain_text import one_line
@@ -18,9 +21,11 @@ from otelhooks.store.verdicts import Mood, Verdict, read_verdict
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import tzinfo
     from typing import Any
+
+    from otelhooks.store.totals import Totals
 
 _MARKS: dict[Mood, tuple[str, str, str]] = {  # unicode, ascii, style
     "good": ("✓", "+", "green"),
@@ -29,7 +34,17 @@ _MARKS: dict[Mood, tuple[str, str, str]] = {  # unicode, ascii, style
     "waiting": ("…", ".", "cyan"),
     "observed": ("◌", "o", "magenta"),
 }
-_ASCII = str.maketrans({"→": "->", "·": "-", "…": "...", "├": "|", "─": "-", "└": "`", "│": "|"})
+NAME_WIDTH = 60
+"""Most columns of a name: it may come from a model."""
+
+_TOGETHER = 40
+"""Most columns of a part that is not broken."""
+
+_PARTS = re.compile(r"( *)([^ ]+(?: [^ ]+)*)")
+
+_ASCII = str.maketrans(
+    {"→": "->", "≥": ">=", "·": "-", "…": "...", "├": "|", "─": "-", "└": "`", "│": "|"}
+)
 
 
 def duration(seconds: float) -> str:
@@ -56,18 +71,19 @@ def clock(at: int, tz: tzinfo | None = None, *, with_date: bool = True) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}" if with_date else f"{when:%H:%M:%S.%f}"[:-3]
 
 
-def details(attributes: Mapping[str, Any], name: str = "") -> Text:
+def details(attributes: Mapping[str, Any], name: str = "", above: str | None = None) -> Text:
     """Return the details of a span or event: verdict, rule, reason, facts, error.
 
     Args:
         attributes: Attributes of the span or event.
         name: Its name; agent, tool and model are not repeated if they are part of it.
+        above: Name of the agent whose span it is below, which is not repeated either.
     """
     text = Text()
     verdict = read_verdict(attributes)
     if verdict is not None:
         _append_verdict(text, verdict)
-    facts = _facts(attributes, name)
+    facts = _facts(attributes, name, above)
     if facts:
         append(text, ", ".join(facts), "dim")
     error = attributes.get(semconv.ERROR_TYPE)
@@ -98,26 +114,67 @@ def _append_verdict(text: Text, verdict: Verdict) -> None:
         text.append(one_line(verdict.reason))
 
 
-def _facts(attributes: Mapping[str, Any], name: str) -> list[str]:
+def _facts(attributes: Mapping[str, Any], name: str, above: str | None) -> list[str]:
     facts: list[str] = []
     for key, word in (
         (semconv.GEN_AI_TOOL_NAME, "tool"),
         (semconv.GEN_AI_REQUEST_MODEL, "model"),
         (semconv.GEN_AI_AGENT_NAME, "agent"),
     ):
-        value = attributes.get(key)
-        # A tool's line is already below its agent's.
-        is_said = word == "agent" and semconv.GEN_AI_TOOL_NAME in attributes
-        if value is not None and not is_said and str(value) not in name:
-            facts.append(f"{word} {one_line(value)}")
+        if (value := attributes.get(key)) is None:
+            continue
+        shown = one_line(value, NAME_WIDTH)
+        if shown not in name and not (word == "agent" and shown == above):
+            facts.append(f"{word} {shown}")
     read = attributes.get(semconv.GEN_AI_USAGE_INPUT_TOKENS)
     written = attributes.get(semconv.GEN_AI_USAGE_OUTPUT_TOKENS)
     if read is not None or written is not None:
         facts.append(f"{_count(read)} → {_count(written)} tokens")
-    if approver := attributes.get(semconv.APPROVAL_APPROVER_TYPE):
-        who = (approver, attributes.get(semconv.APPROVAL_APPROVER_ID, ""))
-        facts.append(f"by {one_line(' '.join(map(str, who)).strip())}")
+    if cost := money(attributes.get(semconv.COST_USD), attributes.get(semconv.COST_UNKNOWN)):
+        facts.append(cost)
+    approver = attributes.get(semconv.APPROVAL_APPROVER_TYPE)
+    waited = attributes.get(semconv.APPROVAL_WAIT_DURATION)
+    who = [str(approver), str(attributes.get(semconv.APPROVAL_APPROVER_ID, ""))] if approver else []
+    by = [f"by {one_line(' '.join(who).strip())}"] if who else []
+    if isinstance(waited, (int, float)):
+        by.append(f"after {duration(waited)}")
+    if by:
+        facts.append(" ".join(by))
     return facts
+
+
+def money(usd: object, unknown: object = 0) -> str:
+    """Return a cost, such as ``$0.0035``; ``≥ $0.0035`` if a part is unknown, ``$?`` if all is.
+
+    Args:
+        usd: US dollars; anything but a number for none known.
+        unknown: Number of model calls whose cost is not known.
+
+    Returns:
+        An empty text if nothing was spent at all.
+    """
+    is_known = isinstance(usd, (int, float)) and math.isfinite(usd)
+    if not is_known:
+        return "$?" if unknown else ""
+    assert isinstance(usd, (int, float))
+    digits = 2 if usd >= 1 else 4 if usd >= 0.0001 or not usd else 6
+    text = f"${usd:,.{digits}f}"
+    return f"≥ {text}" if unknown else text
+
+
+def used(totals: Totals) -> list[str]:
+    """Return the tokens and the cost of a trace, as far as there are any."""
+    found: list[str] = []
+    if totals.input_tokens is not None or totals.output_tokens is not None:
+        found.append(f"{_count(totals.input_tokens)} → {_count(totals.output_tokens)} tokens")
+    if cost := money(totals.cost_usd, totals.cost_unknown):
+        found.append(cost)
+    return found
+
+
+def short(id: str) -> str:
+    """Return the first digits of a trace or span id, enough for people."""
+    return id[:8]
 
 
 def _count(number: object) -> str:
@@ -143,3 +200,52 @@ def _runs(text: Text) -> list[tuple[str, str]]:
         styles = [str(span.style) for span in text.spans if span.start <= start < span.end]
         runs.append((text.plain[start:end], styles[-1] if styles else str(text.style)))
     return runs
+
+
+def cut(text: str, width: int) -> str:
+    """Return the beginning of a line that is too wide, with an ellipsis."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text[:width], width - 1) + "…"
+
+
+def filled(parts: Sequence[str], separator: str, width: int) -> list[str]:
+    """Return texts side by side, in as many lines as they need; no text is broken."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and cell_len(lines[-1] + separator + part) <= width:
+            lines[-1] += separator + part
+        else:
+            lines.append(part)
+    return lines
+
+
+def broken(text: Text, width: int, further: int | None = None) -> list[Text]:
+    """Wrap a text at blanks, so that no piece is too wide, except for long words.
+
+    Short parts that two blanks set off, such as tokens and cost, stay together.
+
+    Args:
+        text: One line.
+        width: Most columns of a piece.
+        further: Most columns of each piece after the first; None for `width`.
+    """
+    breaks: list[int] = []
+    limit = min(_TOGETHER, width, further or width)
+    used = 0
+    for found in _PARTS.finditer(text.plain):
+        blanks, part = len(found[1]), found[2]
+        at = found.start(2)
+        for word in [part] if cell_len(part) <= limit else part.split(" "):
+            wide = cell_len(word)
+            if used and used + blanks + wide > width:
+                breaks.append(at)
+                used, width = wide, further or width
+            else:
+                used += blanks + wide
+            blanks = 1
+            at += len(word) + 1
+    pieces = list(text.divide(breaks)) if text else []
+    for piece in pieces:
+        piece.rstrip()
+    return pieces

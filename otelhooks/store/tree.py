@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from otelhooks.plain_text import one_line
+from otelhooks.plain_text import one_line, sanitize
 from otelhooks.store import verdicts
-from otelhooks.store.terminal import append, clock, details, duration, to_ascii
+from otelhooks.store.asks import in_one_row
+from otelhooks.store.said import EARLIER, Said, what_was_said
+from otelhooks.store.terminal import (
+    NAME_WIDTH,
+    append,
+    broken,
+    clock,
+    cut,
+    details,
+    duration,
+    filled,
+    short,
+    to_ascii,
+    used,
+)
+from otelhooks.store.totals import add_up, is_agent
 from otelhooks.store.verdicts import is_about_approval, read_verdict
 from otelhooks.telemetry import semconv
 
@@ -27,6 +42,15 @@ _INDENTED_LEVELS = 30
 # If less width than this is left beside the name, details go below it.
 _DETAIL_WIDTH = 28
 
+# One line of content is no wider, in columns, and a span has no more of them unless all is wanted.
+_SAID_WIDTH = 160
+_SAID_LINES = 12
+
+# A message's role is cut to so many columns.
+_LEAD_WIDTH = 40
+
+ContentShown = Literal["lines", "whole", "none"]
+
 
 def render(
     spans: Sequence[Span],
@@ -35,6 +59,7 @@ def render(
     width: int = 100,
     is_unicode: bool = True,
     tz: tzinfo | None = None,
+    content: ContentShown = "lines",
 ) -> Text:
     """Draw one trace.
 
@@ -44,17 +69,23 @@ def render(
         width: Columns to fill; long reasons are wrapped at words.
         is_unicode: Whether lines and marks may be other than ASCII.
         tz: Zone of the start time; None for that of this machine.
+        content: Whether messages, arguments and results are shown, where they were captured: one
+            line each, in full, or not at all.
 
     Returns:
         Text with a newline after each line; `.plain` is the same without styles.
     """
-    nodes = _nest(spans, _unsaid(spans, events))
+    rows = in_one_row(spans)
+    nodes = _nest(rows, _unsaid(spans, events))
     lines = _lines(nodes)
-    result = _header(spans, events, tz)
+    said = what_was_said(rows, events) if content != "none" else {}
+    result = _header(spans, events, width, tz)
     name_width = max((cell_len(line.guide + line.node.label) for line in lines), default=0)
     time_width = max((cell_len(line.node.duration) for line in lines), default=0)
     for line in lines:
         result.append_text(_draw(line, name_width, time_width, width))
+        if found := said.get(line.node.span_id):
+            result.append_text(_quote(line, found, width, is_whole=content == "whole"))
     return result if is_unicode else to_ascii(result)
 
 
@@ -67,6 +98,9 @@ class _Node:
     at: int
     duration: str
     attributes: Mapping[str, Any]
+    span_id: str = ""
+    agent: str | None = None
+    above: str | None = None  # the agent whose work this is
     is_error: bool = False
     note: str = ""
     is_orphan: bool = False
@@ -130,18 +164,37 @@ def _nest(spans: Sequence[Span], events: Sequence[Event]) -> list[_Node]:
             parent.children.append(node)
             continue
         if span.parent_id is not None:
-            node.note = f"orphan: parent {span.parent_id} is not stored"
+            node.note = f"orphan: parent {short(span.parent_id)} is not stored"
             node.is_orphan = True
         roots.append(node)
     for event in events:
         node = _event_node(event)
         parent = by_id.get(event.span_id or "")
         if parent is None and event.span_id:
-            node.note = f"orphan: span {event.span_id} is not stored"
+            node.note = f"orphan: span {short(event.span_id)} is not stored"
             node.is_orphan = True
         (roots if parent is None else parent.children).append(node)
     _break_circles(roots, nodes)
+    _tell_agents(roots)
     return sorted(roots, key=lambda node: (node.is_orphan, node.at))
+
+
+def _tell_agents(roots: list[_Node]) -> None:
+    """Note at each span whose work it is, and at each agent inside another whose sub-agent."""
+    waiting: list[tuple[_Node, str | None]] = [(root, None) for root in roots]
+    while waiting:
+        node, node.above = waiting.pop()
+        above = node.above
+        if node.agent is not None:
+            if above is not None:
+                node.note = _joined(f"sub-agent of {above}".removesuffix(" of "), node.note)
+            above = node.agent
+        waiting.extend((child, above) for child in node.children)
+
+
+def _joined(*words: str) -> str:
+    """Join notes; empty ones are left out."""
+    return "  ".join(word for word in words if word)
 
 
 def _break_circles(roots: list[_Node], nodes: list[_Node]) -> None:
@@ -164,8 +217,7 @@ def _break_circles(roots: list[_Node], nodes: list[_Node]) -> None:
 
 
 def _span_node(span: Span) -> _Node:
-    operation = span.attributes.get(semconv.GEN_AI_OPERATION_NAME)
-    is_turn = operation in (semconv.OP_INVOKE_AGENT, semconv.OP_INVOKE_WORKFLOW)
+    is_turn = is_agent(span.attributes)
     message = ""
     is_explained = (
         semconv.ERROR_TYPE in span.attributes
@@ -174,20 +226,29 @@ def _span_node(span: Span) -> _Node:
     if span.status == "error" and not is_explained:
         message = f"error: {one_line(span.status_message)}" if span.status_message else "error"
     return _Node(
-        label=one_line(span.name),
+        label=one_line(span.name, NAME_WIDTH),
         style="bold" if is_turn else "",
         at=span.started_at,
         duration=duration(span.duration_s),
         attributes=span.attributes,
+        span_id=span.span_id,
+        agent=_agent_name(span) if is_turn else None,
         is_error=span.status == "error",
         note=message,
     )
 
 
+def _agent_name(span: Span) -> str:
+    for name in (semconv.GEN_AI_AGENT_NAME, semconv.GEN_AI_WORKFLOW_NAME):
+        if name in span.attributes:
+            return one_line(span.attributes[name], NAME_WIDTH)
+    return one_line(span.name, NAME_WIDTH).partition(" ")[2]
+
+
 def _event_node(event: Event) -> _Node:
     name = event.name or (str(event.body) if event.body is not None else "log record")
     return _Node(
-        label="· " + one_line(name.removeprefix(f"{semconv.SCOPE_NAME}."))[:60],
+        label="· " + one_line(name.removeprefix(f"{semconv.SCOPE_NAME}."), NAME_WIDTH),
         style="dim",
         at=event.at,
         duration="",
@@ -214,16 +275,18 @@ def _lines(roots: list[_Node]) -> list[_Line]:
     return lines
 
 
-def _header(spans: Sequence[Span], events: Sequence[Event], tz: tzinfo | None) -> Text:
+def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzinfo | None) -> Text:
     trace_id = next((record.trace_id for record in (*spans, *events)), None)
     header = Text("trace ")
-    header.append(trace_id or "without an id", "bold")
+    header.append(short(trace_id) if trace_id else "without an id", "bold")
     times = [span.started_at for span in spans] + [event.at for event in events]
     ends = [record.at for record in (*spans, *events)]
     parts: list[str] = []
     if times:
         parts += [clock(min(times), tz), duration((max(ends) - min(times)) / 1e9)]
     parts.append(f"{len(spans)} span{'' if len(spans) == 1 else 's'}")
+    total = add_up((span.span_id, span.parent_id, span.attributes) for span in spans)
+    parts += used(total)
     ranks = [verdicts.rank(span.attributes) for span in spans if not is_about_approval(span.name)]
     for rank, word in (
         (verdicts.RANK_REFUSED, "refused"),
@@ -232,7 +295,7 @@ def _header(spans: Sequence[Span], events: Sequence[Event], tz: tzinfo | None) -
     ):
         if count := ranks.count(rank):
             parts.append(f"{count} {word}")
-    header.append("\n" + " · ".join(parts) + "\n\n", "dim")
+    header.append("\n" + "\n".join(filled(parts, " · ", width)) + "\n\n", "dim")
     return header
 
 
@@ -244,7 +307,7 @@ def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
     if not node.style and " " in node.label:
         label.stylize("bold", node.label.index(" ") + 1)
     text.append_text(label)
-    beside = details(node.attributes, node.label)
+    beside = details(node.attributes, node.label, node.above)
     if node.note:
         append(beside, node.note, "red" if node.is_error else "yellow")
     column = name_width + 2 + time_width + 2
@@ -253,13 +316,13 @@ def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
     if width - column < _DETAIL_WIDTH:
         text.rstrip()
         indent = Text().append(line.rest + "  ", "dim")
-        pieces = _broken(beside, max(width - cell_len(indent.plain), _DETAIL_WIDTH))
+        pieces = broken(beside, max(width - cell_len(indent.plain), _DETAIL_WIDTH))
         text.append("\n")
     else:
         # Details that do not begin with a verdict are aligned with its words, not its mark.
         has_mark = read_verdict(node.attributes) is not None
         lead = Text("" if has_mark else "  ")
-        pieces = _broken(lead.append_text(beside) if beside else beside, width - column - 2)
+        pieces = broken(lead.append_text(beside) if beside else beside, width - column - 2)
         text.append("  ")
         indent = Text().append(line.rest.ljust(column + 2), "dim")
         if pieces:
@@ -272,20 +335,30 @@ def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:
     return text
 
 
-def _broken(text: Text, width: int) -> list[Text]:
-    """Wrap a text at spaces so that no piece is wider than `width`, except for long words."""
-    breaks: list[int] = []
-    start = 0
-    plain = text.plain
-    for index, character in enumerate(plain):
-        if character != " " or not plain[start:index].strip():
-            continue
-        following = plain.find(" ", index + 1)
-        end = len(plain) if following < 0 else following
-        if cell_len(plain[start:end]) > width and plain[index:end].strip():
-            breaks.append(index + 1)
-            start = index + 1
-    pieces = list(text.divide(breaks)) if text else []
-    for piece in pieces:
-        piece.rstrip()
-    return pieces
+def _quote(line: _Line, said: Sequence[Said], width: int, *, is_whole: bool) -> Text:
+    """Draw what a span says below it: one line each, or in full."""
+    indent = Text().append(line.rest, "dim")
+    room = min(width, _SAID_WIDTH) - cell_len(indent.plain)
+    text = Text()
+    kept = said if is_whole else said[:_SAID_LINES]
+    for each in kept:
+        lead = one_line(each.lead, _LEAD_WIDTH)
+        if is_whole:
+            pieces = sanitize(each.text).splitlines() or [""]
+        else:
+            pieces = [_in_one_line(" ".join(each.text.split()), room - cell_len(lead))]
+        for index, piece in enumerate(pieces):
+            text.append_text(indent.copy())
+            text.append(lead if index == 0 else " " * cell_len(lead), "dim")
+            text.append(piece + "\n", "italic" if each.lead == EARLIER else "")
+    if len(kept) < len(said):
+        text.append_text(indent.copy())
+        text.append(f"and {len(said) - len(kept)} more; --content shows all\n", "italic")
+    return text
+
+
+def _in_one_line(text: str, room: int) -> str:
+    if room >= 40:
+        return one_line(text, room)
+    room = max(room, 10)
+    return cut(one_line(text[: room + 1]), room)  # the number of characters would need the room

@@ -9,6 +9,7 @@ import json
 import sqlite3
 import sys
 import threading
+import xml.etree.ElementTree as ElementTree
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.span import TraceState
+from rich.cells import cell_len
 
 from otelhooks.cli.trace import trace
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
@@ -262,17 +264,121 @@ class TestExport:
         assert words in result.stderr
 
 
+def add(path: Path, name: str, trace_id: int) -> None:
+    """Store one span of a trace."""
+    tracers = TracerProvider(resource=Resource({}), shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+    within = trace_api.NonRecordingSpan(SpanContext(trace_id, 1, False, TraceFlags(1)))
+    tracers.get_tracer("x").start_span(name, trace_api.set_span_in_context(within)).end()
+
+
+@pytest.fixture
+def busy(path: Path) -> Path:
+    """A store with a trace of two agents, and one of another program."""
+    tracers = TracerProvider(
+        resource=Resource({semconv.SERVICE_NAME: "billing"}), shutdown_on_exit=False
+    )
+    tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+    tracer = tracers.get_tracer("otelhooks")
+
+    def agent(name: str) -> dict[str, Any]:
+        return {
+            semconv.GEN_AI_OPERATION_NAME: semconv.OP_INVOKE_AGENT,
+            semconv.GEN_AI_AGENT_NAME: name,
+            semconv.COST_USD: 0.5,
+            semconv.COST_UNKNOWN: 1,
+            semconv.GEN_AI_USAGE_INPUT_TOKENS: 700,
+        }
+
+    def chat(read: int, written: int) -> None:
+        tracer.start_span(
+            "chat m",
+            attributes={
+                semconv.GEN_AI_USAGE_INPUT_TOKENS: read,
+                semconv.GEN_AI_USAGE_OUTPUT_TOKENS: written,
+                semconv.COST_USD: 0.25,
+            },
+        ).end()
+
+    with tracer.start_as_current_span("invoke_agent lead", attributes=agent("lead")):
+        chat(500, 4)
+        with tracer.start_as_current_span("invoke_agent writer", attributes=agent("writer")):
+            chat(700, 30)
+            denied = {**DENY, semconv.POLICY_RULE_ID: "no-mail", semconv.DECISION_ID: "d-9"}
+            name = {semconv.GEN_AI_TOOL_NAME: "send_email"}
+            tracer.start_span("execute_tool send_email", attributes={**denied, **name}).end()
+    add(path, "something", 7 << 96)
+    return path
+
+
 class TestList:
     def test_traces_are_lines_with_verdicts(self, recorded: Recorded) -> None:
         result = run("list")
         assert result.exit_code == 0, result.stderr
         header, *lines = result.stdout.splitlines()
-        assert header.split() == ["TRACE", "STARTED", "DURATION", "SPANS", "VERDICTS", "NAME"]
+        assert header.split() == ["TRACE", "STARTED", "SERVICE", "AGENT", "DURATION", "VERDICTS"]
         assert len(lines) == 3
-        assert [line.split("  ")[-1] for line in lines].count("invoke_agent ops") == 2
-        (line,) = [line for line in lines if line.startswith(recorded.trace_ids[0])]
-        assert "  1 refused  " in line
+        assert sum("  invoke_agent ops  " in line for line in lines) == 2
+        (line,) = [line for line in lines if line.startswith(recorded.trace_ids[0][:8])]
+        assert line.endswith("  1 refused")
+        assert "  one  " in line
         assert result.stderr == ""
+
+    def test_tokens_cost_and_agents_are_those_of_all_spans(self, busy: Path) -> None:
+        [summary] = json.loads(run("list", "--json", "--service", "billing").stdout)
+        assert summary["agents"] == ["lead", "writer"]
+        assert summary["totals"] == {
+            "input_tokens": 1200,
+            "output_tokens": 34,
+            "cost_usd": 0.5,
+            "cost_unknown": 1,
+        }
+        (line,) = run("list", "--service", "billing").stdout.splitlines()[1:]
+        assert "  lead, writer  " in line
+        assert "  1,200 → 34  ≥ $0.5000  1 refused" in line
+
+    @pytest.mark.parametrize("width", [50, 80, 120])
+    def test_it_is_readable_at_any_width(
+        self, busy: Path, width: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("otelhooks.cli.trace._width", lambda: width)
+        lines = run("list").stdout.splitlines()
+        assert max(map(cell_len, lines)) <= width
+        text = " ".join(" ".join(lines).split())
+        for word in ("lead, writer", "billing", "1,200 → 34", "≥ $0.5000", "1 refused"):
+            assert word in text, word
+        assert (lines[0].split()[0] == "TRACE") == (width == 120)
+
+    @pytest.mark.parametrize(
+        ("option", "fits", "differs"),
+        [
+            ("--service", "bill*", "bill"),
+            ("--agent", "writer", "Writer"),
+            ("--tool", "send_*", "send"),
+            ("--rule", "no-mail", "no"),
+        ],
+    )
+    def test_it_can_be_about_one_program_agent_tool_or_rule(
+        self, busy: Path, option: str, fits: str, differs: str
+    ) -> None:
+        assert len(json.loads(run("list", "--json").stdout)) == 2
+        assert len(json.loads(run("list", "--json", option, fits).stdout)) == 1
+        result = run("list", option, differs)
+        assert result.exit_code == 1
+        assert result.stderr == "there are no traces of that kind in the store\n"
+
+    def test_since_takes_durations_and_dates(self, busy: Path) -> None:
+        assert len(json.loads(run("list", "--json", "--since", "1h").stdout)) == 2
+        assert run("list", "--since", "2999-01-01").exit_code == 1
+        result = run("list", "--since", "yesterday")
+        assert result.exit_code == 2
+        assert "`yesterday` is no duration, and no time" in result.stderr
+
+    def test_ids_that_begin_alike_get_more_digits(self, path: Path) -> None:
+        for number in (0xAB, 0xAC):
+            add(path, "s", number << 88)
+        (first, second) = run("list").stdout.splitlines()[1:]
+        assert {len(line.split()[0]) for line in (first, second)} == {10}
 
     def test_denied_and_limit_choose(self, recorded: Recorded) -> None:
         found = json.loads(run("list", "--denied", "--json").stdout)
@@ -308,7 +414,7 @@ class TestShow:
         result = run("show", recorded.trace_ids[0][:12])
         assert result.exit_code == 0, result.stderr
         lines = result.stdout.splitlines()
-        assert lines[0] == f"trace {recorded.trace_ids[0]}"
+        assert lines[0] == f"trace {recorded.trace_ids[0][:8]}"
         assert lines[3].startswith("invoke_agent ops")
         assert lines[4].startswith("└─ execute_tool rm")
         assert lines[4].endswith("✗ deny  no-rm: destructive")
@@ -347,6 +453,61 @@ class TestShow:
         assert f"`{0xAB:032x}`, `{0xAC:032x}`" in result.stderr
         assert "hint: give more digits" in result.stderr
 
+    def test_a_picture_can_be_written(self, busy: Path, tmp_path: Path) -> None:
+        file = tmp_path / "trace.svg"
+        [summary] = json.loads(run("list", "--json", "--service", "billing").stdout)
+        result = run("show", summary["trace_id"], "--svg", str(file))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == f"wrote {file}\n"
+        words = " ".join(ElementTree.parse(file).getroot().itertext()).replace("\xa0", " ")
+        assert "otelhooks trace show" in words
+        assert "sub-agent of lead" in words
+        result = run("show", "--svg", str(tmp_path / "none" / "trace.svg"))
+        assert result.exit_code == 2
+        assert "cannot be written" in result.stderr
+
+    def test_a_picture_loads_nothing_and_shows_hostile_text_as_text(
+        self, path: Path, tmp_path: Path
+    ) -> None:
+        evil = (
+            '</text><script>alert(1)</script><image href="https://evil.example/x"/>'
+            "\x1b[2J\x1b]8;;https://evil.example\x07link\u202e\ud800]]>&\x00" + "y" * 5_000
+        )
+        tracers = TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+        attributes = {
+            semconv.GEN_AI_TOOL_NAME: evil[:200].replace("\ud800", ""),
+            semconv.GEN_AI_TOOL_CALL_ARGUMENTS: json.dumps({evil: evil}),
+            semconv.GEN_AI_TOOL_CALL_RESULT: evil.replace("\ud800", ""),
+        }
+        tracers.get_tracer("x").start_span(
+            f"execute_tool {evil}".replace("\ud800", ""), attributes=attributes
+        ).end()
+        for number, option in enumerate(("--content", None)):
+            file = tmp_path / f"{number}.svg"
+            words = ["show", "--svg", str(file)] + [option] * (option is not None)
+            assert run(*words).exit_code == 0
+            root = ElementTree.parse(file).getroot()
+            names = {element.tag.partition("}")[2] for element in root.iter()}
+            assert names <= {"svg", "style", "defs", "clipPath", "rect", "g", "text", "circle"}
+            assert "url(" not in "".join(root.find("{*}style").itertext())
+            assert not {"href", "src"} & {key for element in root.iter() for key in element.attrib}
+            text = "".join(root.itertext())
+            assert "<script>alert(1)</script>" in text
+            assert not set("\x1b\x07\u202e\x00") & set(text)
+            assert float(root.get("viewBox").split()[2]) < 3_000
+
+    def test_content_is_a_choice(self, path: Path) -> None:
+        tracers = TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+        text = "one\n" + "x" * 300
+        tracers.get_tracer("x").start_span(
+            "execute_tool t", attributes={semconv.GEN_AI_TOOL_CALL_RESULT: text}
+        ).end()
+        assert "(304 characters)" in run("show").stdout
+        assert "x" * 300 + "\n" in run("show", "--content").stdout
+        assert "one" not in run("show", "--no-content").stdout
+
     def test_a_terminal_without_unicode_gets_ascii(
         self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -377,6 +538,35 @@ class TestTail:
         assert len(lines) == 10
         assert sum("  span   execute_tool rm  " in line for line in lines) == 2
         assert sum("  event  otelhooks.policy.decision  ✗ deny  no-rm: d" in line for line in lines)
+
+    @pytest.mark.parametrize("width", [50, 80, 120])
+    def test_lines_are_broken_at_blanks_in_a_terminal(
+        self, busy: Path, width: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("otelhooks.cli.trace._width", lambda: width)
+        lines = self.tail(monkeypatch, "--all").stdout.splitlines()
+        assert max(map(cell_len, lines)) <= width
+        text = " ".join(" ".join(lines).split())
+        assert "execute_tool send_email" in text
+        assert "✗ deny no-mail: destructive" in text
+
+    def test_only_what_is_wanted_is_printed(
+        self, busy: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for option, number in {
+            "--service=bill*": 5,
+            "--tool=send_email": 1,
+            "--agent=l*": 1,
+        }.items():
+            assert len(self.tail(monkeypatch, "--all", option).stdout.splitlines()) == number
+
+    def test_what_others_repeat_is_in_the_json_alone(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("otelhooks.approval.wait t", "execute_tool t"):
+            add(path, name, 7)
+        assert len(self.tail(monkeypatch, "--all").stdout.splitlines()) == 1
+        assert len(self.tail(monkeypatch, "--all", "--json").stdout.splitlines()) == 2
 
     def test_denied_prints_each_decision_once(
         self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch

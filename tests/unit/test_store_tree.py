@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
+import time
 from datetime import timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from otelhooks.store.records import Event, Origin, Span
-from otelhooks.store.terminal import duration
+from otelhooks.store.terminal import broken, duration, money
 from otelhooks.store.tree import render
 from otelhooks.telemetry import semconv as s
 
@@ -112,6 +118,7 @@ def everything() -> tuple[list[Span], list[Event]]:
             at=0.7,
             APPROVAL_STATUS="pending",
             GEN_AI_TOOL_NAME="deploy",
+            DECISION_ID="d-1",
             **ASKED,
         ),
         span(
@@ -119,11 +126,21 @@ def everything() -> tuple[list[Span], list[Event]]:
             "otelhooks.approval.wait deploy",
             at=0.71,
             lasts=2.1,
+            APPROVAL_STATUS="approved",
+            APPROVAL_APPROVER_TYPE="human",
+            DECISION_ID="d-1",
+            POLICY_RULE_ID="humans",
+        ),
+        span(
+            7,
+            "execute_tool deploy",
+            at=2.9,
             POLICY_ENFORCEMENT="approved",
             APPROVAL_APPROVER_TYPE="human",
+            APPROVAL_WAIT_DURATION=2.1,
+            DECISION_ID="d-1",
             **ASKED,
         ),
-        span(7, "execute_tool deploy", at=2.9, POLICY_ENFORCEMENT="approved", **ASKED),
         span(8, "execute_tool drop", at=2.95, POLICY_ENFORCEMENT="rejected", **ASKED),
         span(9, "execute_tool send", at=3.0, POLICY_DECISION="modify", POLICY_RULE_ID="mask"),
         span(10, "execute_tool weather", at=3.05, POLICY_DECISION="modify", ANSWERED=True),
@@ -163,39 +180,37 @@ def everything() -> tuple[list[Span], list[Event]]:
 
 
 WIDE = """\
-trace 4bf92f3577b34da6a3ce929d0e0e4736
-2026-11-18 11:06:40 · 3.90 s · 18 spans · 3 refused · 1 would be refused · 4 with another \
-verdict
+trace 4bf92f35
+2026-11-18 11:06:40 · 3.90 s · 18 spans · 820 → ? tokens · 3 refused · 1 would be refused
+4 with another verdict
 
-invoke_agent ops                       3.90 s    4,210 → 512 tokens
+invoke_agent ops                  3.90 s    4,210 → 512 tokens
 ├─ · user_message
-├─ chat                                412 ms    model gpt-5, 820 → ? tokens
-├─ execute_tool view_file                3 ms  ✓ allow
+├─ chat                           412 ms    model gpt-5, 820 → ? tokens
+├─ execute_tool view_file           3 ms  ✓ allow
 │  └─ · rewritten
-├─ execute_tool run_command           0.21 ms  ✗ deny  no-rm-rf (prod): destructive shell commands
-│                                                are refused; delete single files instead
-│                                                [policy_denied]
-├─ otelhooks.approval.request deploy    10 ms  … ask → pending  humans
-├─ otelhooks.approval.wait deploy      2.10 s  ✓ ask → approved  humans  by human
-├─ execute_tool deploy                  10 ms  ✓ ask → approved  humans
-├─ execute_tool drop                    10 ms  ✗ ask → rejected  humans
-├─ execute_tool send                    10 ms  ~ modify  mask
-├─ execute_tool weather                 10 ms  ~ modify, answered
-├─ execute_tool fetch                   10 ms  ~ allow, recovered  [TimeoutError]
-├─ execute_tool read                    10 ms  ✗ deny, withheld  no-secrets
-├─ execute_tool write                   10 ms  ◌ deny → observed  no-rm-rf (prod)
-├─ execute_tool break                   10 ms    error: it broke
-└─ execute_tool invoke_subagent        400 ms  ✓ allow
-   └─ invoke_agent                     390 ms    agent researcher
-      └─ call                           10 ms  ✓ allow  tool search
-execute_tool lost                       10 ms    orphan: parent 0000000000000abc is not stored
-· policy.decision                              ✗ deny  no-rm-rf (prod)  orphan: span
-                                                 0000000000000def is not stored
+├─ execute_tool run_command      0.21 ms  ✗ deny  no-rm-rf (prod): destructive shell commands are
+│                                           refused; delete single files instead  [policy_denied]
+├─ execute_tool deploy             10 ms  ✓ ask → approved  humans  by human after 2.10 s
+├─ execute_tool drop               10 ms  ✗ ask → rejected  humans
+├─ execute_tool send               10 ms  ~ modify  mask
+├─ execute_tool weather            10 ms  ~ modify, answered
+├─ execute_tool fetch              10 ms  ~ allow, recovered  [TimeoutError]
+├─ execute_tool read               10 ms  ✗ deny, withheld  no-secrets
+├─ execute_tool write              10 ms  ◌ deny → observed  no-rm-rf (prod)
+├─ execute_tool break              10 ms    error: it broke
+└─ execute_tool invoke_subagent   400 ms  ✓ allow
+   └─ invoke_agent                390 ms    agent researcher  sub-agent of ops
+      └─ call                      10 ms  ✓ allow  tool search
+execute_tool lost                  10 ms    orphan: parent 00000000 is not stored
+· policy.decision                         ✗ deny  no-rm-rf (prod)
+                                            orphan: span 00000000 is not stored
 """
 
 NARROW = """\
-trace 4bf92f3577b34da6a3ce929d0e0e4736
-2026-11-18 11:06:40 - 10 ms - 2 spans - 1 refused
+trace 4bf92f35
+2026-11-18 11:06:40 - 10 ms - 2 spans
+1 -> 2 tokens - 1 refused
 
 invoke_agent ops                       10 ms
 |    1 -> 2 tokens
@@ -270,7 +285,7 @@ def test_a_trace_deeper_than_the_recursion_limit_is_drawn() -> None:
 def test_a_trace_of_events_alone_is_drawn() -> None:
     drawn = render([], [event(None, None, 0.0)], tz=timezone.utc).plain
     assert drawn.splitlines() == [
-        f"trace {TRACE_ID}",
+        f"trace {TRACE_ID[:8]}",
         "2026-11-18 11:06:40 · 0.00 ms · 0 spans",
         "",
         "· a plain line",
@@ -291,3 +306,213 @@ def test_a_trace_of_events_alone_is_drawn() -> None:
 )
 def test_durations_are_read_at_a_glance(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected
+
+
+def test_a_question_that_is_still_open_is_one_row() -> None:
+    asked = {"GEN_AI_TOOL_NAME": "deploy", "DECISION_ID": "d-1", "POLICY_RULE_ID": "humans"}
+    spans = [
+        span(
+            1,
+            "otelhooks.approval.request deploy",
+            None,
+            POLICY_DECISION="ask",
+            APPROVAL_STATUS="pending",
+            **asked,
+        ),
+        span(2, "otelhooks.approval.wait deploy", None, APPROVAL_STATUS="pending", **asked),
+        span(3, "otelhooks.approval.request other", None, POLICY_DECISION="ask", DECISION_ID="d-2"),
+    ]
+    [first, second] = (
+        render(spans[:2], []).plain.splitlines()[3:] + render(spans[2:], []).plain.splitlines()[3:]
+    )
+    assert " ".join(first.split()) == "ask deploy 10 ms … ask → pending humans"
+    assert second.startswith("ask other")
+
+
+@pytest.mark.parametrize(
+    ("usd", "unknown", "words"),
+    [
+        (None, None, ""),
+        (None, 2, "$?"),
+        (0.0, 0, "$0.0000"),
+        (0.00351, 0, "$0.0035"),
+        (0.000012, None, "$0.000012"),
+        (1234.5, 0, "$1,234.50"),
+        (0.5, 1, "≥ $0.5000"),
+    ],
+)
+def test_a_cost_says_what_is_not_known(usd: Any, unknown: Any, words: str) -> None:
+    assert money(usd, unknown) == words
+
+
+def messages(*pairs: tuple[str, Any]) -> str:
+    return json.dumps(
+        [
+            {"role": role, "parts": [part if isinstance(part, dict) else text_part(part)]}
+            for role, part in pairs
+        ]
+    )
+
+
+def text_part(text: str) -> dict[str, str]:
+    return {"type": "text", "content": text}
+
+
+CALL = {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": "rain"}}
+RESULT = {"type": "tool_call_response", "id": "c1", "response": "wet"}
+
+
+def conversation() -> list[Span]:
+    history = [("user", "Will it rain?\nIn Oslo?")]
+    return [
+        span(1, "invoke_agent ops", None, lasts=1, **TURN),
+        span(
+            2,
+            "chat gpt-4o",
+            GEN_AI_SYSTEM_INSTRUCTIONS=json.dumps([text_part("Be brief.")]),
+            GEN_AI_INPUT_MESSAGES=messages(*history),
+            GEN_AI_OUTPUT_MESSAGES=messages(("assistant", CALL)),
+        ),
+        span(
+            3,
+            "execute_tool search",
+            at=0.1,
+            GEN_AI_TOOL_CALL_ID="c1",
+            GEN_AI_TOOL_CALL_ARGUMENTS='{"q":"rain"}',
+            GEN_AI_TOOL_CALL_RESULT="wet\x1b[2J" + "!" * 300,
+        ),
+        span(
+            4,
+            "chat gpt-4o",
+            at=0.2,
+            GEN_AI_SYSTEM_INSTRUCTIONS=json.dumps([text_part("Be brief.")]),
+            GEN_AI_INPUT_MESSAGES=messages(*history, ("assistant", CALL), ("tool", RESULT)),
+            GEN_AI_OUTPUT_MESSAGES=messages(("assistant", "Yes.")),
+        ),
+    ]
+
+
+def test_content_is_one_line_a_message_and_nothing_is_told_twice() -> None:
+    lines = render(conversation(), [], width=80).plain.splitlines()[3:]
+    assert [line.rstrip() for line in lines] == [
+        "invoke_agent ops        1.00 s",
+        "├─ chat gpt-4o           10 ms",
+        "│     system: Be brief.",
+        "│     user: Will it rain? In Oslo?",
+        "├─ execute_tool search   10 ms",
+        '│     {"q": "rain"}',
+        lines[6],
+        "└─ chat gpt-4o           10 ms",
+        "      after 2 earlier messages",
+        "      assistant: Yes.",
+    ]
+    assert lines[6].startswith("│     → wet\\x1b[2J!!!")
+    assert "(307 characters)" in lines[6]
+    assert len(lines[6]) <= 80
+
+
+def test_content_can_be_shown_in_full_or_left_out() -> None:
+    whole = render(conversation(), [], width=80, content="whole").plain
+    assert "│     user: Will it rain?\n│           In Oslo?\n" in whole
+    assert "│     → wet" + "!" * 300 + "\n" in whole
+    assert "\x1b" not in whole
+    assert len(render(conversation(), [], content="none").plain.splitlines()) == 3 + 4
+
+
+def test_a_call_that_no_span_shows_is_told_by_its_message() -> None:
+    [turn, first, _, second] = conversation()
+    drawn = render([turn, first, second], [], width=80).plain
+    assert 'assistant: calls search {"q": "rain"}' in drawn
+    assert "tool: result wet" in drawn
+
+
+def test_content_of_events_is_shown_as_well() -> None:
+    details = event(
+        s.EVENT_GEN_AI_OPERATION_DETAILS,
+        2,
+        0.1,
+        GEN_AI_INPUT_MESSAGES=[{"role": "user", "parts": [text_part("hello")]}],
+    )
+    spans = [span(1, "invoke_agent ops", None, **TURN), span(2, "chat gpt-4o")]
+    assert "user: hello" in render(spans, [details]).plain
+
+
+def test_long_histories_are_cut_unless_all_is_wanted() -> None:
+    many = messages(*[("user", f"message {number}") for number in range(20)])
+    spans = [span(1, "chat gpt-4o", None, GEN_AI_INPUT_MESSAGES=many)]
+    assert "and 8 more; --content shows all" in render(spans, []).plain
+    assert "user: message 19" in render(spans, [], content="whole").plain
+
+
+@pytest.mark.parametrize("value", ["[1", '{"a": 1}', "[null, 3]", '[{"role": 7}]', 5])
+def test_odd_messages_are_shown_as_they_are(value: Any) -> None:
+    assert render([span(1, "chat m", None, GEN_AI_INPUT_MESSAGES=value)], []).plain
+
+
+def test_a_name_of_an_agent_stands_where_it_is_another() -> None:
+    sub = {**TURN, "GEN_AI_AGENT_NAME": "writer"}
+    spans = [
+        span(1, "invoke_agent ops", None, lasts=1, **TURN),
+        span(2, "chat m", GEN_AI_AGENT_NAME="ops"),
+        span(3, "invoke_agent writer", at=0.1, **sub),
+        span(4, "chat m", 3, at=0.2, GEN_AI_AGENT_NAME="writer"),
+        span(5, "execute_tool t", 3, at=0.3, GEN_AI_AGENT_NAME="ops"),
+    ]
+    lines = render(spans, []).plain.splitlines()[3:]
+    assert [" ".join(line.split()[-3:]) for line in lines[1:]] == [
+        "m 10 ms",
+        "sub-agent of ops",
+        "m 10 ms",
+        "ms agent ops",
+    ]
+
+
+EVIL = "\x1b[2J\u202e\r\n\u2028└─ execute_tool pay  ✓ allow"
+
+
+@pytest.mark.parametrize("content", ["lines", "whole"])
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_hostile_content_stays_in_its_place(content: Any, width: int) -> None:
+    role = {"role": EVIL * 50, "parts": [text_part(EVIL * 500), {"type": EVIL}, EVIL]}
+    deep = "[" * 50_000 + "]" * 50_000
+    spans = [
+        span(1, "execute_tool " + EVIL * 100, None, GEN_AI_TOOL_NAME=EVIL * 90),
+        span(2, "chat m", GEN_AI_INPUT_MESSAGES=json.dumps([role]), GEN_AI_AGENT_NAME=EVIL * 90),
+        span(3, "chat m", GEN_AI_INPUT_MESSAGES=deep, GEN_AI_OUTPUT_MESSAGES="[" * 300 + "]" * 300),
+        span(4, "execute_tool t", GEN_AI_TOOL_CALL_ARGUMENTS=deep, GEN_AI_TOOL_CALL_RESULT=EVIL),
+    ]
+    drawn = render(spans, [], width=width, content=content).plain
+    assert not set("\x1b\u202e\r\u2028") & set(drawn)
+    lines = drawn.splitlines()[4:]
+    starts = ("├─ chat", "├─ execute_tool t", "└─ execute_tool t", "│", "   ")
+    assert all(line.startswith(starts) for line in lines), lines
+    if content == "lines":
+        assert max(map(cell_len, lines)) <= max(width, 110)
+
+
+@given(
+    st.lists(st.text("ab 日", max_size=60), max_size=12).map("  ".join),
+    st.integers(28, 90),
+    st.integers(28, 90),
+)
+def test_a_line_is_broken_at_blanks_alone(line: str, width: int, further: int) -> None:
+    text = " ".join(["x", *line.strip().split(" ")])
+    pieces = [piece.plain for piece in broken(Text(text), width, further)]
+    assert " ".join(" ".join(pieces).split()) == " ".join(text.split())
+    for piece, limit in zip(pieces, [width] + [further] * len(pieces), strict=False):
+        assert cell_len(piece) <= limit or " " not in piece.strip()
+
+
+def test_tokens_and_cost_are_not_broken() -> None:
+    line = Text("chat m  412 ms  4,210 → 512 tokens, $0.0035  billing")
+    assert [piece.plain for piece in broken(line, 40)] == [
+        "chat m  412 ms",
+        "4,210 → 512 tokens, $0.0035  billing",
+    ]
+
+
+def test_a_very_long_line_is_broken_quickly() -> None:
+    line = Text("日 " * 50_000)
+    started = time.perf_counter()
+    assert len(broken(line, 100_000)) == 2
+    assert time.perf_counter() - started < 5
