@@ -151,7 +151,8 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
 
     Args:
         span: The current one, which is not the frame's.
-        operation: ``gen_ai.operation.name`` that it would have.
+        operation: ``gen_ai.operation.name`` that it would have; its own name tells as well, if it
+            gets its attributes at its end.
         name_key: Attribute that names what runs: tool or model.
         name: That name.
     """
@@ -161,7 +162,8 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
     scope = getattr(span, "instrumentation_scope", None)
     if scope is not None and scope.name == semconv.SCOPE_NAME:
         return None
-    if attributes.get(semconv.GEN_AI_OPERATION_NAME) != operation:
+    is_named = getattr(span, "name", "") == f"{operation} {name}"
+    if attributes.get(semconv.GEN_AI_OPERATION_NAME, is_named and operation) != operation:
         return None
     if semconv.POLICY_DECISION in attributes:  # that of another call, such as an earlier try
         return None

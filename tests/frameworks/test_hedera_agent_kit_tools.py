@@ -26,7 +26,7 @@ from opentelemetry.trace import StatusCode
 from otelhooks import hooks, policy, types
 from otelhooks.frameworks.hedera_agent_kit.calls import ApiCall
 from otelhooks.telemetry import semconv
-from tests.frameworks.contract import REASON, Seen
+from tests.frameworks.contract import ANSWER, DANGER, REASON, Seen, World
 from tests.frameworks.hedera_fixtures import client, ledger, on, seen  # noqa: F401  # fixtures
 from tests.frameworks.hedera_world import (
     HAS_PHASES,
@@ -36,6 +36,7 @@ from tests.frameworks.hedera_world import (
     Phased,
     configured,
     recipients,
+    tools_of,
     transfer,
 )
 
@@ -423,3 +424,42 @@ def test_langchain_reads_what_was_sent_and_what_was_denied(
     assert REASON in call(transfer(5, amount=11))
     assert len(ledger.sent) == (mode is AgentMode.AUTONOMOUS)
     assert [span.attributes[semconv.POLICY_DECISION] for span in seen.spans] == ["allow", "deny"]
+
+
+@phased
+@pytest.mark.filterwarnings("ignore:Field 'lifespan'", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("denied", [True, False])
+@pytest.mark.parametrize("place", ["agent", "tool", "sub-agent"])
+def test_a_call_that_adk_traces_has_one_span_with_the_verdict(
+    on: Any, exporter: Any, tracer_provider: Any, monkeypatch: Any, denied: bool, place: str
+) -> None:
+    """The kit's own version of ADK is older than those that its adapter supports."""
+    from google.adk.agents import LlmAgent
+    from google.adk.flows.llm_flows import functions
+    from google.adk.tools.agent_tool import AgentTool
+    from hedera_agent_kit.adk import HederaADKToolkit
+
+    from otelhooks.frameworks.google_adk import scripted
+
+    tracer = tracer_provider.get_tracer("gcp.vertex.agent")
+    monkeypatch.setattr(functions, "tracer", tracer)
+    world = World((DANGER,), ANSWER)
+    on(policy.deny("danger", reason=REASON) if denied else policy.deny("else"))
+    tools = HederaADKToolkit(Client(), configured(tools_of(world, Phased))).get_tools()
+    agent = LlmAgent(name="ops", model=scripted.scripted_model(world.next), tools=tools)
+    transfer_to = ("transfer_to_agent", {"agent_name": "ops"})
+    calls = {"tool": ("ops", {"request": "go"}), "sub-agent": transfer_to}
+    if place != "agent":
+        steps = iter([[calls[place]], ANSWER])
+        agent = LlmAgent(
+            name="outer",
+            model=scripted.scripted_model(lambda shown: next(steps)),
+            tools=[AgentTool(agent)] if place == "tool" else [],
+            sub_agents=[agent] if place == "sub-agent" else [],
+        )
+    events = asyncio.run(scripted.converse(scripted.runner_of(agent), "begin"))
+    assert scripted.text_of(events) == ANSWER
+    assert world.bodies == ([] if denied else ["danger"])
+    (span,) = [one for one in exporter.get_finished_spans() if "danger" in one.name]
+    assert span.instrumentation_scope.name == "gcp.vertex.agent"
+    assert span.attributes[semconv.POLICY_DECISION] == ("deny" if denied else "allow")
