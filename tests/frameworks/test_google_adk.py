@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,13 +30,14 @@ from otelhooks.frameworks.google_adk.scripted import (
     text_of,
 )
 from tests.frameworks.contract import ANSWER, Contract, Path, World
-from tests.frameworks.google_adk_world import serving
+from tests.frameworks.google_adk_world import converse_live, live_model, serving
 from tests.frameworks.mcp_world import make_server
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:{message}:DeprecationWarning")  # of the framework's own
     for message in (".*Agent is deprecated in favor of Workflow", "The `plugins` argument is")
 ]
+VERSION = tuple(map(int, importlib.metadata.version("google-adk").split(".")[:2]))
 SSE = RunConfig(streaming_mode=StreamingMode.SSE)
 
 
@@ -189,7 +191,27 @@ def stream_chunks(world: World) -> Any:
     return chunks
 
 
+def build_live(**options: Any) -> Any:
+    def built(world: World) -> Any:
+        runner = runner_of(agent_of(world))
+        runner.agent.model = live_model(world.next)
+
+        async def run(prompt: str) -> Any:
+            return text_of(await converse_live(runner, prompt, **options))
+
+        return run
+
+    return built
+
+
+LOST = "before 2.10, what a run raises in the thread of `run` is lost"
+SYNC: Any = (
+    {}
+    if VERSION >= (2, 10)
+    else dict.fromkeys(("error_without_recovery", "exception_that_escapes"), LOST)
+)
 RAISED: Any = {"errors": "raised"}
+LIVE: Any = {"rewritten_prompt_and_answer": "it has no message of its own, and many answers"}
 FILES: Any = {"lacks": {"exception_that_escapes": "it ends the server, not the run"}}
 
 
@@ -198,14 +220,17 @@ class TestGoogleADK(Contract):
     also = ("mcp",)
     paths = (
         Path("run", build(), **RAISED),
-        Path("run_sync", build_sync, **RAISED),
+        Path("run_sync", build_sync, lacks=SYNC, **RAISED),
         Path("stream", build(run_config=SSE), chunks=stream_chunks, **RAISED),
-        Path("thread", build_thread, lacks={"cancelled": "a thread is waited for"}, **RAISED),
+        Path(
+            "thread", build_thread, lacks={**SYNC, "cancelled": "a thread is waited for"}, **RAISED
+        ),
         Path("agent_tool", build(as_tool), around=("worker",), subagent="worker", **RAISED),
         Path("transfer", build(by_transfer), around=("transfer_to_agent",), **RAISED),
         Path("sequential", build(in_sequence), **RAISED),
         Path("parallel_agents", build(in_parallel), **RAISED),
         Path("long_running", build(long_running), **RAISED),
+        Path("live", build_live(), has_model=False, lacks=LIVE, **RAISED),
         Path("mcp", build_mcp(), **FILES),
         Path("mcp_prefixed", build_mcp(tool_name_prefix="fs"), **FILES),
         Path("direct_call", build_direct, has_run=False, has_model=False, **RAISED),

@@ -15,6 +15,7 @@ pytest.importorskip("google.adk")
 
 from google.adk.agents import LlmAgent
 from google.adk.events.event import Event
+from google.adk.features._feature_registry import FeatureName
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
@@ -128,6 +129,8 @@ class TestScenarios(Scenarios):
         self, seen: Seen, args: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The framework checks types on demand."""
+        if not hasattr(FeatureName, "FUNCTION_TOOL_ARG_VALIDATION") and set(args) == {"x", "y"}:
+            pytest.skip("an older release checks only that no argument is missing")
         monkeypatch.setenv("ADK_ENABLE_FUNCTION_TOOL_ARG_VALIDATION", "1")
         super().test_invalid_arguments(seen, args)
 

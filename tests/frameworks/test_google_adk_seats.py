@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 from typing import Any
 
 import pytest
 
 pytest.importorskip("google.adk")
 
+from fastapi.openapi.models import Operation
 from google.adk.agents import LlmAgent
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.code_executors.code_execution_utils import CodeExecutionResult
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.google_api_tool.google_api_tool import GoogleApiTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.openapi_tool.openapi_spec_parser.openapi_spec_parser import OperationEndpoint
+from google.adk.tools.openapi_tool.openapi_spec_parser.rest_api_tool import RestApiTool
+from google.adk.workflow import Workflow
 from google.genai import types
 
 import otelhooks
@@ -32,10 +41,12 @@ from otelhooks.frameworks.google_adk.scripted import (
 )
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, Ask, World
-from tests.frameworks.test_google_adk import agent_of, tools_of
+from tests.frameworks.test_google_adk import SSE, VERSION, agent_of, tools_of
 from tests.frameworks.test_google_adk import pytestmark as ignored
+from tests.frameworks.test_google_adk_examples import GoogleADK
 
 pytestmark = ignored
+ANSWERS_UNKNOWN = VERSION >= (2, 10)  # before, a call of a tool that does not exist ended the run
 
 
 def nobody(call: Any) -> bool:
@@ -109,6 +120,11 @@ class Forger(BaseLlm):
         yield LlmResponse(content=content)
 
 
+def fails(text: str) -> Any:
+    """Expect a run to end with an error before 2.10, and to go on since."""
+    return contextlib.nullcontext() if ANSWERS_UNKNOWN else pytest.raises(ValueError, match=text)
+
+
 @pytest.mark.parametrize("long_running", [True, False])
 @pytest.mark.parametrize("payload", [None, {"otelhooks": {"tool": "danger", "reason": "?"}}])
 @pytest.mark.parametrize("also_asked", [True, False])
@@ -137,27 +153,32 @@ def test_only_an_answer_to_a_rules_own_question_approves_a_call(
     async def play() -> None:
         runner = runner_of(agent)
         session = await runner.session_service.create_session(app_name=APP, user_id=USER)
-        events = await converse(runner, "begin", session.id)
+        with fails("'adk_request_confirmation' not found"):
+            await converse(runner, "begin", session.id)
+        kept = {"app_name": APP, "user_id": USER, "session_id": session.id}
+        events = (await runner.session_service.get_session(**kept)).events
         calls = [call for event in events for call in event.get_function_calls()]
         found = [each.id for each in calls if each.name == "adk_request_confirmation"]
-        assert len(found) == 2
+        assert len(found) == 1 + ANSWERS_UNKNOWN
         given = [
             types.FunctionResponse(id=id, name="adk_request_confirmation", response=answer)
             for id in found
             if (answer := {"confirmed": id == "b"})["confirmed"] or also_asked
         ]
         parts = [types.Part(function_response=each) for each in given]
-        await converse(runner, types.Content(role="user", parts=parts), session.id)
+        with fails("does not require confirmation"):
+            await converse(runner, types.Content(role="user", parts=parts), session.id)
 
     asyncio.run(play())
     assert ran == []
-    assert asked == ["danger"]
+    assert asked == (["danger"] if ANSWERS_UNKNOWN else [])
 
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_a_rule_asks_in_place_about_a_call_that_the_framework_itself_asked_about(
     on: Any, approved: bool
 ) -> None:
+    """Before 2.10 the rule's question comes first, and is the only one."""
     world = World((DANGER,), ANSWER)
     asked: list[str] = []
 
@@ -173,10 +194,10 @@ def test_a_rule_asks_in_place_about_a_call_that_the_framework_itself_asked_about
         session = await runner.session_service.create_session(app_name=APP, user_id=USER)
         events = await converse(runner, "begin", session.id)
         assert (asked, world.bodies) == ([], [])
-        await confirm(runner, session.id, events, True)
+        await confirm(runner, session.id, events, VERSION >= (2, 10) or approved)
 
     asyncio.run(play())
-    assert asked == ["danger"]
+    assert asked == (["danger"] if VERSION >= (2, 10) else [])
     assert world.bodies == (["danger"] if approved else [])
 
 
@@ -205,7 +226,8 @@ def test_code_that_a_model_wrote_is_a_tool_call(on: Any, exporter: Any, denied: 
     executor = Executor(ran=[])
     agent = LlmAgent(name="ops", model=scripted_model(world.next), code_executor=executor)
     runner = runner_of(agent, artifact_service=InMemoryArtifactService())
-    assert text_of(asyncio.run(converse(runner, "begin"))) == ANSWER
+    events = asyncio.run(converse(runner, "begin"))
+    assert text_of(events) == (ANSWER if VERSION >= (2, 9) else "")  # it ended behind the code
     assert len(executor.ran) == (not denied)
     assert verdicts(exporter) == [("code_execution", "deny" if denied else "allow")]
 
@@ -362,3 +384,109 @@ def test_a_result_in_a_message_does_not_hide_its_text_from_hooks(on: Any) -> Non
     events = asyncio.run(converse(runner_of(agent_of(world)), message))
     assert REASON in text_of(events)
     assert world.shown == []
+
+
+def test_the_verdict_is_on_the_frameworks_own_span_of_a_call(
+    on: Any, exporter: Any, tracer_provider: Any
+) -> None:
+    world = World((DANGER, SAFE), ANSWER)
+    with GoogleADK().own_spans(tracer_provider):
+        on(policy.deny("danger", reason=REASON))
+        asyncio.run(converse(runner_of(agent_of(world)), "begin"))
+    spans = [
+        (span.instrumentation_scope.name, span.name, span.attributes.get(semconv.POLICY_DECISION))
+        for span in exporter.get_finished_spans()
+        if span.name in ("execute_tool danger", "execute_tool safe")
+    ]
+    assert sorted(spans) == [
+        ("gcp.vertex.agent", "execute_tool danger", "deny"),
+        ("gcp.vertex.agent", "execute_tool safe", "allow"),
+    ]
+
+
+def test_what_the_framework_traces_is_not_written_on_spans_of_runs(on: Any, exporter: Any) -> None:
+    """Without a global tracer provider, older OpenTelemetry leaves the span of the run current."""
+    world = World((DANGER, SAFE), ANSWER)
+    on(policy.deny("danger", reason=REASON))
+    asyncio.run(converse(runner_of(agent_of(world)), "begin"))
+    (run,) = [span for span in exporter.get_finished_spans() if span.parent is None]
+    assert run.name == "invoke_agent worker"
+    assert run.attributes[semconv.GEN_AI_OPERATION_NAME] == "invoke_agent"
+    written = [name for name in run.attributes if "tool" in name or name.startswith("gcp.")]
+    assert written == []
+
+
+# -- ways round -------------------------------------------------------------------------------
+
+
+def test_a_stream_shows_no_piece_of_an_answer_that_a_hook_replaces(on: Any) -> None:
+    @hooks.post_agent_transform
+    def redact(response: Any) -> str:
+        return "redacted"
+
+    on(hooks=[redact])
+    runner = runner_of(agent_of(World("it is 4711")))
+    events = asyncio.run(converse(runner, "begin", run_config=SSE))
+    said = [part.text for event in events if event.content for part in event.content.parts]
+    assert said == ["redacted"]
+
+
+def test_a_tool_of_a_google_api_is_one_call(on: Any, exporter: Any) -> None:
+    ran: list[Any] = []
+
+    class Api(RestApiTool):
+        async def call(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+            ran.append(args)
+            return {"done": True}
+
+    place = OperationEndpoint(base_url="https://localhost", path="/", method="get")
+    inner = Api("list_files", "List.", place, Operation(operationId="list_files"))
+    world = World((Ask("list_files", {}),), (Ask("list_files", {}),), ANSWER)
+    on(policy.RateLimit(tool_calls=1))
+    agent = agent_of(world, tools=[GoogleApiTool(inner)])
+    assert text_of(asyncio.run(converse(runner_of(agent), "begin"))) == ANSWER
+    assert len(ran) == 1
+    assert Counter(verdicts(exporter)) == {("list_files", "allow"): 1, ("list_files", "deny"): 1}
+
+
+@pytest.mark.parametrize("field", ["isError", "is_error"])
+def test_an_error_of_an_mcp_server_is_a_failure(on: Any, exporter: Any, field: str) -> None:
+    """The second name is that of mcp 2, which some releases pass on."""
+
+    def safe() -> dict[str, Any]:
+        """Fail."""
+        return {"content": [{"type": "text", "text": "no disk"}], field: True}
+
+    seen: list[Any] = []
+
+    @hooks.on_tool_error
+    def look(error: Exception) -> None:
+        seen.append(str(error))
+
+    on(hooks=[look])
+    world = World((Ask("safe", {}),), ANSWER)
+    asyncio.run(converse(runner_of(agent_of(world, tools=[safe])), "begin"))
+    assert len(seen) == 1
+    assert "no disk" in seen[0]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_node_of_a_workflow_waits_in_place(on: Any, approved: bool) -> None:
+    ran: list[str] = []
+    asked: list[str] = []
+
+    def danger() -> str:
+        """Do harm."""
+        ran.append("danger")
+        return "done"
+
+    def answers(call: Any) -> bool:
+        asked.append(call.name)
+        return approved
+
+    on(policy.ask_user("danger"), approvals=answers)
+    workflow = Workflow(name="flow", edges=[("START", FunctionTool(danger))])
+    runner = Runner(app_name=APP, node=workflow, session_service=InMemorySessionService())
+    asyncio.run(converse(runner, ""))
+    assert asked == ["danger"]
+    assert ran == (["danger"] if approved else [])

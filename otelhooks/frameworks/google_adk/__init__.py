@@ -1,5 +1,5 @@
 # pyright: basic
-"""Google's Agent Development Kit (``google-adk``), 2.13 and newer.
+"""Google's Agent Development Kit (``google-adk``), 2.7 and newer.
 
 Seats and what passes through them:
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_adk.models import ModelCall
-from otelhooks.frameworks.google_adk.runs import AgentRun, LiveRun, SubAgent
+from otelhooks.frameworks.google_adk.runs import AgentRun, LiveRun, SubAgent, in_context
 from otelhooks.frameworks.google_adk.tools import (
     TABLE,
     Code,
@@ -28,14 +28,17 @@ from otelhooks.frameworks.google_adk.tools import (
     ToolCall,
     answer_paused,
 )
+from otelhooks.frameworks.kit import telemetry
 
 __all__ = ["ADAPTER"]
 
 _BASE, _AGENT = "google.adk.tools.base_tool", "google.adk.agents.base_agent"
+_PLUGINS = "google.adk.plugins.plugin_manager:PluginManager"
+_TRACING = "google.adk.telemetry.tracing"
 
 ADAPTER = kit.Adapter(
     "google_adk",
-    kit.Package("google-adk", ">=2.13,<3", module="google.adk"),
+    kit.Package("google-adk", ">=2.7,<3", module="google.adk"),
     seats=(
         kit.seat(f"{_BASE}:BaseTool.run_async", ToolCall, overrides=True),
         kit.seat(
@@ -44,10 +47,7 @@ ADAPTER = kit.Adapter(
             overrides=True,
         ),
         kit.seat("google.adk.workflow._llm_agent_wrapper:_dispatch_task_fc", TaskCall),
-        kit.listen(
-            "google.adk.plugins.plugin_manager:PluginManager.run_on_tool_error_callback",
-            answer_paused,
-        ),
+        kit.listen(f"{_PLUGINS}.run_on_tool_error_callback", answer_paused),
         kit.seat(
             "google.adk.models.base_llm:BaseLlm.generate_content_async",
             ModelCall,
@@ -58,6 +58,18 @@ ADAPTER = kit.Adapter(
         kit.seat(f"{_AGENT}:BaseAgent.run_live", SubAgent),
         kit.seat("google.adk.runners:Runner.run_async", AgentRun, entry=True),
         kit.seat("google.adk.runners:Runner.run_live", LiveRun, entry=True),
+        kit.listen(
+            "google.adk.platform.thread:create_thread", in_context, required=False, copies=True
+        ),
+        *(
+            kit.listen(f"{_TRACING}:{name}", telemetry.not_on_ours, required=False, copies=True)
+            for name in (
+                "trace_tool_call",
+                "trace_merged_tool_calls",
+                "trace_call_llm",
+                "trace_send_data",
+            )
+        ),
     ),
     not_covered=(
         kit.NotCovered(

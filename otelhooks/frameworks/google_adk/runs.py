@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_adk.models import content_of, made, parts_of
 from otelhooks.frameworks.google_adk.tools import failure_in
 
-__all__ = ["AgentRun", "LiveRun", "SubAgent"]
+__all__ = ["AgentRun", "LiveRun", "SubAgent", "in_context"]
 
 
 class _Run(kit.Run):
@@ -26,12 +27,12 @@ class _Run(kit.Run):
         return None if found is None else _text(found.content)
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
-        """Return the events with another answer."""
+        """Return the events with another answer, and without pieces of the first."""
         last = next(reversed(_answers(raw)), None)
         if last is None:
             return [*raw, self.event(str(answer))]
         changed = last.model_copy(update={"content": content_of(str(answer))})
-        return [changed if each is last else each for each in raw]
+        return [changed if each is last else each for each in raw if not each.partial]
 
     def event(self, text: str, **fields: Any) -> Any:
         """Return an event with a text of the agent."""
@@ -114,8 +115,7 @@ class LiveRun(AgentRun):
 
     def call(self, wrapped: Any) -> Any:
         """Run it."""
-        text = self.canned
-        return wrapped(**self.given) if text is None else self.answering(text)
+        return wrapped(**self.given) if self.canned is None else self.answering(self.canned)
 
     def holds(self) -> bool:
         """Return False: its consumer cannot wait for its end."""
@@ -147,6 +147,11 @@ class SubAgent(_Run):
         """Return the reason as the agent's answer."""
         context = self.invocation
         return [self.event(reason, invocation_id=context.invocation_id, branch=context.branch)]
+
+
+def in_context(wrapped: Any, owner: Any, /, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """Have the thread of a `Runner.run` go on with its caller's context, as newer releases do."""
+    return wrapped(contextvars.copy_context().run, target, *args, **kwargs)
 
 
 def _text(content: Any) -> str:

@@ -30,11 +30,7 @@ TABLE = kit.BuiltIns(
             ("create_file", "edit_file"),
             "file_write",
         ),
-        f"{_ENVIRONMENT}._edit_file_tool:EditFileTool": (
-            "EditFile",
-            ("edit_file",),
-            "file_write",
-        ),
+        f"{_ENVIRONMENT}._edit_file_tool:EditFileTool": ("EditFile", ("edit_file",), "file_write"),
         f"{_TOOLS}.skill_toolset:RunSkillScriptTool": (
             "run_skill_script",
             ("run_command", "code_execution"),
@@ -91,8 +87,10 @@ class ToolCall(kit.ToolCall):
 
     def call(self, wrapped: Any, args: Any) -> Any:
         """Call it; the overridden method has the next seat."""
-        if self.calls_on():
-            self.expect(self.name, self.owner, {name: args[name] for name in self.args})
+        inner = getattr(self.owner, "_rest_api_tool", None)  # a `GoogleApiTool` calls it
+        to = inner if inner is not None else self.owner if self.calls_on() else None
+        if to is not None:
+            self.expect(self.name, to, {name: args[name] for name in self.args})
         return wrapped(args=args, tool_context=self.context_of)
 
     def calls_on(self) -> bool:
@@ -128,6 +126,9 @@ class ToolCall(kit.ToolCall):
             return None
         if context.tool_confirmation is not None:
             return None  # the framework puts no question for a call that goes on after one
+        calls = (call for event in context.session.events for call in event.get_function_calls())
+        if all(call.id != self.id for call in calls):
+            return None  # no model asked: a node of a workflow would take the question for an error
         shown = {_OURS: {"tool": self.name, "reason": reason}}
         context.request_confirmation(hint=reason, payload=shown)
         context.actions.skip_summarization = True
@@ -231,7 +232,7 @@ def failure_in(raw: Any) -> str | None:
     """Return the text of a result that is a failure, as the framework and MCP report one."""
     if not isinstance(raw, Mapping):
         return None
-    if raw.get("isError"):
+    if raw.get("isError") or raw.get("is_error"):
         return str(raw.get("content"))
     return str(raw["error"]) if [*raw] == ["error"] and raw["error"] else None
 
@@ -239,13 +240,12 @@ def failure_in(raw: Any) -> str | None:
 class Code(kit.ToolCall):
     """Code that a model wrote and a code executor runs."""
 
+    group = "google_adk.code"
+
     def read(self, executor: Any, invocation_context: Any, code_execution_input: Any) -> None:
         """Read ``BaseCodeExecutor.execute_code``."""
-        self.owner, self.invocation, self.given = (
-            executor,
-            invocation_context,
-            code_execution_input,
-        )
+        self.owner, self.invocation = executor, invocation_context
+        self.given = code_execution_input
         self.name, self.kind = "code_execution", "shell"
         self.agent = getattr(getattr(invocation_context, "agent", None), "name", "")
         self.take({"code": code_execution_input.code, "language": "python"})
@@ -256,8 +256,6 @@ class Code(kit.ToolCall):
         if overrides.Method(self.owner, "execute_code").calls_on(wrapped):
             self.expect(self.name, self.owner, args)
         return wrapped(self.invocation, given)
-
-    group = "google_adk.code"
 
     def value(self, raw: Any) -> Any:
         """Return what hooks see: the output, or the text of the failure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from opentelemetry import propagate, trace
@@ -21,6 +21,7 @@ __all__ = [
     "carrier",
     "failed",
     "in_place_of_own",
+    "not_on_ours",
     "record",
     "replaces_spans",
     "semconv",
@@ -93,3 +94,15 @@ def in_place_of_own(framework: str) -> trace.Span | None:
     here = trace.get_current_span().get_span_context()
     own = turn.span.get_span_context()
     return trace.NonRecordingSpan(own) if here == own else None
+
+
+def not_on_ours(wrapped: Callable[..., Any], owner: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a framework's function that writes on the current span, unless otelhooks opened that.
+
+    Without a global tracer provider some frameworks find no span of theirs there, but one of ours.
+    """
+    scope = getattr(trace.get_current_span(), "instrumentation_scope", None)
+    if scope is None or scope.name != semconv.SCOPE_NAME:
+        return wrapped(*args, **kwargs)
+    with trace.use_span(trace.INVALID_SPAN):
+        return wrapped(*args, **kwargs)
