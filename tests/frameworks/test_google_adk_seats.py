@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections import Counter
 from typing import Any
 
@@ -20,6 +21,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.google_api_tool.google_api_tool import GoogleApiTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
@@ -429,6 +431,37 @@ def test_a_stream_shows_no_piece_of_an_answer_that_a_hook_replaces(on: Any) -> N
     events = asyncio.run(converse(runner, "begin", run_config=SSE))
     said = [part.text for event in events if event.content for part in event.content.parts]
     assert said == ["redacted"]
+
+
+@pytest.mark.parametrize("place", ["class", "object"])
+def test_a_method_that_is_set_after_a_class_is_defined_is_judged(
+    on: Any, exporter: Any, place: str
+) -> None:
+    ran: list[str] = []
+
+    class Late(BaseTool):
+        async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+            raise AssertionError("replaced")
+
+        def _get_declaration(self) -> Any:
+            return types.FunctionDeclaration(name=self.name)
+
+    async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
+        ran.append(self.name)
+        return {"done": True}
+
+    world = World((Ask("danger", {}), Ask("safe", {})), (Ask("danger", {}),), ANSWER)
+    tools = [Late(name=name, description="A tool.") for name in ("danger", "safe")]
+    on(policy.deny("danger", reason=REASON))
+    if place == "class":
+        Late.run_async = run_async  # type: ignore[method-assign,assignment]
+    else:
+        for tool in tools:
+            tool.run_async = functools.partial(run_async, tool)  # type: ignore[method-assign]
+    asyncio.run(converse(runner_of(agent_of(world, tools=tools)), "begin"))
+    assert ran == ["safe"]
+    assert REASON in world.told
+    assert Counter(verdicts(exporter)) == {("danger", "deny"): 2, ("safe", "allow"): 1}
 
 
 def test_a_tool_of_a_google_api_is_one_call(on: Any, exporter: Any) -> None:

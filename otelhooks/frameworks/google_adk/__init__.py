@@ -27,6 +27,7 @@ from otelhooks.frameworks.google_adk.tools import (
     TaskCall,
     ToolCall,
     answer_paused,
+    guard_late,
 )
 from otelhooks.frameworks.kit import telemetry
 
@@ -40,13 +41,14 @@ ADAPTER = kit.Adapter(
     "google_adk",
     kit.Package("google-adk", ">=2.7,<3", module="google.adk"),
     seats=(
-        kit.seat(f"{_BASE}:BaseTool.run_async", ToolCall, overrides=True),
+        kit.seat(f"{_BASE}:BaseTool.run_async", ToolCall, kind="coroutine", overrides=True),
         kit.seat(
             "google.adk.code_executors.base_code_executor:BaseCodeExecutor.execute_code",
             Code,
             overrides=True,
         ),
         kit.seat("google.adk.workflow._llm_agent_wrapper:_dispatch_task_fc", TaskCall),
+        kit.listen(f"{_PLUGINS}.run_before_tool_callback", guard_late),
         kit.listen(f"{_PLUGINS}.run_on_tool_error_callback", answer_paused),
         kit.seat(
             "google.adk.models.base_llm:BaseLlm.generate_content_async",
@@ -82,8 +84,9 @@ ADAPTER = kit.Adapter(
             "calling them is plain Python; no model chooses them",
         ),
         kit.NotCovered(
-            "a `run_async` that your code sets on one tool object",
-            "it hides the method that is guarded, and runs unjudged; define it in a class",
+            "a `run_async` that your code sets on a tool object, or later on its class",
+            "an agent's calls of it are judged, but your own code's run unjudged, and before 2.13 "
+            "those of a workflow's node; define it in a class",
         ),
         kit.NotCovered(
             "what a streaming tool (an asynchronous generator) yields in a live run, or where your "

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.kit import overrides
+from otelhooks.frameworks.kit import overrides, unjudged
 
-__all__ = ["TABLE", "Code", "TaskCall", "ToolCall", "answer_paused"]
+__all__ = ["TABLE", "Code", "TaskCall", "ToolCall", "answer_paused", "guard_late"]
 
 _TOOLS = "google.adk.tools"
 _ENVIRONMENT = f"{_TOOLS}.environment"
@@ -199,6 +201,37 @@ class TaskCall(kit.ToolCall):
     def denied(self, reason: str) -> Any:
         """Return an error as the task's result, in the form that the framework uses for tools."""
         return {"error": reason}
+
+
+class LateCall(ToolCall):
+    """A call of a `run_async` that was set on a tool, or on its class, when seats were in place."""
+
+    def calls_on(self) -> bool:
+        """Return True: it may call the method that it hides."""
+        return True
+
+
+async def guard_late(wrapped: Any, manager: Any, *, tool: Any, **given: Any) -> Any:
+    """Guard a method that no seat guards before an agent calls it, or answer in its place."""
+    if not is_guarded(tool):
+        guarded = functools.partial(LateCall.through, "coroutine", tool.run_async, tool)
+        with contextlib.suppress(AttributeError):  # such as that of a property
+            tool.run_async = guarded
+        if not is_guarded(tool) and unjudged.could_deny("", None, frozenset()):
+            args = {"args": given["tool_args"], "tool_context": given["tool_context"]}
+            return await LateCall.through("coroutine", refused, tool, **args)
+    return await wrapped(tool=tool, **given)
+
+
+def is_guarded(tool: Any) -> bool:
+    """Return whether a seat, or what we set, guards the method of a tool."""
+    is_ours = getattr(tool.run_async, "func", None) == LateCall.through
+    return is_ours or overrides.Method(tool, "run_async").is_guarded
+
+
+async def refused(*, args: Any, tool_context: Any) -> Any:
+    """Answer for a method that cannot be guarded."""
+    return {"error": "otelhooks cannot guard this tool: define `run_async` in its class."}
 
 
 async def answer_paused(wrapped: Any, manager: Any, **given: Any) -> Any:
