@@ -14,7 +14,7 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
 from otelhooks.hooks.watch import Watch
-from otelhooks.records.failures import WrongAnswer, error_type
+from otelhooks.records.failures import WrongAnswer, brief, error_type
 
 __all__ = ["CHECK_FAILED", "Chain", "observed", "rule_verdict"]
 
@@ -94,8 +94,7 @@ class Chain:
         if type(value) is Raised:
             verdict = self.crash(registration, value.error)
         elif not isinstance(value, types.HookResult):
-            it = "None" if value is None else type(value).__name__
-            error = WrongAnswer(f"it returned {it}, not a HookResult")
+            error = _no_answer(registration, value)
             self.watch.hook_failed(registration, error)
             verdict = self.crash(registration, error)
         elif value.allow:
@@ -135,11 +134,11 @@ class Chain:
             self.point,
             DENY,
             allowed=False,
-            result=types.HookResult(allow=False, message=f"{failed}{text_of(error)}"),
+            result=types.HookResult(allow=False, message=f"{failed}{_text_of(error)}"),
             policy_id=registration.policy_id,
             policy_version=registration.policy_version,
             rule_id=registration.rule_id,
-            reason=f"{failed}{error_type(error)}",
+            reason=f"{failed}{brief(error)}",
             message=getattr(error, "model_message", CHECK_FAILED),
             error=error,
         )
@@ -197,3 +196,16 @@ class Chain:
                 )
             )
         return None
+
+
+def _no_answer(registration: Registration, value: Any) -> WrongAnswer:
+    it = "None" if value is None else type(value).__name__
+    where = f" ({registration.place})" if registration.place else ""
+    return WrongAnswer(
+        f"it returned {it}{where}: return types.HookResult() to allow, or "
+        "types.HookResult(allow=False, message=...) to deny"
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    return brief(error) if type(error) is WrongAnswer else text_of(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -74,7 +75,7 @@ class Registration:
             function = self.call = cast("Any", hook).run  # every hook class has it
         self.source: str = hook.name or type(hook).__qualname__
         if isinstance(hook, FunctionHook):
-            self.source = getattr(function, "__qualname__", self.source)
+            self.source = getattr(_innermost(function), "__qualname__", self.source)
         is_async = inspect.iscoroutinefunction(function)
         if hook.background and kind != "inspect":
             msg = f"`{self.source}` {kind}s: only a hook that inspects can run in the background"
@@ -95,6 +96,21 @@ class Registration:
         self.mode: str | None = hook.mode
         self.judge: Judge | None = getattr(hook, "judge", None)
         self.plain: bool = not is_async and not hook.blocking
+
+    @property
+    def place(self) -> str:
+        """File and line of the hook's function; empty if they are not known."""
+        hook: Any = self.hook
+        function: Any = hook.f if isinstance(hook, FunctionHook) else getattr(hook, "run", hook)
+        code = getattr(_innermost(function), "__code__", None)
+        return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+
+
+def _innermost(function: Any) -> Any:
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(cast("Any", function).func)
+    return function
 
 
 _CLASSES = (*HOOK_CLASSES, CustomEventHook, PostParamsNormalizationHook, PostCoreActionHook)

@@ -19,7 +19,7 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
-from otelhooks.records.failures import error_type
+from otelhooks.records.failures import brief
 
 __all__ = [
     "inspect_point",
@@ -183,7 +183,7 @@ def _block(point: str, registration: Registration, value: Any) -> Verdict | None
         verdict = Verdict(
             point,
             DENY,
-            reason=f"hook '{registration.source}' failed: {error_type(value.error)}",
+            reason=f"hook '{registration.source}' failed: {brief(value.error)}",
             message=getattr(value.error, "model_message", RESULT_CHECK_FAILED),
             error=value.error,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import traceback
 
-__all__ = ["FAILED", "WrongAnswer", "error_type", "outline"]
+__all__ = ["FAILED", "WrongAnswer", "brief", "error_type", "outline"]
 
 FAILED = "tool_error"
 """Type of a tool's failure that is text, not an exception."""
@@ -31,6 +31,14 @@ def error_type(error: BaseException) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+def brief(error: BaseException) -> str:
+    """Return an exception's class, and what is known of it that cannot be content."""
+    said = error_type(error)
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        return f"{said} ({os.strerror(error.errno).lower()})"  # the system's text for a number
+    return f"{said}: {error}" if type(error) is WrongAnswer else said
+
+
 def outline(error: BaseException) -> str:
     """Return an exception's class and traceback, without its text and without source lines.
 
@@ -39,12 +47,7 @@ def outline(error: BaseException) -> str:
     """
     places = traceback.walk_tb(error.__traceback__)
     frames = [(frame.f_code, number) for frame, number in places][-_FRAMES:]
-    said = error_type(error)
-    if isinstance(error, OSError) and isinstance(error.errno, int):
-        said = f"{said} ({os.strerror(error.errno).lower()})"  # the system's text for a number
-    if type(error) is WrongAnswer:
-        said = f"{said}: {error}"
     lines = [
         f'  File "{code.co_filename}", line {number}, in {code.co_name}' for code, number in frames
     ]
-    return "\n".join((said, *lines))
+    return "\n".join((brief(error), *lines))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import inspect
 from typing import Any
 
@@ -11,6 +13,7 @@ import otelhooks
 from otelhooks import hooks, types
 from otelhooks.errors import Denied
 from otelhooks.hooks import HookContext, base
+from otelhooks.telemetry import semconv
 
 CALL = types.ToolCall(name="t", args={"x": 1})
 
@@ -155,17 +158,46 @@ class TestDecorated:
         assert hooks.on_event(inspect.getdoc).priority == 100
 
 
-def test_a_forgotten_return_is_logged(governed: Any, caplog: pytest.LogCaptureFixture) -> None:
-    @hooks.pre_tool_call_decide
-    def forgets(call: Any) -> None:
+class Forgets(hooks.PreToolCallDecideHook):
+    async def run(self, context: Any, data: Any) -> Any:
         """Decide nothing."""
+
+
+def forgets(call: Any) -> None:
+    """Decide nothing."""
+
+
+@pytest.mark.parametrize(
+    ("hook", "name", "function"),
+    [
+        (hooks.pre_tool_call_decide(forgets), "forgets", forgets),
+        (Forgets(), "Forgets", Forgets.run),
+        (hooks.pre_tool_call_decide(functools.partial(forgets)), "forgets", forgets),
+        (hooks.pre_tool_call_decide(print), "print", None),
+    ],
+    ids=["function", "class", "partial", "built-in"],
+)
+def test_a_forgotten_return_is_told_with_its_place_and_what_to_return(
+    governed: Any, caplog: pytest.LogCaptureFixture, hook: Any, name: str, function: Any
+) -> None:
+    """In the log, on the span, and in the result of a dispatch; the model is told none of it."""
 
     @otelhooks.tool
     def act() -> str:
         return "done"
 
-    governed(hooks=[forgets])
-    with pytest.raises(Denied):
+    code = function.__code__ if function is not None else None
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    said = (
+        f"it returned None{place}: return types.HookResult() to allow, or "
+        "types.HookResult(allow=False, message=...) to deny"
+    )
+    governed(hooks=[hook])
+    with pytest.raises(Denied, match="a policy check failed") as caught:
         act()
-    said = "forgets` failed at pre_tool_call: TypeError: it returned None, not a HookResult"
-    assert said in caplog.text
+    assert "returned" not in str(caught.value)
+    assert f"hook `{name}` failed at pre_tool_call: TypeError: {said}" in caplog.text
+    assert governed.attributes("execute_tool act")[semconv.POLICY_REASON] == f"{name}: {said}"
+    runner = hooks.HookRunner([hook])
+    result, *_ = asyncio.run(runner.dispatch_pre_tool_call(None, CALL))
+    assert result.message == f"hook '{name}' failed: TypeError: {said}"
