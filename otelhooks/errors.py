@@ -40,10 +40,14 @@ class PolicyFileError(ConfigError):
         column: Column, starts at 1.
         problem: What is wrong there.
         hint: What to do about it.
+
+    Attributes:
+        further: The other errors of the same files, in the order in which they were found.
     """
 
     def __init__(self, path: str, line: int, column: int, problem: str, *, hint: str = "") -> None:
         super().__init__(f"{path}:{line}:{column}: {problem}", hint=hint)
+        self.further: tuple[PolicyFileError, ...] = ()
         self.path = path
         self.line = line
         self.column = column

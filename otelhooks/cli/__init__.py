@@ -68,7 +68,8 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except OtelHooksError as error:
-            click.echo(f"error: {sanitize(error)}", err=True)
+            for each in (error, *getattr(error, "further", ())):
+                click.echo(f"error: {sanitize(each)}", err=True)
             ctx.exit(ExitCode.USAGE)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:

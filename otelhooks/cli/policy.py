@@ -111,16 +111,20 @@ def check_command(
 ) -> None:
     """Find rules and hooks that never decide or never match.
 
-    Also those that contradict one another, and files that do not load. Exit code 0: nothing
-    found, or warnings only; 1: something is wrong; 2: a file cannot be loaded.
+    Also those that contradict one another, that ask where no channel is set, that wait for labels
+    which nothing adds, and every error of files that do not load. Exit code 0: nothing found, or
+    warnings only; 1: something is wrong; 2: a file cannot be loaded.
     """
     from otelhooks.cli.policies import check, hook_lint
+    from otelhooks.cli.policies.subject import counted
 
     subject = _open(policies)
     calls = _source("", None, 1).calls() if with_store else ()
     keys = tuple(word.strip() for word in require.split(",") if word.strip())
+    has_channel = bool(os.environ.get("OTELHOOKS_APPROVALS"))
     findings = [
         *check.lint_rules(subject.table(), check.KnownTools(_configured(servers), calls)),
+        *check.lint_needs(subject.table(), subject.labels, has_channel=has_channel),
         *hook_lint.lint_hooks(subject),
         *hook_lint.missing(subject, keys),
     ]
@@ -130,9 +134,8 @@ def check_command(
         for finding in findings:
             click.echo(_clean(str(finding)))
     errors = sum(finding.severity == "error" for finding in findings)
-    counts = f"{len(subject.table().rules)} rules, {len(subject.hooks)} hooks"
-    said = f"{errors} errors, {len(findings) - errors} warnings"
-    click.echo(f"{counts}: {said}", err=True)
+    said = f"{counted(errors, 'error')}, {counted(len(findings) - errors, 'warning')}"
+    click.echo(f"{subject.size}: {said}", err=True)
     sys.exit(ExitCode.NO if errors else ExitCode.OK)
 
 
@@ -386,6 +389,7 @@ def export_command(policies: tuple[str, ...], leave_out: bool) -> None:
 
     subject = _open(policies)
     click.echo(export(subject.table(), subject.gates, leave_out=leave_out), nl=False)
+    click.echo(f"loaded: {subject.size}", err=True)
 
 
 # -- what commands share ------------------------------------------------------------------------

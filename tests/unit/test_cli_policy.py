@@ -257,6 +257,72 @@ def test_a_red_case_is_shown_with_what_differs(work: Path) -> None:
     assert ElementTree.parse(work / "out.xml").getroot().get("failures") == "1"
 
 
+def test_every_error_of_every_file_is_told(work: Path) -> None:
+    (work / "bad.yaml").write_text(
+        "polices: []\n"
+        "policies:\n"
+        "  - {deny: a, sevrity: high, when: nosuch(args)}\n"
+        "  - foo: bar\n"
+        "  - {deny: b, when: 1 +}\n"
+    )
+    (work / "worse.md").write_text("---\nevent: tool.pree\n---\n")
+    (work / "good.yaml").write_text("policies: [{deny: b}]")
+
+    result = run("check", "bad.yaml", "worse.md", "good.yaml")
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    told = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert [Path(line.split(": ")[1]).name for line in told] == [
+        *("bad.yaml:1:1", "bad.yaml:3:15", "bad.yaml:3:36", "bad.yaml:4:5", "bad.yaml:5:21"),
+        *("worse.md:2:1", "worse.md:2:8"),
+    ]
+
+
+def test_an_ask_without_a_channel_is_a_warning(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (work / "ask.yaml").write_text("policies: [{ask: [mail, pay]}, {deny: x}]")
+
+    result = run("check", "ask.yaml")
+
+    assert result.exit_code == 0
+    assert "`ask: mail` has nobody to ask, nor 1 more" in result.stdout
+    assert result.stderr == "3 rules, 0 hooks: 0 errors, 1 warning\n"
+    monkeypatch.setenv("OTELHOOKS_APPROVALS", "app:ask")
+    assert run("check", "ask.yaml").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_found"),
+    [
+        ("{label: web, adds: tainted}", False),
+        ("{label: web, adds: [other, secret]}", False),
+        ("{label: web, adds: other}", True),
+        ("{deny: y}", True),
+    ],
+)
+def test_a_label_that_nothing_adds_is_a_warning(work: Path, entry: str, is_found: bool) -> None:
+    rule = "{deny: mail, when_labels: [tainted, secret]}"
+    known = "{deny: mail, when_labels: unknown}"
+    (work / "labels.yaml").write_text(f"policies: [{rule}, {known}, {entry}]")
+
+    result = run("check", "labels.yaml")
+
+    assert result.exit_code == 0
+    said = "`deny: mail` waits for `secret`, `tainted`, which nothing here adds"
+    assert (said in result.stdout) is is_found
+
+
+def test_check_and_export_count_alike(work: Path) -> None:
+    entries = "[{workspace_only: .}, {limit: {turns: 3}}, {label: a, adds: b}, {deny: z}]"
+    (work / "many.yaml").write_text(f"policies: {entries}")
+
+    counts, _, found = run("check", "many.yaml").stderr.partition(": ")
+
+    assert counts.endswith(" rules, 1 limit, 1 label, 0 hooks")
+    assert found == "0 errors, 0 warnings\n"
+    assert run("export", "many.yaml").stderr == f"loaded: {counts}\n"
+
+
 def test_green_cases_are_named_on_request(work: Path) -> None:
     (work / "c.yaml").write_text("cases: [{call: {tool: view_file}, verdict: allow}]")
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from otelhooks import types
 from otelhooks.cli.policies.diff import describe_when
 from otelhooks.cli.policies.recorded import RecordedCall
-from otelhooks.hooks.verdict import ALLOW
+from otelhooks.hooks.labels import UNKNOWN
+from otelhooks.hooks.verdict import ALLOW, ASK
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy, Rule
 from otelhooks.policy.selectors import WILDCARD, Selector
 
-__all__ = ["Finding", "KnownTools", "covers", "lint_rules"]
+__all__ = ["Finding", "KnownTools", "covers", "lint_needs", "lint_rules"]
 
 Severity = Literal["error", "warning"]
 
@@ -88,6 +89,38 @@ def lint_rules(table: PolicySet, known: KnownTools) -> Iterator[Finding]:
             problem = f"{_text(rule)} has the id of {_text(same)} ({_place(same)}): `{rule.id}`"
             yield Finding(
                 "error", _place(rule), problem, "records name rules by id: give it another"
+            )
+
+
+def lint_needs(
+    table: PolicySet, labels: Collection[str], *, has_channel: bool
+) -> Iterator[Finding]:
+    """Find rules that need what these policies do not have.
+
+    Args:
+        table: The rules.
+        labels: Those that the policies add.
+        has_channel: Whether a channel is set that asks people.
+    """
+    asking = [r for r in table.rules if r.decision == ASK and r.policy.ask_user is None]
+    if asking and not has_channel:
+        more = f", nor {len(asking) - 1} more" if len(asking) > 1 else ""
+        yield Finding(
+            "warning",
+            _place(asking[0]),
+            f"{_text(asking[0])} has nobody to ask{more}: without a channel no program starts",
+            "give `approvals=` to instrument(), or set OTELHOOKS_APPROVALS",
+        )
+    added = {*labels, UNKNOWN}
+    for rule in table.rules:
+        wanted = rule.policy.when_labels
+        if wanted and not added.intersection(wanted):
+            said = ", ".join(f"`{name}`" for name in sorted(wanted))
+            yield Finding(
+                "warning",
+                _place(rule),
+                f"{_text(rule)} waits for {said}, which nothing here adds",
+                "write an entry `label: TOOL` with `adds:`, or add it in a hook",
             )
 
 

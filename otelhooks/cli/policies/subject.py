@@ -17,6 +17,7 @@ from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.registry import HookSet, registrations
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import HookChain, Loaded, load_hooks
+from otelhooks.policy.labels import Label
 from otelhooks.policy.rules import flatten_policies
 from otelhooks.setup.policies import Policies
 
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
     from otelhooks.policy.files.hook_script import HookScript
     from otelhooks.policy.files.source import Source
 
-__all__ = ["Subject"]
+__all__ = ["Subject", "counted"]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``1 rule`` and ``2 rules``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _nobody(call: types.ToolCall) -> bool:
@@ -114,6 +120,21 @@ class Subject:
     def gates(self) -> tuple[Gate, ...]:
         """Limits, budgets and labels."""
         return tuple(hook for hook in self.hooks if isinstance(hook, Gate))
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Labels that its entries add."""
+        return frozenset(one for gate in self.gates if isinstance(gate, Label) for one in gate.adds)
+
+    @property
+    def size(self) -> str:
+        """How many rules, limits, labels and hooks it has, as words."""
+        labels = sum(isinstance(gate, Label) for gate in self.gates)
+        hooks = len(self.hooks) - len(self.gates)
+        limits = len(self.gates) - labels
+        found = [counted(len(self.table().rules), "rule")]
+        found += [counted(n, word) for n, word in ((limits, "limit"), (labels, "label")) if n]
+        return ", ".join((*found, counted(hooks, "hook")))
 
     @property
     def scripts(self) -> tuple[HookScript, ...]:

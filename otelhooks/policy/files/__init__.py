@@ -1,7 +1,7 @@
 """Policy as files: YAML rules, and hooks in Markdown and Starlark.
 
 All or nothing: any error in any file is an `otelhooks.errors.PolicyFileError` with its place, and
-nothing is loaded.
+nothing is loaded. The first one that is found has the others as its ``further``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from otelhooks.policy.files import front_matter
 from otelhooks.policy.files.chain import CustomHook, Dispatched, HookChain
 from otelhooks.policy.files.hook_script import HookScript
 from otelhooks.policy.files.point_hooks import hook_objects
-from otelhooks.policy.files.rules import read_rules, strictest
+from otelhooks.policy.files.problems import Problems
+from otelhooks.policy.files.rules import RuleFile, read_rules, strictest
 from otelhooks.policy.files.script_functions import functions
 from otelhooks.policy.files.source import Source, read_all, refuse_namesakes
 from otelhooks.policy.rules import Policy
@@ -73,11 +74,15 @@ def load(
         PolicyFileError: One cannot be used.
     """
     given = read_all(paths, trusted=trusted)
-    rule_files = read_rules(given, trusted=trusted)
+    problems, rule_files, scripts = Problems(), tuple[RuleFile, ...](), list[HookScript]()
+    with problems:
+        rule_files = read_rules(given, trusted=trusted)
+    with problems:
+        scripts = _scripts(given, http_allow, hook_tools, time_limit_s)
+    problems.check()
     sources = tuple(dict.fromkeys((*given, *(file.source for file in rule_files))))
     refuse_namesakes(sources)
     default, mode = strictest(rule_files)
-    scripts = _scripts(given, http_allow, hook_tools, time_limit_s)
     gates: list[Gate] = [gate for file in rule_files for gate in file.gates]
     hooks = [hook for script in scripts for hook in _objects(script)]
     return Loaded(
@@ -123,11 +128,20 @@ def _scripts(
     time_limit_s: float,
 ) -> list[HookScript]:
     """Compile hook files; low priority first, then by name."""
-    said = [front_matter.read(source) for source in sources if source.is_markdown]
+    problems, said = Problems(), list[front_matter.FrontMatter]()
+    for source in sources:
+        if source.is_markdown:
+            with problems:
+                said.append(front_matter.read(source))
     said.sort(key=lambda each: (each.priority, each.name))
     listed = [_listed(each) for each in said]
     known = functions(lambda: listed, http_allow=http_allow, hook_tools=hook_tools)
-    return [HookScript(each, known, time_limit_s) for each in said]
+    scripts: list[HookScript] = []
+    for each in said:
+        with problems:
+            scripts.append(HookScript(each, known, time_limit_s))
+    problems.check()
+    return scripts
 
 
 def _listed(said: front_matter.FrontMatter) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.policy.files.document import Node
+from otelhooks.policy.files.problems import Problems
 from otelhooks.policy.selectors import Selector, glob_matcher
 from otelhooks.policy.unseen import find_unseen
 
@@ -190,14 +191,23 @@ def record(*keys: Key) -> Kind:
 
     def read(node: Node, what: str) -> dict[str, Any]:
         values = node.mapping(what)
-        for name in values:
-            if name not in by_name:
+        problems, found = Problems(), dict[str, Any]()
+        unknown = [name for name in values if name not in by_name]
+        for name in unknown:
+            with problems:
                 hint = nearest(name, list(by_name))
                 raise node.key_error(name, f"unknown key `{name}` in {what}", hint=hint)
         for key in keys:
-            if key.required and key.name not in values:
-                raise node.error(f"{what} has no `{key.name}`", hint=f"write `{key.name}:` there")
-        return {name: by_name[name].kind.read(n, f"`{name}`") for name, n in values.items()}
+            if key.required and key.name not in values and not unknown:  # it may be misspelt
+                with problems:
+                    hint = f"write `{key.name}:` there"
+                    raise node.error(f"{what} has no `{key.name}`", hint=hint)
+        for name, value in values.items():
+            if name in by_name:
+                with problems:
+                    found[name] = by_name[name].kind.read(value, f"`{name}`")
+        problems.check()
+        return found
 
     return Kind(record_schema(keys), read)
 

@@ -18,6 +18,7 @@ from otelhooks.policy.evaluate import Default
 from otelhooks.policy.files import source as sources
 from otelhooks.policy.files.document import Node, parse
 from otelhooks.policy.files.kinds import LINE, Key, Kind, choice, list_of, nearest, record
+from otelhooks.policy.files.problems import Problems
 from otelhooks.policy.files.source import Source
 from otelhooks.policy.files.statements import PRESETS, STATEMENTS
 from otelhooks.policy.paths import Folder
@@ -52,7 +53,12 @@ def _version(node: Node, what: str) -> int:
 
 
 def _entries(node: Node, what: str) -> list[Policy | Gate]:
-    return [rule for entry in node.items(what) for rule in read_entry(entry)]
+    problems, found = Problems(), list[Policy | Gate]()
+    for entry in node.items(what):
+        with problems:
+            found += read_entry(entry)
+    problems.check()
+    return found
 
 
 def read_entry(node: Node) -> list[Policy | Gate]:
@@ -202,10 +208,12 @@ def read_rules(given: Iterable[Source], *, trusted: bool = False) -> tuple[RuleF
     Raises:
         PolicyFileError: One cannot be read or understood.
     """
-    reader = _Reader(trusted)
+    reader, problems = _Reader(trusted), Problems()
     for source in given:
         if not source.is_markdown:
-            reader.read(source, None, ())
+            with problems:
+                reader.read(source, None, ())
+    problems.check()
     sources.refuse_namesakes(file.source for file in reader.files.values())
     return tuple(reader.files.values())
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from otelhooks import config
 from otelhooks.errors import PolicyFileError
 from otelhooks.policy import packs
+from otelhooks.policy.files.problems import Problems
 from otelhooks.policy.unseen import described, find_unseen
 
 __all__ = [
@@ -87,10 +88,13 @@ def read_all(
         PolicyFileError: One cannot be used, or two have the same policy id.
     """
     sources: dict[str, Source] = {}
+    problems = Problems()
     for path in find(paths, trusted=trusted):
         real = os.path.realpath(path)
         if real not in sources:
-            sources[real] = read(path, trusted=trusted)
+            with problems:
+                sources[real] = read(path, trusted=trusted)
+    problems.check()
     refuse_namesakes(sources.values())
     return tuple(sources.values())
 
