@@ -82,8 +82,9 @@ def _find(path: str | os.PathLike[str] | None) -> tuple[Path, Chains, bool]:
         wanted = stem if given is not None and given.suffix == ".jsonl" else None
         return given or folder, _chains(folder, wanted), False
     except OSError as error:
+        trail = f"audit trail `{given}`" if given is not None else "this user's audit trail"
         raise ConfigError(
-            f"audit trail `{given or 'of this user'}` cannot be read: {cause(error)}",
+            f"{trail} cannot be read: {cause(error)}",
             hint="give the folder, file stem or segment that `audit=` names",
         ) from error
 

@@ -9,6 +9,7 @@ import random
 import shutil
 from pathlib import Path
 
+import platformdirs
 import pytest
 from click.testing import CliRunner
 
@@ -451,6 +452,13 @@ def test_verify_exits_with_2_for_bad_input(tmp_path):
     result = invoke("verify", tmp_path / "nowhere")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: audit trail `")
+
+
+def test_the_trail_of_the_user_is_named_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda *a, **k: tmp_path / "nowhere")
+    result = invoke("verify")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: this user's audit trail cannot be read: ")
 
 
 def test_the_printed_head_is_what_expect_takes(segment):
