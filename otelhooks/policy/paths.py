@@ -50,6 +50,9 @@ class Folder:
         path = os.path.realpath(os.path.expanduser(text))
         return cls(path, _folds_case(path))
 
+    def __str__(self) -> str:
+        return self.path
+
     def contains(self, path: str) -> bool:
         """Return whether a path without links is the directory or lies in it."""
         mine = self.path.rstrip(os.sep)

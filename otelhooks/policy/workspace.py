@@ -96,6 +96,9 @@ class Outside:
     arguments: tuple[str, ...] = ()
     published: bool = True
 
+    def __str__(self) -> str:
+        return f"a path leads out of {', '.join(map(str, self.workspaces))}"
+
     def __call__(self, call: types.ToolCall) -> bool:
         """Return whether a path of the call is outside; an unresolvable path is."""
         found = list(walk(call.args))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import linecache
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,41 @@ def test_a_file_that_cannot_be_loaded_is_exit_code_2_with_its_place(work: Path) 
     assert result.exit_code == 2
     assert "bad.yaml:2:6: unknown key `dney`" in result.stderr
     assert "hint: did you mean `deny`?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ('lambda args: "rm" in args["x"]', 'lambda args: "rm" in args["x"]'),
+        ("lambda args: (\n    True\n    or False\n)", "lambda args: ( True or False )"),
+        ("is_bad", "is_bad (shown.py:3)"),
+        ("two[0]", "<lambda> (shown.py:4)"),
+        ('policy.workspace_only(["/ws"])[0].when', "a path leads out of /ws"),
+    ],
+    ids=["lambda", "lines", "function", "ambiguous", "ready-made"],
+)
+def test_explain_shows_a_condition_in_python_as_it_is_written(
+    work: Path, monkeypatch: pytest.MonkeyPatch, written: str, shown: str
+) -> None:
+    (work / "shown.py").write_text(
+        "from otelhooks import policy\n\n"
+        "def is_bad(args): return True\n"
+        "two = [lambda args: True, lambda args: False]\n"
+        f'RULES = [policy.deny("t", when={written})]\n'
+    )
+    monkeypatch.syspath_prepend(work)
+    monkeypatch.delitem(sys.modules, "shown", raising=False)
+    linecache.clearcache()
+
+    result = run("explain", "--policy", "shown:RULES", "t", "x=rm")
+
+    assert f"when {shown} -> " in result.stdout
+
+
+def test_explain_says_which_files_a_built_in_rule_keeps(work: Path) -> None:
+    result = run("explain", "--policy", "rules.yaml", "run_command", "CommandLine=ls")
+
+    assert "when a text names rules.yaml -> False" in result.stdout
 
 
 # -- new ------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from otelhooks.cli.policies.as_written import as_written
 from otelhooks.cli.policies.cases import read_call
-from otelhooks.cli.policies.diff import describe_when
 from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
@@ -82,7 +82,7 @@ def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanati
 def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:
     rule, verdict = match.rule, judged.verdict
     tests = [tested for tested in judged.tested if tested.rule is rule]
-    when, value, outcome = describe_when(rule), "", "not reached"
+    when, value, outcome = as_written(rule), "", "not reached"
     if tests:
         last = tests[-1]
         value = str(last.value) if last.error is None else f"raises {masked(last.error)}"

@@ -86,6 +86,9 @@ class WritesInto:
 
     protected: tuple[Folder, ...]
 
+    def __str__(self) -> str:
+        return f"a path leads to {', '.join(map(str, self.protected))}"
+
     def __call__(self, call: types.ToolCall) -> bool:
         """Return whether a path of the call leads there."""
         found = list(walk(call.args))
@@ -110,6 +113,9 @@ class Names:
     """
 
     protected: tuple[Folder, ...]
+
+    def __str__(self) -> str:
+        return f"a text names {', '.join(map(str, self.protected))}"
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Return whether a word of an argument leads there, or its text contains the whole path."""
