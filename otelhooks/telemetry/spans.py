@@ -146,13 +146,16 @@ def trace_id_of(span: Span | None) -> str:
     return trace.format_trace_id(context.trace_id) if context is not None else ""
 
 
+_RUNS = (semconv.OP_INVOKE_AGENT, semconv.OP_INVOKE_WORKFLOW)
+
+
 def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | None:
     """Return a span if it is another library's span for this very operation.
 
     Args:
         span: The current one, which is not the frame's.
-        operation: ``gen_ai.operation.name`` that it would have; its own name tells as well, if it
-            gets its attributes at its end.
+        operation: ``gen_ai.operation.name`` that it would have. Its own name tells as well, if it
+            gets its attributes at its end, and tells of a run that has those of a call by mistake.
         name_key: Attribute that names what runs: tool or model.
         name: That name.
     """
@@ -162,8 +165,11 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
     scope = getattr(span, "instrumentation_scope", None)
     if scope is not None and scope.name == semconv.SCOPE_NAME:
         return None
-    is_named = getattr(span, "name", "") == f"{operation} {name}"
+    kind, _, what = getattr(span, "name", "").partition(" ")
+    is_named = kind == operation and what == name
     if attributes.get(semconv.GEN_AI_OPERATION_NAME, is_named and operation) != operation:
+        return None
+    if kind in _RUNS and kind != operation:
         return None
     if semconv.POLICY_DECISION in attributes:  # that of another call, such as an earlier try
         return None

@@ -1136,6 +1136,34 @@ class TestNativeSpans:
         assert span.attributes[semconv.ERROR_TYPE] == "policy_denied"
         assert span.status.status_code is StatusCode.ERROR
 
+    @pytest.mark.parametrize(
+        ("name", "attributes", "is_adopted"),
+        [
+            ("execute_tool t", {}, True),  # it gets its attributes at its end
+            ("execute_tool u", {}, False),
+            ("tools/call t", {}, False),
+            ("tools/call t", {semconv.GEN_AI_OPERATION_NAME: "execute_tool"}, True),
+            # a framework writes them on the span of a run where another tracer opens none of a call
+            ("invoke_agent t", {semconv.GEN_AI_OPERATION_NAME: "execute_tool"}, False),
+        ],
+    )
+    def test_a_native_span_is_known_by_its_operation_and_name(
+        self,
+        governed: Any,
+        body: Tool,
+        tracer_provider: TracerProvider,
+        name: str,
+        attributes: dict[str, Any],
+        is_adopted: bool,
+    ) -> None:
+        governed(policies=[policy.allow("t")])
+        native = tracer_provider.get_tracer("framework")
+        with native.start_as_current_span(name, attributes=attributes):
+            body.t()
+        number = len(governed.spans)
+        governed._exporter.clear()  # the framework's own do not conform
+        assert number == (1 if is_adopted else 2)
+
     def test_a_second_call_inside_it_has_a_span_of_its_own(
         self, governed: Any, body: Tool, tracer_provider: TracerProvider
     ) -> None:
