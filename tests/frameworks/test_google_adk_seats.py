@@ -14,11 +14,13 @@ pytest.importorskip("google.adk")
 
 from fastapi.openapi.models import Operation
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.code_executors.code_execution_utils import CodeExecutionResult
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.base_tool import BaseTool
@@ -42,7 +44,8 @@ from otelhooks.frameworks.google_adk.scripted import (
     text_of,
 )
 from otelhooks.telemetry import semconv
-from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, Ask, World
+from tests.frameworks.contract import ANSWER, DANGER, REASON, SAFE, Ask, Seen, World
+from tests.frameworks.google_adk_world import converse_live, live_model
 from tests.frameworks.test_google_adk import SSE, VERSION, agent_of, tools_of
 from tests.frameworks.test_google_adk import pytestmark as ignored
 from tests.frameworks.test_google_adk_examples import GoogleADK
@@ -56,9 +59,10 @@ def nobody(call: Any) -> bool:
 
 
 @pytest.fixture
-def on(tracer_provider: Any) -> Any:
+def on(tracer_provider: Any, meter_provider: Any) -> Any:
     def instrument(*rules: Any, **settings: Any) -> Any:
-        settings = {"frameworks": ["google_adk"], "tracer_provider": tracer_provider, **settings}
+        providers = {"tracer_provider": tracer_provider, "meter_provider": meter_provider}
+        settings = {"frameworks": ["google_adk"], **providers, **settings}
         return otelhooks.instrument(policies=rules, **settings)
 
     return instrument
@@ -523,3 +527,65 @@ def test_a_node_of_a_workflow_waits_in_place(on: Any, approved: bool) -> None:
     asyncio.run(converse(runner, ""))
     assert asked == ["danger"]
     assert ran == (["danger"] if approved else [])
+
+
+class Answers(BasePlugin):
+    """Answers every call of a tool itself."""
+
+    async def before_tool_callback(self, **given: Any) -> Any:
+        return {"kept": True}
+
+
+@pytest.mark.parametrize("place", ["agent", "plugin"])
+def test_a_call_that_a_callback_answers_is_no_coverage_gap(
+    on: Any, exporter: Any, metrics_reader: Any, place: str
+) -> None:
+    world = World((DANGER, SAFE), ANSWER)
+    on(policy.deny("danger", reason=REASON))
+    if place == "agent":
+        answers = {"before_tool_callback": lambda **given: {"kept": True}}
+        runner = runner_of(agent_of(world, **answers))
+    else:
+        runner = runner_of(agent_of(world), plugins=[Answers(name="answers")])
+    assert text_of(asyncio.run(converse(runner, "begin"))) == ANSWER
+    assert world.bodies == []
+    assert Seen(exporter, metrics_reader).gaps() == 0
+
+
+@pytest.mark.parametrize("callback", ["after_tool_callback", "on_tool_error_callback"])
+def test_a_plugin_that_tries_a_denied_call_again_is_denied(
+    on: Any, exporter: Any, callback: str
+) -> None:
+    async def again(*, tool: Any, tool_args: Any, tool_context: Any, **given: Any) -> Any:
+        return await tool.run_async(args=tool_args, tool_context=tool_context)
+
+    world = World((DANGER,), ANSWER)
+    on(policy.deny("danger", reason=REASON))
+    plugin = BasePlugin(name="again")
+    setattr(plugin, callback, again)
+    events = asyncio.run(converse(runner_of(agent_of(world), plugins=[plugin]), "begin"))
+    assert text_of(events) == ANSWER
+    assert world.bodies == []
+    assert REASON in world.told
+
+
+@pytest.mark.parametrize("pool", [True, False])
+def test_a_denied_streaming_tool_of_a_live_run_yields_nothing(
+    on: Any, exporter: Any, pool: bool
+) -> None:
+    ran: list[str] = []
+
+    async def danger() -> Any:
+        """Count."""
+        ran.append("danger")
+        yield "1"
+
+    world = World((Ask("danger", {}), SAFE), ANSWER)
+    on(policy.deny("danger", reason=REASON))
+    runner = runner_of(agent_of(world, tools=[danger, *tools_of(world)[1:]]))
+    runner.agent.model = live_model(world.next)
+    settings = {"tool_thread_pool_config": ToolThreadPoolConfig()} if pool else {}
+    events = asyncio.run(converse_live(runner, "begin", run_config=RunConfig(**settings)))
+    assert text_of(events) == ANSWER
+    assert (ran, world.bodies) == ([], ["safe"])
+    assert REASON in world.told

@@ -126,13 +126,12 @@ class ToolCall(kit.ToolCall):
         is_live = getattr(invocation, "live_request_queue", None) is not None
         if not self.id or invocation is None or is_live or self.option("approvals") == "in_place":
             return None
-        if context.tool_confirmation is not None:
-            return None  # the framework puts no question for a call that goes on after one
         calls = (call for event in context.session.events for call in event.get_function_calls())
-        if all(call.id != self.id for call in calls):
-            return None  # no model asked: a node of a workflow would take the question for an error
-        shown = {_OURS: {"tool": self.name, "reason": reason}}
-        context.request_confirmation(hint=reason, payload=shown)
+        # It puts no second question to a call, and a workflow's node takes one for a failure.
+        if context.tool_confirmation is not None or all(call.id != self.id for call in calls):
+            return None
+        payload = {_OURS: {"tool": self.name, "reason": reason}}
+        context.request_confirmation(hint=reason, payload=payload)
         context.actions.skip_summarization = True
         return Paused(_WAITS)
 
@@ -220,6 +219,7 @@ async def guard_late(wrapped: Any, manager: Any, *, tool: Any, **given: Any) -> 
         if not is_guarded(tool) and unjudged.could_deny("", None, frozenset()):
             args = {"args": given["tool_args"], "tool_context": given["tool_context"]}
             return await LateCall.through("coroutine", refused, tool, **args)
+    ToolCall.not_run(given["tool_context"].function_call_id)  # or a seat will have it
     return await wrapped(tool=tool, **given)
 
 
