@@ -130,6 +130,8 @@ class Config:
     """Also emit the old histogram ``gen_ai.client.token.usage``."""
     tool_histogram: bool = False
     """Also emit the histogram ``gen_ai.execute_tool.duration``."""
+    announce: bool = True
+    """Write the first verdict about a tool call to stderr, if the program does not log."""
     emit_event: bool = False
     """Emit the operation.details event of each model call."""
     completion_hook: str | None = None
@@ -222,6 +224,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "allow_policy_writes": readers.boolean,
     "token_histogram": readers.boolean,
     "tool_histogram": readers.boolean,
+    "announce": readers.boolean,
 }
 
 _WITHOUT_VARIABLE = ("tracer_provider", "meter_provider", "logger_provider")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import os
 import threading
@@ -22,7 +23,7 @@ from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
-from otelhooks.setup import catalogue, guarded, unasked
+from otelhooks.setup import catalogue, first_verdict, guarded, unasked
 from otelhooks.setup.handle import (
     Handle,
     load_candidate,
@@ -231,6 +232,8 @@ def _set_up(config: Config) -> Handle:
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
+    if config.announce:
+        runtime.verdicts.on_first = functools.partial(first_verdict.tell, providers=providers)
     runtime.tighten = lambda: guarded.tighten(strict=config.strict is None)
     providers.on_change(lambda _: rebuild(runtime, providers, handle._rules))
     instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)

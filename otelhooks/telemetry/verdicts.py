@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, MODIFY, Observed, Verdict
@@ -120,6 +120,8 @@ class Verdicts:
         self._content = content if content is not None else Content()
         self.mode = mode
         self.record_allows = record_allows
+        self.on_first: Callable[[Verdict, str], None] | None = None
+        """Called with the first verdict about a tool call, and the tool's name."""
         self._plain: dict[str, dict[str, Any]] = {}
         self._cells: dict[tuple[Any, ...], Cell] = {}
 
@@ -263,6 +265,10 @@ class Verdicts:
             )
             attributes.update((name, value) for name, value in optional if value)
             cell = self._instruments.decisions.cell(attributes)
+            if verdict.point == "pre_tool_call":
+                tell, self.on_first = self.on_first, None
+                if tell is not None:
+                    tell(verdict, tool)
             if len(self._cells) < _MAX_CELLS:
                 self._cells[key] = cell
         return cell

@@ -39,7 +39,8 @@ threading.Event().wait()
 
 @contextlib.contextmanager
 def _start(program, folder, *before, **variables):
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "WORK_FOLDER": str(folder), **variables}
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "WORK_FOLDER": str(folder)}
+    environment |= {"OTELHOOKS_ANNOUNCE": "false", **variables}
     with subprocess.Popen(
         [*before, sys.executable, "-W", "ignore", "-c", DEFAULTS + program],
         env=environment,

@@ -103,6 +103,7 @@ class TestValues:
             ("strict", "false", False),
             ("token_histogram", "1", True),
             ("tool_histogram", "1", True),
+            ("announce", "false", False),
             ("allow_policy_writes", "1", True),
             ("redact", "false", False),
             ("frameworks", "openai_agents, mcp=off", {"openai_agents": "on", "mcp": "off"}),

@@ -1,0 +1,49 @@
+"""A sign of life: the first verdict about a tool call, as one line on stderr.
+
+A program that logs is not written to: its log has the same line as INFO.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from otelhooks.config import is_helper
+from otelhooks.plain_text import one_line
+from otelhooks.setup.unasked import is_one_of_several
+from otelhooks.telemetry.quiet import fails_open
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.verdict import Verdict
+    from otelhooks.telemetry.providers import Providers
+
+__all__ = ["tell"]
+
+log: logging.Logger = logging.getLogger("otelhooks.setup")
+
+
+@fails_open
+def tell(verdict: Verdict, tool: str, providers: Providers) -> None:
+    """Write the line.
+
+    Args:
+        verdict: The first of this process about a tool call.
+        tool: Name of the tool, as metrics have it.
+        providers: They say where the rest goes.
+    """
+    rule = f" (rule {verdict.rule_id} of {verdict.policy_id})" if verdict.rule_id else ""
+    where = providers.describe()
+    if "local store" in where:
+        where = "`otelhooks trace show` shows it"
+    line = one_line(f"first verdict: {verdict.decision} {tool}{rule}; {where}")
+    log.info("%s", line)
+    if sys.stderr is not None and not _is_logging() and not (is_helper() or is_one_of_several()):
+        sys.stderr.write(f"otelhooks: {line}; OTELHOOKS_ANNOUNCE=false leaves this line out\n")
+
+
+def _is_logging() -> bool:
+    """Return whether the program has set logging up: a handler, a level, or all switched off."""
+    if log.hasHandlers() or log.manager.disable >= logging.INFO:
+        return True
+    return log.level != logging.NOTSET or logging.getLogger("otelhooks").level != logging.NOTSET

@@ -1,0 +1,113 @@
+"""The first verdict of a program is one line on stderr, unless the program logs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+START = """
+import logging, multiprocessing, os, sys
+import otelhooks
+from otelhooks import policy
+
+@otelhooks.tool
+def search(q): return q
+
+def start(**settings):
+    rule = policy.deny("drop", id="no-drop")
+    return otelhooks.instrument(policies=[rule], frameworks=[], **settings)
+
+@otelhooks.tool
+def drop(): ...
+"""
+
+
+@pytest.fixture
+def stderr(tmp_path):
+    """Run a program, and return the lines that it writes to stderr."""
+
+    def run(text, **variables):
+        path = tmp_path / "program.py"
+        path.write_text(START + textwrap.dedent(text))
+        done = subprocess.run(
+            [sys.executable, str(path)],
+            env={"OTELHOOKS_STORE": str(tmp_path / "store.db"), "HOME": str(tmp_path), **variables},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stderr.splitlines()
+
+    return run
+
+
+def test_it_is_said_once_with_where_to_look(stderr):
+    (line,) = stderr("start(); search(1); search(2)")
+    assert line == (
+        "otelhooks: first verdict: allow search; `otelhooks trace show` shows it;"
+        " OTELHOOKS_ANNOUNCE=false leaves this line out"
+    )
+
+
+def test_where_a_collector_is_set_that_is_named(stderr):
+    lines = stderr(
+        "start(exit_timeout=0); search(1)", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9"
+    )
+    assert "allow search; traces and metrics and events to otlp http/protobuf http" in lines[0]
+
+
+def test_a_deny_names_its_rule(stderr):
+    (line,) = stderr(
+        """
+        start()
+        try:
+            drop()
+        except otelhooks.errors.Denied:
+            search(1)
+        """
+    )
+    assert line.startswith("otelhooks: first verdict: deny drop (rule no-drop of code); ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "logging.basicConfig(level=logging.ERROR)",
+        "logging.getLogger('otelhooks').addHandler(logging.NullHandler())",
+        "logging.getLogger('otelhooks').setLevel(logging.ERROR)",
+        "logging.disable(logging.CRITICAL)",
+        "os.environ['OTELHOOKS_ANNOUNCE'] = 'false'",
+        "sys.stderr = None",
+    ],
+)
+def test_a_program_that_logs_or_switches_it_off_is_not_written_to(stderr, text):
+    assert stderr(f"{text}\nstart(); search(1)") == []
+
+
+def test_a_program_that_logs_has_it_in_its_log(stderr):
+    lines = stderr("logging.basicConfig(level=logging.INFO); start(); search(1); search(2)")
+    assert [line for line in lines if "first verdict" in line] == [
+        line
+        for line in lines
+        if line.startswith("INFO:otelhooks.setup:first verdict: allow search")
+    ]
+    assert sum("first verdict" in line for line in lines) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="forks")
+def test_workers_of_one_program_do_not_say_it_again(stderr):
+    lines = stderr(
+        """
+        start(); search(1)
+        context = multiprocessing.get_context("fork")
+        work = [context.Process(target=search, args=(n,)) for n in (1, 2)]
+        [one.start() for one in work]; [one.join() for one in work]
+        """
+    )
+    assert sum("first verdict" in line for line in lines) == 1
