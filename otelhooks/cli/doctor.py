@@ -13,6 +13,16 @@ import click
 
 from otelhooks import __version__
 from otelhooks.cli import ExitCode
+from otelhooks.cli.doctor_rows import (
+    ABSENT,
+    columns,
+    coverage,
+    fitted,
+    gaps,
+    installed,
+    more,
+    problems,
+)
 from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
 from otelhooks.patching.builtin import BuiltIn
@@ -27,8 +37,6 @@ if TYPE_CHECKING:
     from otelhooks.patching.patches import Adapter, Coverage
     from otelhooks.setup.policies import Policies
 
-_ABSENT = ("not installed", "off")
-
 
 class Proof(Protocol):
     """What ``prove_all`` reports of one framework: whether a denied body did not run."""
@@ -40,6 +48,7 @@ class Proof(Protocol):
 
 
 @click.command()
+@click.option("--all", "show_all", is_flag=True, help="Show all that is known, not one screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
     "--prove", is_flag=True, help="Run a scripted agent of each framework against a deny."
@@ -61,6 +70,7 @@ class Proof(Protocol):
 )
 @policy_option
 def doctor(
+    show_all: bool,
     as_json: bool,
     prove: bool,
     telemetry: bool,
@@ -71,10 +81,10 @@ def doctor(
     """Show which frameworks are guarded.
 
     Imports every supported framework that is installed here, patches it as `instrument()` with a
-    deny rule would, and shows version, supported range, state and seats; then the tools that
-    have a canonical name or a kind, and what no seat covers or only in part. With policies, hook
-    files whose event nothing here fires are listed as well, and rules for a kind that no tool
-    here has.
+    deny rule would, and shows version, state and seats, what is wrong, and what no seat covers.
+    With policies, hook files whose event nothing here fires are listed as well, and rules for a
+    kind that no tool here has. With --all also what is not installed, supported ranges, the tools
+    that have a canonical name or a kind, and why and how far something is not covered.
 
     With --telemetry a deny in monitor mode, which no alert counts, is sent the way real verdicts
     go: to the collector that OTEL_ variables name, and from there to the trace store.
@@ -125,22 +135,33 @@ def doctor(
             ]
         click.echo(json.dumps(report, indent=2))
     else:
-        for line in [
-            *_coverage(rows, failures),
+        wrong = [
             *_not_guarded(others, can_deny=can_deny),
             *_traced(config),
-            *_tools(tools),
-            *_not_covered(rows),
-            *_in_part(parts),
             *_not_fired(unfired),
             *_not_matched(idle),
             *_not_met(misspelt),
-            *_questions(config),
-        ]:
-            click.echo(sanitize(line))
+        ]
+        if show_all:
+            lines = [
+                *coverage(rows),
+                *problems(rows, failures),
+                *wrong,
+                *_tools(tools),
+            ]
+            lines += [*_not_covered(rows), *_in_part(parts), *_questions(config)]
+        else:
+            here = [row for row in rows if row.state not in ABSENT]
+            lines = [
+                *installed(here),
+                *problems(here, failures, is_short=True),
+                *wrong,
+            ]
+            lines += [*gaps(here), *more(rows)]
         if prove:
-            for line in _proofs(proofs):
-                click.echo(sanitize(line))
+            lines += _proofs(proofs)
+        for line in fitted(lines, show_all=show_all):
+            click.echo(sanitize(line))
     is_guarded = all(_is_fine(row) for row in rows) and all(proof.proved for proof in proofs)
     if not is_guarded or (prove and not proofs) or (others and can_deny):
         raise SystemExit(ExitCode.NO)
@@ -179,11 +200,13 @@ def examine() -> tuple[tuple[Coverage, ...], dict[str, str]]:
     with _quiet(), _offline():
         try:
             guarded.install(strict=True)
-            for name in guarded.modules():
-                try:
-                    importlib.import_module(name)
-                except Exception as error:
-                    failures[name] = repr(error)
+            for _ in range(2):  # an import in a circle may fail where it begins, but not again
+                for name in guarded.modules():
+                    try:
+                        importlib.import_module(name)
+                        failures.pop(name, None)
+                    except Exception as error:
+                        failures[name] = repr(error)
             return guarded.coverage(), failures
         finally:
             guarded.uninstall()
@@ -220,7 +243,7 @@ def _offline() -> Generator[None]:
 
 def _is_fine(row: Coverage) -> bool:
     """Return whether a package is guarded, absent, or known as not covered (then it refuses)."""
-    if row.state in _ABSENT or row.supported == "none":
+    if row.state in ABSENT or row.supported == "none":
         return True
     return row.state == "patched" and not any(seat.state == "displaced" for seat in row.seats)
 
@@ -246,29 +269,6 @@ def _report(
             name: [_shown(tool) for tool in listed] for name, listed in tools.items()
         },
     }
-
-
-def _coverage(rows: tuple[Coverage, ...], failures: dict[str, str]) -> Iterator[str]:
-    head = ("FRAMEWORK", "DISTRIBUTION", "VERSION", "SUPPORTED", "STATE", "SEATS")
-    table: list[tuple[str, ...]] = [head]
-    for row in rows:
-        if row.supported == "none":
-            continue  # a part that is not covered: listed as such
-        here = [seat.state for seat in row.seats if seat.required or seat.state != "not imported"]
-        patched = sum(state in ("patched", "refused") for state in here)
-        seats = "-" if row.state in _ABSENT else f"{patched}/{len(here)}"
-        cells = (row.framework, row.distribution, row.version or "-", row.supported, row.state)
-        table.append((*cells, seats))
-    yield from _columns(table)
-    for row in rows:
-        if row.error:
-            yield f"{row.distribution}: {row.error}"
-        for seat in row.seats:
-            if seat.state in ("missing", "displaced"):
-                kind = "required" if seat.required else "optional"
-                yield f"{row.distribution}: {kind} seat {seat.state}: {seat.name}"
-    for name, error in failures.items():
-        yield f"{name}: cannot be imported: {error}"
 
 
 class Other(NamedTuple):
@@ -301,7 +301,7 @@ def _not_guarded(others: Sequence[Other], *, can_deny: bool) -> Iterator[str]:
     if not others:
         return
     yield "\nInstalled, not guarded (no rule is asked about what they do)"
-    yield from _columns([(f"  {each.framework}", *each[1:]) for each in others])
+    yield from columns([(f"  {each.framework}", *each[1:]) for each in others])
     if can_deny:
         names = ",".join(f"{each.framework}=off" for each in others)
         yield "hint: decorate their tools with @otelhooks.tool (see docs/hand-written-loops.md);"
@@ -312,7 +312,7 @@ def _traced(config: Config) -> Iterator[str]:
     found = list(tracers.installed())
     if found:
         yield "\nInstalled, can trace the same agents"
-        yield from _columns([(f"  {each.distribution}", each.version) for each in found])
+        yield from columns([(f"  {each.distribution}", each.version) for each in found])
         if config.sources["spans"] == "default":
             yield 'hint: set spans="annotate" in programs that switch one on: one span a call'
     if tracers.sends_traces():
@@ -328,7 +328,7 @@ def _tools(tools: dict[str, list[BuiltIn]]) -> Iterator[str]:
         for framework, listed in tools.items()
         for tool in listed
     ]
-    yield from _columns(table) if table else ["  none"]
+    yield from columns(table) if table else ["  none"]
 
 
 def _words(tool: BuiltIn) -> Iterator[str]:
@@ -342,13 +342,13 @@ def _words(tool: BuiltIn) -> Iterator[str]:
 def _not_covered(rows: tuple[Coverage, ...]) -> Iterator[str]:
     yield "\nNot covered"
     table = [(f"  {row.framework}", what, why) for row in rows for what, why in row.not_covered]
-    yield from _columns(table) if table else ["  nothing known"]
+    yield from columns(table) if table else ["  nothing known"]
 
 
 def _in_part(parts: Sequence[tuple[str, str, str]]) -> Iterator[str]:
     yield "\nIn part (events of hook files, and rules)"
     table = [(f"  {name}", what, how) for name, what, how in parts]
-    yield from _columns(table) if table else ["  nothing known"]
+    yield from columns(table) if table else ["  nothing known"]
 
 
 def _load(policies: tuple[str, ...]) -> Policies | None:
@@ -380,18 +380,18 @@ def _misspelt(config: Config, loaded: Policies | None) -> list[tuple[str, ...]]:
 def _not_met(misspelt: Sequence[tuple[str, ...]]) -> Iterator[str]:
     if misspelt:
         yield "\nRules that met no tool, their policy, and a tool that may be meant (local store)"
-        yield from _columns([(f"  {rule}", *others) for rule, *others in misspelt])
+        yield from columns([(f"  {rule}", *others) for rule, *others in misspelt])
 
 
 def _not_fired(unfired: Sequence[tuple[str, str]]) -> Iterator[str]:
     if unfired:
         yield "\nHook files that never run (nothing here fires their event)"
-        yield from _columns([(f"  {name}", event) for name, event in unfired])
+        yield from columns([(f"  {name}", event) for name, event in unfired])
 
 
 def _unmatched(policies: Policies, rows: tuple[Coverage, ...]) -> tuple[tuple[str, str], ...]:
     """Return label and tool of rules for a kind that no tool of the installed frameworks has."""
-    names = dict.fromkeys(row.framework for row in rows if row.state not in _ABSENT)
+    names = dict.fromkeys(row.framework for row in rows if row.state not in ABSENT)
     adapters = [catalogue.adapter(name) for name in names]
     return tuple((rule.label, rule.tool) for rule in unmatched(policies.written, adapters))
 
@@ -399,7 +399,7 @@ def _unmatched(policies: Policies, rows: tuple[Coverage, ...]) -> tuple[tuple[st
 def _not_matched(rules: Sequence[tuple[str, str]]) -> Iterator[str]:
     if rules:
         yield "\nRules that match nothing (no framework that is installed here has such a tool)"
-        yield from _columns([(f"  {label}", tool) for label, tool in rules])
+        yield from columns([(f"  {label}", tool) for label, tool in rules])
         yield f"  hint: {HINT}"
 
 
@@ -415,17 +415,7 @@ def _proofs(proofs: Sequence[Proof]) -> Iterator[str]:
         (f"  {proof.framework}", proof.version, "proved" if proof.proved else "NOT PROVED")
         for proof in proofs
     ]
-    for line, proof in zip(_columns(table), proofs, strict=True):
+    for line, proof in zip(columns(table), proofs, strict=True):
         yield f"{line}  {proof.detail}".rstrip()
     if not proofs:
         yield "  nothing was proved: no supported framework is installed"
-
-
-def _columns(table: Sequence[tuple[str, ...]]) -> list[str]:
-    if not table:
-        return []
-    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]

@@ -74,7 +74,7 @@ def doctor(tmp_path, monkeypatch):
 
 
 def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
-    result = doctor()
+    result = doctor("--all")
 
     assert result.stdout == (
         "FRAMEWORK  DISTRIBUTION  VERSION  SUPPORTED  STATE    SEATS\n"
@@ -98,6 +98,64 @@ def test_a_guarded_framework_is_shown_with_its_seats_tools_and_gaps(doctor):
     assert guarded.coverage() == ()
 
 
+def test_without_all_it_tells_what_is_here_what_is_wrong_and_what_no_seat_covers(doctor):
+    more = [NotCovered(f"calls of the {word} kind", "no seat") for word in ("first", "second")]
+    result = doctor(further=more)
+
+    assert result.stdout == (
+        "FRAMEWORK  DISTRIBUTION  VERSION  STATE    SEATS\n"
+        "fake       fake-fw       1.4.0    patched  2/3\n"
+        "\n"
+        "Not covered (--all says why)\n"
+        "  fake: kept functions; calls of the first kind; calls of the second kind\n"
+        "\n"
+        "`otelhooks doctor --all` shows more\n"
+    )
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_it_fits_into_80_columns_and_ends_lines_between_words(doctor, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fakefw.base", ModuleType("fakefw.base"))
+    more = [NotCovered(f"what the part number {n} does by itself", "no seat") for n in range(9)]
+    result = doctor(further=more)
+    lines = result.stdout.splitlines()
+
+    assert len(lines) <= 24
+    assert all(len(line) <= 80 for line in lines if " " in line.strip())
+    words = " ".join(result.stdout.split())
+    for gap in more:
+        assert gap.what in words
+
+
+def test_what_is_not_installed_is_counted(doctor):
+    result = doctor(version="")
+
+    assert result.stdout == (
+        "no supported framework is installed here\n"
+        "\n"
+        "`otelhooks doctor --all` shows more, and the supported packages that are not\n"
+        "  here: 1\n"
+    )
+    assert result.exit_code == 0
+
+
+def test_a_module_that_can_be_imported_at_the_second_try_is_no_failure(doctor, monkeypatch):
+    """In a circle of imports the first one fails, whichever of its modules it begins with."""
+    load, failed = importlib.import_module, []
+
+    def once(name, *further):
+        if name == "fakefw.tools" and not failed:
+            failed.append(name)
+            raise ImportError(name)
+        return load(name, *further)
+
+    monkeypatch.setattr(importlib, "import_module", once)
+    result = doctor()
+
+    assert failed
+    assert "cannot be imported" not in result.stdout
+
+
 def test_a_framework_is_imported_without_the_network(doctor, monkeypatch):
     seen = {}
     monkeypatch.setenv("FAKEFW_CACHE", "mine")
@@ -113,7 +171,7 @@ def test_a_framework_is_imported_without_the_network(doctor, monkeypatch):
 def test_a_part_that_is_not_covered_has_no_row(doctor):
     seats = (Seat("fakefw.tools", "Tool.stream"),)
     remote = NotCovered("remote agents", "they run elsewhere", seats=seats, module="fakefw")
-    result = doctor(further=(remote,))
+    result = doctor("--all", further=(remote,))
     rows = [line for line in result.stdout.splitlines() if line.startswith("fake ")]
     assert len(rows) == 1
     assert "fake-fw: remote agents is not covered: they run elsewhere" in result.stdout
@@ -137,7 +195,7 @@ def test_a_framework_that_is_not_guarded_says_why_and_exits_with_1(doctor, field
 
 
 def test_a_framework_that_is_not_installed_is_fine(doctor):
-    result = doctor(version="")
+    result = doctor("--all", version="")
 
     assert "fake       fake-fw       -        >=1.2,<2   not installed  -" in result.stdout
     assert result.exit_code == 0
@@ -322,10 +380,10 @@ class TestTracedByOthers:
 
 
 def test_the_time_that_people_have_to_answer_is_shown(doctor, monkeypatch):
-    assert "no answer within 300 s denies (approval_timeout: default)" in doctor().output
+    assert "no answer within 300 s denies (approval_timeout: default)" in doctor("--all").output
     monkeypatch.setenv("OTELHOOKS_APPROVAL_TIMEOUT", "12.5")
     shown = "no answer within 12.5 s denies (approval_timeout: OTELHOOKS_APPROVAL_TIMEOUT)"
-    assert shown in doctor(version=None).output
+    assert shown in doctor("--all", version=None).output
     assert json.loads(doctor("--json", version=None).stdout)["approval_timeout"] == 12.5
 
 
