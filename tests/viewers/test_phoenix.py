@@ -29,7 +29,7 @@ from tests.ports import free_ports
 
 PROGRAM = Path(__file__).with_name("conversation.py")
 PROJECT = base64.b64encode(b"Project:1").decode()
-STARTS_S, SHOWS_MS = 180, 60_000
+STARTS_S, SHOWS_MS = 300, 60_000
 
 
 @pytest.fixture(scope="module")
