@@ -18,6 +18,9 @@ from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.code_executors.base_code_executor import BaseCodeExecutor
 from google.adk.code_executors.code_execution_utils import CodeExecutionResult
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
@@ -29,6 +32,7 @@ from google.adk.tools.google_api_tool.google_api_tool import GoogleApiTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.openapi_tool.openapi_spec_parser.openapi_spec_parser import OperationEndpoint
 from google.adk.tools.openapi_tool.openapi_spec_parser.rest_api_tool import RestApiTool
+from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.adk.workflow import Workflow
 from google.genai import types
 
@@ -589,3 +593,25 @@ def test_a_denied_streaming_tool_of_a_live_run_yields_nothing(
     assert text_of(events) == ANSWER
     assert (ran, world.bodies) == ([], ["safe"])
     assert REASON in world.told
+
+
+@pytest.mark.parametrize("denied", [True, False])
+def test_a_memory_that_the_framework_searches_by_itself_is_judged(
+    on: Any, exporter: Any, denied: bool
+) -> None:
+    class Memory(InMemoryMemoryService):
+        asked = 0
+
+        async def search_memory(self, **given: Any) -> Any:
+            self.asked += 1
+            text = types.Content(role="user", parts=[types.Part(text="the code is 4711")])
+            return SearchMemoryResponse(memories=[MemoryEntry(content=text, author=USER)])
+
+    on(policy.deny("preload_memory", reason=REASON) if denied else policy.deny("else"))
+    memory, world = Memory(), World(ANSWER)
+    agent = agent_of(world, tools=[PreloadMemoryTool()])
+    events = asyncio.run(converse(runner_of(agent, memory_service=memory), "begin"))
+    assert text_of(events) == ANSWER
+    assert memory.asked == (not denied)
+    assert ("4711" in world.told) is not denied
+    assert verdicts(exporter) == [("preload_memory", "deny" if denied else "allow")]

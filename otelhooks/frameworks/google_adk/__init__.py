@@ -6,6 +6,7 @@ Seats and what passes through them:
 - ``BaseTool.run_async`` and every override: all tools on all paths: run, run_async, live runs,
   parallel calls, agents as tools, transfers, MCP tools, workflows, confirmations and their
   resumption, and user code that calls it.
+- ``PreloadMemoryTool.process_llm_request``: searches of the memory before model calls.
 - ``_dispatch_task_fc``: tasks that are handed over to sub-agents with ``mode="task"``.
 - ``BaseCodeExecutor.execute_code``: code that a model wrote.
 - ``BaseLlm.generate_content_async`` and every override: model calls, but those of live runs.
@@ -19,37 +20,34 @@ refused run answers with the reason, without its model.
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.google_adk import tools
 from otelhooks.frameworks.google_adk.models import ModelCall
 from otelhooks.frameworks.google_adk.runs import AgentRun, LiveRun, SubAgent, in_context
-from otelhooks.frameworks.google_adk.tools import (
-    TABLE,
-    Code,
-    TaskCall,
-    ToolCall,
-    answer_paused,
-    guard_late,
-)
 from otelhooks.frameworks.kit import telemetry
 
 __all__ = ["ADAPTER"]
 
 _BASE, _AGENT = "google.adk.tools.base_tool", "google.adk.agents.base_agent"
 _PLUGINS = "google.adk.plugins.plugin_manager:PluginManager"
-_TRACING = "google.adk.telemetry.tracing"
+_TRACING = "google.adk.telemetry.tracing:trace_"
 
 ADAPTER = kit.Adapter(
     "google_adk",
     kit.Package("google-adk", ">=2.7,<3", module="google.adk"),
     seats=(
-        kit.seat(f"{_BASE}:BaseTool.run_async", ToolCall, kind="coroutine", overrides=True),
+        kit.seat(f"{_BASE}:BaseTool.run_async", tools.ToolCall, kind="coroutine", overrides=True),
         kit.seat(
             "google.adk.code_executors.base_code_executor:BaseCodeExecutor.execute_code",
-            Code,
+            tools.Code,
             overrides=True,
         ),
-        kit.seat("google.adk.workflow._llm_agent_wrapper:_dispatch_task_fc", TaskCall),
-        kit.listen(f"{_PLUGINS}.run_before_tool_callback", guard_late),
-        kit.listen(f"{_PLUGINS}.run_on_tool_error_callback", answer_paused),
+        kit.seat(
+            "google.adk.tools.preload_memory_tool:PreloadMemoryTool.process_llm_request",
+            tools.Preload,
+        ),
+        kit.seat("google.adk.workflow._llm_agent_wrapper:_dispatch_task_fc", tools.TaskCall),
+        kit.listen(f"{_PLUGINS}.run_before_tool_callback", tools.guard_late),
+        kit.listen(f"{_PLUGINS}.run_on_tool_error_callback", tools.answer_paused),
         kit.seat(
             "google.adk.models.base_llm:BaseLlm.generate_content_async",
             ModelCall,
@@ -64,13 +62,8 @@ ADAPTER = kit.Adapter(
             "google.adk.platform.thread:create_thread", in_context, required=False, copies=True
         ),
         *(
-            kit.listen(f"{_TRACING}:{name}", telemetry.not_on_ours, required=False, copies=True)
-            for name in (
-                "trace_tool_call",
-                "trace_merged_tool_calls",
-                "trace_call_llm",
-                "trace_send_data",
-            )
+            kit.listen(f"{_TRACING}{name}", telemetry.not_on_ours, required=False, copies=True)
+            for name in ("tool_call", "merged_tool_calls", "call_llm", "send_data")
         ),
     ),
     not_covered=(
@@ -93,9 +86,11 @@ ADAPTER = kit.Adapter(
             "code calls its `run_async`",
             "the call is judged, but `post_tool_call` hooks get the generator, not what it yields",
         ),
-        kit.NotCovered("agents reached over A2A", "their tools run elsewhere"),
+        kit.NotCovered(
+            "agents reached over A2A, and a `ManagedAgent`", "their models and tools run elsewhere"
+        ),
     ),
-    built_in=TABLE,
+    built_in=tools.TABLE,
     options={"approvals": ("native", "in_place")},
     in_part=(
         ("completion.*", "the model calls of a live run are not seen; its tools are guarded"),

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -13,26 +11,23 @@ from typing import Any
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import overrides, unjudged
 
-__all__ = ["TABLE", "Code", "TaskCall", "ToolCall", "answer_paused", "guard_late"]
+__all__ = ["TABLE", "Code", "Preload", "TaskCall", "ToolCall", "answer_paused", "guard_late"]
 
 _TOOLS = "google.adk.tools"
-_ENVIRONMENT = f"{_TOOLS}.environment"
+_ENV = f"{_TOOLS}.environment"
 _MCP = (f"{_TOOLS}.mcp_tool.mcp_tool:McpTool", f"{_TOOLS}.mcp_tool.mcp_tool:MCPTool")
 _AGENT = f"{_TOOLS}.agent_tool:AgentTool"
+_WRITES = ("create_file", "edit_file")
 _QUESTION, _OURS = "adk_request_confirmation", "otelhooks"
 _WAITS = "This tool call requires confirmation, please approve or reject."
 
 TABLE = kit.BuiltIns(
     here={
         f"{_TOOLS}.bash_tool:ExecuteBashTool": ("execute_bash", ("run_command",), "shell"),
-        f"{_ENVIRONMENT}._execute_tool:ExecuteTool": ("Execute", ("run_command",), "shell"),
-        f"{_ENVIRONMENT}._read_file_tool:ReadFileTool": ("ReadFile", ("view_file",), "file_read"),
-        f"{_ENVIRONMENT}._write_file_tool:WriteFileTool": (
-            "WriteFile",
-            ("create_file", "edit_file"),
-            "file_write",
-        ),
-        f"{_ENVIRONMENT}._edit_file_tool:EditFileTool": ("EditFile", ("edit_file",), "file_write"),
+        f"{_ENV}._execute_tool:ExecuteTool": ("Execute", ("run_command",), "shell"),
+        f"{_ENV}._read_file_tool:ReadFileTool": ("ReadFile", ("view_file",), "file_read"),
+        f"{_ENV}._write_file_tool:WriteFileTool": ("WriteFile", _WRITES, "file_write"),
+        f"{_ENV}._edit_file_tool:EditFileTool": ("EditFile", ("edit_file",), "file_write"),
         f"{_TOOLS}.skill_toolset:RunSkillScriptTool": (
             "run_skill_script",
             ("run_command", "code_execution"),
@@ -179,6 +174,24 @@ def _is_ours(event: Any, question: Any) -> bool:
     return question.id in listed and isinstance(payload, Mapping) and _OURS in payload
 
 
+class Preload(kit.ToolCall):
+    """A search of the memory that the framework makes before each model call, unasked."""
+
+    def read(self, tool: Any, *, tool_context: Any, llm_request: Any) -> None:
+        """Read ``PreloadMemoryTool.process_llm_request``."""
+        self.given = {"tool_context": tool_context, "llm_request": llm_request}
+        self.name, self.description = tool.name, tool.description
+        self.agent, self.conversation = tool_context.agent_name, tool_context.session.id
+        self.take({})
+
+    def call(self, wrapped: Any, args: Any) -> Any:
+        """Search it, and write what is found into the request."""
+        return wrapped(**self.given)
+
+    def denied(self, reason: str) -> None:
+        """Return None: nothing is found, and the model is not told, since it did not ask."""
+
+
 class TaskCall(kit.ToolCall):
     """A task that an agent hands over to a sub-agent with ``mode="task"``; no tool runs."""
 
@@ -212,21 +225,12 @@ class LateCall(ToolCall):
 
 async def guard_late(wrapped: Any, manager: Any, *, tool: Any, **given: Any) -> Any:
     """Guard a method that no seat guards before an agent calls it, or answer in its place."""
-    if not is_guarded(tool):
-        guarded = functools.partial(LateCall.through, "coroutine", tool.run_async, tool)
-        with contextlib.suppress(AttributeError):  # such as that of a property
-            tool.run_async = guarded
-        if not is_guarded(tool) and unjudged.could_deny("", None, frozenset()):
-            args = {"args": given["tool_args"], "tool_context": given["tool_context"]}
-            return await LateCall.through("coroutine", refused, tool, **args)
+    is_guarded = overrides.Method(tool, "run_async").guard(LateCall.through, "coroutine")
+    if not is_guarded and unjudged.could_deny("", None, frozenset()):
+        args = {"args": given["tool_args"], "tool_context": given["tool_context"]}
+        return await LateCall.through("coroutine", refused, tool, **args)
     ToolCall.not_run(given["tool_context"].function_call_id)  # or a seat will have it
     return await wrapped(tool=tool, **given)
-
-
-def is_guarded(tool: Any) -> bool:
-    """Return whether a seat, or what we set, guards the method of a tool."""
-    is_ours = getattr(tool.run_async, "func", None) == LateCall.through
-    return is_ours or overrides.Method(tool, "run_async").is_guarded
 
 
 async def refused(*, args: Any, tool_context: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, cast
@@ -31,6 +33,26 @@ class Method:
             return False
         found: Any = inspect.getattr_static(cast("Any", type(self._owner)), self._name, None)
         return _has_seat(found)
+
+    def guard(self, through: Callable[..., Any], kind: str) -> bool:
+        """Set a function on the object that leads calls through a class, if they pass no seat.
+
+        Args:
+            through: `through` of the class; its `read` gets the object first.
+            kind: Kind of the method.
+
+        Returns:
+            Whether calls are guarded. Not where the object lets nothing be set, or hides it.
+        """
+        if not self.is_guarded and not self._leads(through):
+            method = getattr(self._owner, self._name)
+            with contextlib.suppress(AttributeError):  # such as that of a property
+                led = functools.partial(through, kind, method, self._owner)
+                setattr(self._owner, self._name, led)
+        return self.is_guarded or self._leads(through)
+
+    def _leads(self, through: Callable[..., Any]) -> bool:
+        return getattr(getattr(self._owner, self._name), "func", None) == through
 
     def calls_on(self, wrapped: Callable[..., Any]) -> bool:
         """Return whether it may call an overridden method that has a seat.
