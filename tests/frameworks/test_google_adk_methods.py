@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 from collections import Counter
 from typing import Any
@@ -18,6 +19,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.workflow import Workflow
 from google.genai import types
 
+import otelhooks
 from otelhooks import policy
 from otelhooks.frameworks.google_adk.scripted import APP, converse, runner_of, text_of
 from tests.frameworks.contract import ANSWER, REASON, Ask, World
@@ -175,6 +177,30 @@ def test_a_method_that_calls_the_one_it_replaces_with_other_arguments_is_judged_
         tool.run_async = other  # type: ignore[method-assign]
     world = play(*tools)
     assert ran == ["danger"]
+    assert REASON in world.told
+
+
+def test_a_tool_that_was_guarded_late_runs_as_before_without_rules(on: Any, exporter: Any) -> None:
+    on(policy.deny("danger", reason=REASON))
+    tools = both(Descriptor)
+    play(*tools)
+    otelhooks.uninstrument()
+    exporter.clear()
+    play(*tools)
+    assert ran == ["safe", "danger", "safe"]
+    assert exporter.get_finished_spans() == ()
+
+
+def test_a_copy_of_a_guarded_tool_is_judged_by_its_own_name(on: Any) -> None:
+    on(policy.deny("danger", reason=REASON))
+    _, safe = both(Tool)
+    safe.run_async = functools.partial(body, safe)
+    world = World((Ask("safe", {}),), ANSWER)
+    asyncio.run(converse(runner_of(agent_of(world, tools=[safe])), "begin"))
+    danger = copy.copy(safe)
+    danger.name = "danger"
+    world = play(danger, safe)
+    assert ran == ["safe", "safe"]
     assert REASON in world.told
 
 

@@ -52,7 +52,9 @@ class Method:
         return self.is_guarded or self._leads(through)
 
     def _leads(self, through: Callable[..., Any]) -> bool:
-        return getattr(getattr(self._owner, self._name), "func", None) == through
+        led: Any = getattr(self._owner, self._name)
+        # a copy of an object leads calls to the one that it was made of
+        return getattr(led, "func", None) == through and led.args[-1] is self._owner
 
     def calls_on(self, wrapped: Callable[..., Any]) -> bool:
         """Return whether it may call an overridden method that has a seat.
