@@ -180,6 +180,21 @@ def test_a_method_that_calls_the_one_it_replaces_with_other_arguments_is_judged_
     assert REASON in world.told
 
 
+def test_a_method_that_calls_itself_is_judged_each_time(on: Any, exporter: Any) -> None:
+    on(policy.RateLimit(tool_calls=2))
+    tool = Tool(name="safe", description="A tool.")
+
+    async def again(*, args: Any, tool_context: Any) -> Any:
+        ran.append("safe")
+        return await tool.run_async(args=args, tool_context=tool_context)
+
+    tool.run_async = again  # type: ignore[method-assign]
+    world = World((Ask("safe", {}),), ANSWER)
+    asyncio.run(converse(runner_of(agent_of(world, tools=[tool])), "begin"))
+    assert ran == ["safe", "safe"]
+    assert Counter(verdicts(exporter)) == {("safe", "allow"): 2, ("safe", "deny"): 1}
+
+
 def test_a_tool_that_was_guarded_late_runs_as_before_without_rules(on: Any, exporter: Any) -> None:
     on(policy.deny("danger", reason=REASON))
     tools = both(Descriptor)

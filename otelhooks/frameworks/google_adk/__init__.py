@@ -28,6 +28,7 @@ from otelhooks.frameworks.kit import telemetry
 __all__ = ["ADAPTER"]
 
 _BASE, _AGENT = "google.adk.tools.base_tool", "google.adk.agents.base_agent"
+_EXECUTOR = "google.adk.code_executors.base_code_executor:BaseCodeExecutor"
 _PLUGINS = "google.adk.plugins.plugin_manager:PluginManager"
 _TRACING = "google.adk.telemetry.tracing:trace_"
 
@@ -36,11 +37,7 @@ ADAPTER = kit.Adapter(
     kit.Package("google-adk", ">=2.7,<3", module="google.adk"),
     seats=(
         kit.seat(f"{_BASE}:BaseTool.run_async", tools.ToolCall, kind="coroutine", overrides=True),
-        kit.seat(
-            "google.adk.code_executors.base_code_executor:BaseCodeExecutor.execute_code",
-            tools.Code,
-            overrides=True,
-        ),
+        kit.seat(f"{_EXECUTOR}.execute_code", tools.Code, overrides=True),
         kit.seat(
             "google.adk.tools.preload_memory_tool:PreloadMemoryTool.process_llm_request",
             tools.Preload,

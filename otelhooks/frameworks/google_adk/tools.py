@@ -87,7 +87,7 @@ class ToolCall(kit.ToolCall):
         inner = getattr(self.owner, "_rest_api_tool", None)  # a `GoogleApiTool` calls it
         to = inner if inner is not None else self.owner if self.calls_on() else None
         if to is not None:
-            self.expect(self.name, to, {name: args[name] for name in self.args})
+            ToolCall.expect(self.name, to, {name: args[name] for name in self.args})
         return wrapped(args=args, tool_context=self.context_of)
 
     def calls_on(self) -> bool:
@@ -217,6 +217,8 @@ class TaskCall(kit.ToolCall):
 
 class LateCall(ToolCall):
     """A call of a `run_async` that was set on a tool, or on its class, when seats were in place."""
+
+    group = "google_adk.late"  # no permit leads here: a call of its own is another one
 
     def calls_on(self) -> bool:
         """Return True: it may call the method that it hides."""
