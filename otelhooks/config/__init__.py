@@ -132,6 +132,8 @@ class Config:
     """Also emit the histogram ``gen_ai.execute_tool.duration``."""
     announce: bool = True
     """Write the first verdict about a tool call to stderr, if the program does not log."""
+    keep_unsent: bool = True
+    """Keep spans and events that the collector cannot take, beside the local store."""
     emit_event: bool = False
     """Emit the operation.details event of each model call."""
     completion_hook: str | None = None
@@ -225,6 +227,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "token_histogram": readers.boolean,
     "tool_histogram": readers.boolean,
     "announce": readers.boolean,
+    "keep_unsent": readers.boolean,
 }
 
 _WITHOUT_VARIABLE = ("tracer_provider", "meter_provider", "logger_provider")

@@ -26,7 +26,7 @@ from otelhooks.store import codec
 from otelhooks.store.sdk_logs import LogRecordExportResult, ReadableLogRecord, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from otelhooks.store.reader import Store
@@ -75,18 +75,34 @@ def send(store: Store, target: Target, trace_ids: Sequence[str] = ()) -> Sent:
         StoreError: The store cannot be read.
     """
     sent = Sent()
-    origins: dict[int, tuple[Resource, InstrumentationScope | None]] = {}
-    for spans, events in store.records(trace_ids):
+    for spans, logs in batches(store, trace_ids):
         if spans:
-            if not target.send_spans([_sdk_span(span, origins) for span in spans]):
+            if not target.send_spans(spans):
                 return sent
             sent.spans += len(spans)
-        if events:
-            if not target.send_logs([_sdk_log(event, origins) for event in events]):
+        if logs:
+            if not target.send_logs(logs):
                 return sent
-            sent.logs += len(events)
+            sent.logs += len(logs)
     sent.is_complete = True
     return sent
+
+
+def batches(
+    store: Store, trace_ids: Sequence[str] = ()
+) -> Iterator[tuple[list[ReadableSpan], list[ReadableLogRecord]]]:
+    """Yield spans and log records as the SDK has them, one of the two empty, at most 512.
+
+    Args:
+        store: Source.
+        trace_ids: Full ids; empty for everything.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    origins: dict[int, tuple[Resource, InstrumentationScope | None]] = {}
+    for spans, events in store.records(trace_ids):
+        yield [_sdk_span(span, origins) for span in spans], [_sdk_log(e, origins) for e in events]
 
 
 class OtlpTarget:

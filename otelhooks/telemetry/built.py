@@ -12,7 +12,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -29,12 +29,14 @@ class Built(NamedTuple):
 
     Args:
         logger_provider: None does nothing: only users of the Logs API load it.
+        hurry: Called when the process ends, before the providers are shut down.
     """
 
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
     logger_provider: LoggerProvider | None
     targets: Mapping[str, str]
+    hurry: Sequence[Callable[[], None]] = ()
 
 
 def no_providers() -> Built:

@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry.built import NOWHERE
+from otelhooks.telemetry.spill import Spilling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 _PROTOCOLS = ("http/protobuf", "grpc")
@@ -40,13 +42,16 @@ _CLASSES = {
 }
 
 
-def exporters(signal: str, otel: Mapping[str, str], targets: dict[str, str]) -> list[Any]:
+def exporters(
+    signal: str, otel: Mapping[str, str], targets: dict[str, str], unsent: Path | None = None
+) -> list[Any]:
     """Create the exporters of a signal.
 
     Args:
         signal: ``traces``, ``metrics`` or ``logs``.
         otel: The variables that are set.
         targets: Filled, under the signal, with a description of where it goes.
+        unsent: Folder for what a collector cannot take; None: it is lost.
 
     Raises:
         ConfigError: A name or protocol is unknown, or an exporter cannot be created.
@@ -62,7 +67,10 @@ def exporters(signal: str, otel: Mapping[str, str], targets: dict[str, str]) -> 
             continue
         kind, place = _kind(name, signal, otel)
         try:
-            made.append(_exporter_class(signal, kind)())
+            exporter = _exporter_class(signal, kind)()
+            if unsent is not None and kind in _PROTOCOLS:
+                exporter = Spilling(exporter, signal, unsent)
+            made.append(exporter)
         except Exception as error:
             raise ConfigError(
                 f"{variable} names `{name}`, which cannot be used: {error or type(error).__name__}",

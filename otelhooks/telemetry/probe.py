@@ -85,7 +85,7 @@ def follow(
             "hint: set OTEL_EXPORTER_OTLP_ENDPOINT to the address of the collector",
         )
         return
-    providers = resolve(config)
+    providers = resolve(config.replace(keep_unsent=False))
     try:
         span = _emit(providers)
         if not span.is_recording():

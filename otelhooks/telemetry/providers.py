@@ -39,6 +39,7 @@ from otelhooks.telemetry.ending import end_of, flush_of, in_time, shut_down
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -75,6 +76,7 @@ class Providers:
         self._config = config
         self._targets: dict[str, str] = {}
         self._retired: list[Any] = []
+        self._hurry: tuple[Callable[[], None], ...] = ()
         self._callbacks: list[Callable[[Providers], None]] = []
         self._lock = threading.Lock()
         self._changed_by = 0
@@ -123,6 +125,7 @@ class Providers:
             else:
                 shut_down(provider)  # the application has one for this signal
         self.owned = frozenset(signals)
+        self._hurry = tuple(built.hurry)
 
     def _use(self, signal: str, provider: Any, target: str) -> None:
         setattr(self, _ATTRIBUTES[signal], provider)
@@ -268,6 +271,8 @@ class Providers:
         self._callbacks.clear()
         if self._is_stale:
             return True  # a forked child that never used them: they belong to the parent
+        for hurry in self._hurry:
+            hurry()
         own = [getattr(self, _ATTRIBUTES[signal]) for signal in SIGNALS if signal in self.owned]
         actions: list[Callable[[], bool]] = []
         for provider in self._all():
@@ -318,8 +323,17 @@ def _build(config: Config, *, has_other: bool) -> Built:
     if config.config_file is not None:
         return sdk.from_file(config.config_file)
     if config.exporters_configured:
-        return sdk.from_environment(config.otel)
+        return sdk.from_environment(config.otel, _unsent(config))
     return sdk.for_store(config.store, config.otel)
+
+
+def _unsent(config: Config) -> Path | None:
+    if not config.keep_unsent:
+        return None
+    from otelhooks.store.schema import default_store_path
+    from otelhooks.telemetry.spill import folder_of
+
+    return folder_of(config.store or default_store_path())
 
 
 # --- Global providers ----------------------------------------------------------------------------

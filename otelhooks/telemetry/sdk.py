@@ -35,6 +35,7 @@ from otelhooks.telemetry import semconv
 from otelhooks.telemetry.built import NOWHERE, SIGNALS, Built, no_providers
 from otelhooks.telemetry.exporters import exporters
 from otelhooks.telemetry.samplers import KeepVerdicts, ratio_of
+from otelhooks.telemetry.spill import Spilling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,21 +73,20 @@ class _Reader(PeriodicExportingMetricReader):
 # --- From variables -------------------------------------------------------------------------------
 
 
-def from_environment(otel: Mapping[str, str]) -> Built:
+def from_environment(otel: Mapping[str, str], unsent: Path | None = None) -> Built:
     """Build what the ``OTEL_*`` variables request.
 
     Args:
         otel: The variables that are set.
+        unsent: Folder for spans and events that a collector cannot take; None: they are lost.
 
     Raises:
         ConfigError: A name or protocol is unknown, or an exporter cannot be created.
     """
     resource = make_resource(otel)
     targets: dict[str, str] = {}
-    readers = [
-        exporter if isinstance(exporter, MetricReader) else _Reader(exporter)
-        for exporter in exporters("metrics", otel, targets)
-    ]
+    of_metrics = exporters("metrics", otel, targets)
+    readers = [each if isinstance(each, MetricReader) else _Reader(each) for each in of_metrics]
     meters: MeterProvider = NoOpMeterProvider()
     if readers:
         meters = _make(
@@ -97,19 +97,23 @@ def from_environment(otel: Mapping[str, str]) -> Built:
             _meter_configurator=_configurator("meter", otel),
         )
     tracers: TracerProvider = NoOpTracerProvider()
-    if span_exporters := exporters("traces", otel, targets):
+    if span_exporters := exporters("traces", otel, targets, unsent):
         tracers = _tracer_provider(resource, otel, meters)
         for exporter in span_exporters:
             tracers.add_span_processor(_make(BatchSpanProcessor, exporter, meter_provider=meters))
     loggers: SdkLoggerProvider | None = None
-    if log_exporters := exporters("logs", otel, targets):
+    if log_exporters := exporters("logs", otel, targets, unsent):
         loggers = _logger_provider(resource, otel, meters)
         for exporter in log_exporters:
             from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
             processor = _make(BatchLogRecordProcessor, exporter, meter_provider=meters)
             loggers.add_log_record_processor(processor)
-    return Built(tracers, meters, loggers, targets)
+    spilling = [e for e in (*span_exporters, *log_exporters) if isinstance(e, Spilling)]
+    beside = [each for each in of_metrics if not isinstance(each, MetricReader)]
+    for each in spilling:
+        each.beside = beside
+    return Built(tracers, meters, loggers, targets, [each.hurry for each in spilling])
 
 
 def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:

@@ -104,6 +104,7 @@ class TestValues:
             ("token_histogram", "1", True),
             ("tool_histogram", "1", True),
             ("announce", "false", False),
+            ("keep_unsent", "false", False),
             ("allow_policy_writes", "1", True),
             ("redact", "false", False),
             ("frameworks", "openai_agents, mcp=off", {"openai_agents": "on", "mcp": "off"}),

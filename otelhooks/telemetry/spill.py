@@ -1,0 +1,248 @@
+"""Keep what a collector that is away cannot take, and send it when it is back.
+
+A batch that cannot be sent goes to a store file of this process, in a folder beside the local
+store. After a batch that arrives, the files of all processes are sent, a few batches at a time, and
+deleted. A collector may get a batch twice: if a process ends between sending and deleting.
+
+When the process ends, the exporter may not go on trying a collector that is away: what it is
+busy with is stopped after a second, and kept. Telemetry: fails open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.records.failures import outline
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+__all__ = ["Spilling", "folder_of"]
+
+_log = logging.getLogger("otelhooks.telemetry")
+
+_PATIENCE_S = 1.0
+"""How long one batch may take once the process ends, in seconds."""
+
+_TURN_S = 0.5
+"""How long kept batches are sent after one that arrives, in seconds."""
+
+_TRIES = 3
+"""How often a file is tried, each time after a batch that arrived."""
+
+_REFUSED = ".refused"
+"""Suffix of the mark of a file that the collector does not take."""
+
+_LOCK_S = 600.0
+"""Age of a lock, in seconds, from which its process is taken for dead."""
+
+
+def folder_of(store: Path) -> Path:
+    """Return the folder that batches are kept in, beside a local store."""
+    return store.with_name(f"{store.stem}-unsent")
+
+
+class Spilling:
+    """An exporter of spans or log records that keeps what it cannot send.
+
+    Args:
+        exporter: The one that sends.
+        signal: ``traces`` or ``logs``.
+        folder: Where batches are kept; created with the first one.
+
+    Attributes:
+        beside: Exporters of metrics to the same collector, which are not waited for either.
+    """
+
+    def __init__(self, exporter: Any, signal: str, folder: Path) -> None:
+        self.beside: list[Any] = []
+        self._exporter = exporter
+        self._signal = signal
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._keeper: Any = None
+        self._file: Path | None = None
+        self._waiting: Generator[Any, None, None] | None = None
+        self._sending: Path | None = None
+        self._refused: dict[str, int] = {}
+        self._busy_since: float | None = None
+        self._ending_since: float | None = None
+        self._ending = threading.Event()
+        self._is_shut_down = False
+        self._has_told = False
+        # Started now, because none can be started while the interpreter exits (Python 3.12).
+        threading.Thread(target=self._watch, name="otelhooks-hurry", daemon=True).start()
+
+    def export(self, batch: Sequence[Any]) -> Any:
+        """Send a batch, or keep it; return whether one of the two worked, as the SDK says it."""
+        with self._lock:
+            result = self._send(batch)
+            if result is None or result.name != "SUCCESS":
+                return self._keep(batch, result)
+            self._catch_up()
+            return result
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Return True at once: `export` has sent or kept everything when it returns."""
+        return True
+
+    def hurry(self) -> None:
+        """Wait no longer than a second for the collector from now on: the process ends."""
+        if self._ending_since is None:
+            self._ending_since = time.monotonic()
+            self._ending.set()
+
+    def shutdown(self) -> None:
+        """Close connection and file."""
+        self._stop()
+        self._close()
+
+    def _watch(self) -> None:
+        self._ending.wait()
+        while not self._is_shut_down:
+            busy, ending = self._busy_since, self._ending_since
+            if busy is not None and ending is not None:
+                if time.monotonic() - max(busy, ending) > _PATIENCE_S:
+                    self._stop()
+                    return
+            time.sleep(0.05)
+
+    def _stop(self) -> None:
+        """Shut the exporter down, which ends its waiting between two tries."""
+        if not self._is_shut_down:
+            self._is_shut_down = True
+            self._ending.set()
+            self._exporter.shutdown()
+
+    def _send(self, batch: Sequence[Any]) -> Any:
+        """Return the exporter's result; None if it is shut down, or raises."""
+        if self._is_shut_down:
+            return None
+        self._busy_since = time.monotonic()
+        try:
+            return self._exporter.export(batch)
+        except Exception as error:
+            _log.error("a batch of %s could not be sent: %s", self._signal, outline(error))
+            return None
+        finally:
+            self._busy_since = None
+
+    # -- keeping ------------------------------------------------------------------------------
+
+    def _keep(self, batch: Sequence[Any], result: Any) -> Any:
+        if self._ending_since is not None:
+            with contextlib.suppress(IndexError):  # those of traces and logs share the list
+                while True:
+                    self.beside.pop().shutdown()
+        kept = self._open().export(batch)
+        if kept.name == "SUCCESS" and not self._has_told:
+            self._has_told = True
+            _log.warning(
+                "the collector takes no %s: they are kept in `%s` and sent when it is back",
+                self._signal,
+                self._folder,
+            )
+        return kept if result is None or kept.name == "SUCCESS" else result
+
+    def _open(self) -> Any:
+        """Return the exporter to this process's file, which is locked as long as it grows."""
+        from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
+
+        if self._file is not None and not self._file.exists():
+            self._close()  # it was idle for so long that another process has sent it
+        if self._file is None:
+            with contextlib.suppress(OSError):  # the store says what is wrong with it
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            name = f"{self._signal}-{os.getpid()}-{uuid.uuid4().hex[:8]}.db"
+            self._file = self._folder / name
+            _is_ours(self._file)
+            kind = SqliteSpanExporter if self._signal == "traces" else SqliteLogExporter
+            self._keeper = kind(self._file)
+        with contextlib.suppress(OSError):
+            os.utime(_lock_of(self._file))
+        return self._keeper
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._keeper.shutdown()
+            with contextlib.suppress(OSError):
+                _lock_of(self._file).unlink()
+            self._keeper = self._file = None
+
+    # -- sending later ------------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        """Send kept batches for a moment; never raises."""
+        self._has_told = False
+        if not self._folder.is_dir():
+            return
+        until = time.monotonic() + _TURN_S
+        try:
+            while time.monotonic() < until and not self._is_shut_down:
+                if self._waiting is None:
+                    self._waiting = self._kept()
+                batch = next(self._waiting, None)
+                if batch is None:
+                    self._waiting = None
+                    return
+                result = self._send(batch)
+                if result is None or result.name != "SUCCESS":
+                    self._waiting.close()
+                    self._waiting = None
+                    self._put_aside_if_refused()
+                    return
+        except Exception as error:
+            self._waiting = None
+            _log.warning("kept %s cannot be sent now: %s", self._signal, outline(error))
+
+    def _put_aside_if_refused(self) -> None:
+        """Give a file up that the collector does not take, while it takes others."""
+        file = self._sending
+        if file is None or self._is_shut_down:
+            return
+        self._refused[file.name] = self._refused.get(file.name, 0) + 1
+        if self._refused[file.name] >= _TRIES:
+            file.with_suffix(_REFUSED).touch(mode=0o600)
+            _log.warning("the collector refuses kept %s, which stay in `%s`", self._signal, file)
+
+    def _kept(self) -> Generator[Any, None, None]:
+        """Yield the batches of all files of this signal; delete each file behind its last one."""
+        from otelhooks.store.otlp import batches
+        from otelhooks.store.reader import Store
+
+        self._close()
+        for file in sorted(self._folder.glob(f"{self._signal}-*.db")):
+            if file.with_suffix(_REFUSED).exists() or not _is_ours(file):
+                continue
+            self._sending = file
+            try:
+                for spans, logs in batches(Store(file)):
+                    yield spans or logs
+                for part in (file, *file.parent.glob(f"{file.name}-*")):
+                    part.unlink(missing_ok=True)
+            finally:
+                _lock_of(file).unlink(missing_ok=True)
+
+
+def _lock_of(file: Path) -> Path:
+    return file.with_suffix(".lock")
+
+
+def _is_ours(file: Path) -> bool:
+    """Lock a file; return False if another process sends it, or adds to it."""
+    lock = _lock_of(file)
+    with contextlib.suppress(OSError):
+        if time.time() - lock.stat().st_mtime > _LOCK_S:
+            lock.unlink()
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""What a collector that is away cannot take is kept, and sent when it is back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from otelhooks.telemetry import spill
+from otelhooks.telemetry.spill import Spilling, folder_of
+
+
+class Collector:
+    """An exporter to a collector that may be away; it waits in vain until it is shut down."""
+
+    def __init__(self, is_away: bool = False, waits: bool = False) -> None:
+        self.is_away, self.waits = is_away, waits
+        self.got: list[str] = []
+        self.ended = threading.Event()
+
+    def export(self, batch: Any) -> SpanExportResult:
+        if self.waits:
+            self.ended.wait(20)
+        if self.is_away:
+            return SpanExportResult.FAILURE
+        self.got += [span.name for span in batch]
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        assert not self.ended.is_set()
+        self.ended.set()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "store.db")
+
+
+def spans(*names: str) -> list[ReadableSpan]:
+    memory, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    for name in names:
+        provider.get_tracer("t").start_span(name).end()
+    return list(memory.get_finished_spans())
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(path.suffix for path in folder.glob("*"))
+
+
+def test_what_cannot_be_sent_is_sent_after_the_next_batch_that_arrives(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    collector = Collector(is_away=True)
+    exporter = Spilling(collector, "traces", folder)
+    assert exporter.export(spans("a", "b")) is SpanExportResult.SUCCESS
+    exporter.export(spans("c"))
+    assert caplog.text.count("the collector takes no traces") == 1
+    assert collector.got == []
+    collector.is_away = False
+    exporter.export(spans("d"))
+    assert collector.got == ["d", "a", "b", "c"]
+    assert kept(folder) == []
+    exporter.export(spans("e"))
+    assert collector.got == ["d", "a", "b", "c", "e"]
+
+
+def test_the_next_process_sends_what_one_has_kept(folder: Path) -> None:
+    before = Spilling(Collector(is_away=True), "traces", folder)
+    before.export(spans("a"))
+    before.shutdown()
+    collector = Collector()
+    Spilling(collector, "traces", folder).export(spans("b"))
+    assert collector.got == ["b", "a"]
+    assert kept(folder) == []
+
+
+def test_a_file_that_another_process_adds_to_is_left_to_it(folder: Path) -> None:
+    living, other = Collector(is_away=True), Collector()
+    exporter = Spilling(living, "traces", folder)
+    exporter.export(spans("a"))
+    Spilling(other, "traces", folder).export(spans("b"))
+    assert other.got == ["b"]
+    living.is_away = False
+    exporter.export(spans("c"))
+    assert living.got == ["c", "a"]
+
+
+def test_the_lock_of_a_process_that_died_gets_old(folder: Path) -> None:
+    Spilling(Collector(is_away=True), "traces", folder).export(spans("a"))  # never shut down
+    (lock,) = folder.glob("*.lock")
+    long_ago = time.time() - spill._LOCK_S - 1
+    os.utime(lock, (long_ago, long_ago))
+    collector = Collector()
+    Spilling(collector, "traces", folder).export(spans("b"))
+    assert collector.got == ["b", "a"]
+
+
+def test_a_collector_that_goes_away_again_gets_the_rest_later(folder: Path) -> None:
+    collector = Collector(is_away=True)
+    exporter = Spilling(collector, "traces", folder)
+    exporter.export(spans(*(f"old {number}" for number in range(600))))  # two pages of the store
+    collector.is_away, sent = False, []
+
+    def goes_away(batch: Any) -> SpanExportResult:
+        sent.append(len(batch))
+        return SpanExportResult.SUCCESS if len(sent) < 3 else SpanExportResult.FAILURE
+
+    collector.export = goes_away  # type: ignore[method-assign]
+    exporter.export(spans("new"))
+    assert sent == [1, 512, 88]
+    assert ".db" in kept(folder)
+    del collector.export
+    exporter.export(spans("newer"))
+    assert collector.got == ["newer", *(f"old {number}" for number in range(600))]
+
+
+def test_what_a_collector_refuses_does_not_hold_up_the_rest(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Choosy(Collector):
+        def export(self, batch: Any) -> SpanExportResult:
+            refuses = any(span.name == "bad" for span in batch)
+            return SpanExportResult.FAILURE if refuses else super().export(batch)
+
+    collector = Choosy()
+    exporter = Spilling(collector, "traces", folder)
+    exporter.export(spans("bad"))
+    for number in range(4):
+        exporter.export(spans(f"{number}"))
+    other = Spilling(Collector(is_away=True), "traces", folder)
+    other.export(spans("kept"))
+    other.shutdown()
+    exporter.export(spans("last"))
+    assert collector.got == ["0", "1", "2", "3", "last", "kept"]
+    (mark,) = folder.glob("*.refused")
+    assert [path.stem for path in folder.glob("*.db")] == [mark.stem]
+    assert caplog.text.count("the collector refuses kept traces") == 1
+
+
+def test_logs_and_traces_are_kept_apart(folder: Path) -> None:
+    Spilling(Collector(is_away=True), "traces", folder).export(spans("a"))
+    assert [path.name.split("-")[0] for path in folder.glob("*.db")] == ["traces"]
+    logs = Collector()
+    Spilling(logs, "logs", folder).export([])
+    assert logs.got == []
+
+
+def test_the_end_of_the_process_waits_a_second_and_keeps_the_rest(folder: Path) -> None:
+    collector, metrics = Collector(is_away=True, waits=True), Collector()
+    exporter = Spilling(collector, "traces", folder)
+    exporter.beside = [metrics]
+    started = time.monotonic()
+    exporter.hurry()
+    exporter.export(spans("a"))
+    exporter.export(spans("b"))
+    exporter.shutdown()
+    assert time.monotonic() - started < 10  # the collector waits 20 s
+    assert metrics.ended.is_set()
+    after = Collector()
+    Spilling(after, "traces", folder).export(spans("c"))
+    assert after.got == ["c", "a", "b"]
+
+
+def test_a_collector_that_answers_is_not_cut_short(folder: Path) -> None:
+    collector = Collector()
+    exporter = Spilling(collector, "traces", folder)
+    exporter.hurry()
+    time.sleep(0.2)
+    exporter.export(spans("a"))
+    assert collector.got == ["a"]
+    assert not collector.ended.is_set()
+    exporter.shutdown()
+
+
+def test_an_exporter_that_raises_and_a_disk_that_is_full_end_no_program(
+    tmp_path: Path, folder: Path
+) -> None:
+    class Broken(Collector):
+        def export(self, batch: Any) -> SpanExportResult:
+            raise OSError("no route")
+
+    assert Spilling(Broken(), "traces", folder).export(spans("a")) is SpanExportResult.SUCCESS
+    (tmp_path / "file").write_text("")
+    nowhere = Spilling(Broken(), "traces", tmp_path / "file" / "unsent")
+    assert nowhere.export(spans("a")) is SpanExportResult.FAILURE
