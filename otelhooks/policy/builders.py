@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypedDict, cast, overload
 
@@ -46,7 +47,7 @@ class _Hide(_Any, total=False):
 
 
 class _Veto(_Any, total=False):
-    when: Predicate | None
+    when: Predicate | str | None
     when_labels: str | Collection[str] | None
 
 
@@ -67,11 +68,22 @@ def _build(
     handler: AskUserHandler | None = None,
     **fields: Any,
 ) -> Any:
-    """Return one rule for a tool name, a list of rules for a server."""
+    """Return one rule for a tool name, a list of rules for a list of tools, or a server."""
+    if isinstance(fields.get("when"), str):
+        fields["when"] = _expression(fields["when"])
 
     def rule(pattern: str, name: str = name, id: str | None = id) -> Policy:
         return Policy(pattern, decision, name=name, id=id, ask_user=handler, **fields)
 
+    if isinstance(tool, (list, tuple)):
+        given = cast("Sequence[Any]", tool)
+        if mcp_tools is not None:
+            raise ConfigError("mcp_tools cannot be specified when tool is a list")
+        if not given:
+            raise ConfigError("the list of tools is empty", hint="name a tool, or leave it out")
+        if len(given) == 1:
+            return [rule(given[0])]
+        return [rule(each, name and f"{name}_{each}", id and f"{id}_{each}") for each in given]
     # The name of the class loads pydantic (50 ms), which a program without such servers never
     # needs.
     if isinstance(tool, str) or not isinstance(tool, types.BaseMcpServerConfig):
@@ -95,8 +107,20 @@ def _build(
     return rules
 
 
+def _expression(text: str) -> Any:
+    """Compile a condition as it stands in a YAML policy; an error names its line and column."""
+    from otelhooks.policy.files.document import parse
+    from otelhooks.policy.files.when import WHEN
+
+    return WHEN.read(parse(json.dumps(text), "when"), "`when`")
+
+
 @overload
 def allow(tool: str, mcp_tools: None = None, **fields: Unpack[_Rule]) -> Policy: ...
+@overload
+def allow(
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Rule]
+) -> list[Policy]: ...
 @overload
 def allow(
     tool: types.BaseMcpServerConfig,
@@ -104,10 +128,10 @@ def allow(
     **fields: Unpack[_Rule],
 ) -> list[Policy]: ...
 def allow(
-    tool: str | types.BaseMcpServerConfig,
+    tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     *,
-    when: Predicate | None = None,
+    when: Predicate | str | None = None,
     name: str = "",
     reason: str = "",
     id: str | None = None,
@@ -119,10 +143,11 @@ def allow(
     """Let calls run.
 
     Args:
-        tool: Name, ``server/tool``, glob, ``kind:shell``, ``*``, or a server's configuration.
+        tool: Name, ``server/tool``, glob, ``kind:shell``, ``*``, a list of them, or a server's
+            configuration.
         mcp_tools: Tools of that server; None for all of them.
-        when: Predicate on the call; None for always.
-        name: Name in messages; for a server's tools each one's name is added.
+        when: Predicate on the call, or an expression as in a YAML policy; None for always.
+        name: Name in messages; for several tools each one's name is added.
         reason: For span, event and audit record.
         id: Stable name in telemetry; a hash of the rule if None.
         severity: For alerts.
@@ -132,7 +157,7 @@ def allow(
             not allow also apply if the conversation's history is unknown.
 
     Returns:
-        One rule, or for a server a list of them.
+        One rule, or for a list or a server a list of them.
 
     Raises:
         ConfigError: An argument is not understood.
@@ -148,15 +173,19 @@ def allow(
 def deny(tool: str, mcp_tools: None = None, **fields: Unpack[_Rule]) -> Policy: ...
 @overload
 def deny(
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Rule]
+) -> list[Policy]: ...
+@overload
+def deny(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     **fields: Unpack[_Rule],
 ) -> list[Policy]: ...
 def deny(
-    tool: str | types.BaseMcpServerConfig,
+    tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     *,
-    when: Predicate | None = None,
+    when: Predicate | str | None = None,
     name: str = "",
     reason: str = "",
     id: str | None = None,
@@ -183,16 +212,22 @@ def ask_user(
 ) -> Policy: ...
 @overload
 def ask_user(
+    tool: list[str] | tuple[str, ...],
+    mcp_tools: AskUserHandler | None = None,
+    **fields: Unpack[_Question],
+) -> list[Policy]: ...
+@overload
+def ask_user(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | AskUserHandler | None = None,
     **fields: Unpack[_Question],
 ) -> list[Policy]: ...
 def ask_user(
-    tool: str | types.BaseMcpServerConfig,
+    tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | AskUserHandler | None = None,
     *,
     handler: AskUserHandler | None = None,
-    when: Predicate | None = None,
+    when: Predicate | str | None = None,
     name: str = "",
     reason: str = "",
     id: str | None = None,
@@ -227,15 +262,19 @@ ask_user_mcp = ask_user
 def veto(tool: str, mcp_tools: None = None, **fields: Unpack[_Veto]) -> Policy: ...
 @overload
 def veto(
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Veto]
+) -> list[Policy]: ...
+@overload
+def veto(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     **fields: Unpack[_Veto],
 ) -> list[Policy]: ...
 def veto(
-    tool: str | types.BaseMcpServerConfig,
+    tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     *,
-    when: Predicate | None = None,
+    when: Predicate | str | None = None,
     name: str = "",
     reason: str = "",
     id: str | None = None,
@@ -255,12 +294,16 @@ def veto(
 def hide(tool: str, mcp_tools: None = None, **fields: Unpack[_Hide]) -> Policy: ...
 @overload
 def hide(
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Hide]
+) -> list[Policy]: ...
+@overload
+def hide(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     **fields: Unpack[_Hide],
 ) -> list[Policy]: ...
 def hide(
-    tool: str | types.BaseMcpServerConfig,
+    tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
     *,
     name: str = "",

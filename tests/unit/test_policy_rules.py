@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+import otelhooks
 from otelhooks import policy, types
-from otelhooks.errors import ConfigError
+from otelhooks.errors import ConfigError, Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
 from otelhooks.policy import Decision
@@ -133,6 +134,33 @@ class TestBuilders:
         with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
             policy.allow(MATH, "calc")
 
+    def test_a_list_of_tools_is_a_rule_for_each(self) -> None:
+        found = policy.hide(("a", "b"), name="n")
+        assert [(rule.tool, rule.name, rule.hide) for rule in found] == [
+            ("a", "n_a", True),
+            ("b", "n_b", True),
+        ]
+        asked = policy.ask_user(["a", "b"], print)
+        assert [rule.ask_user for rule in asked] == [print, print]
+        with pytest.raises(ConfigError, match="the list of tools is empty"):
+            policy.deny([])
+        with pytest.raises(ConfigError, match="mcp_tools cannot be specified when tool is a list"):
+            policy.deny(["a"], ["b"])  # type: ignore[call-overload]
+        with pytest.raises(ConfigError, match="is no tool name"):
+            policy.deny(["a", 3])  # type: ignore[list-item]
+
+    def test_a_condition_as_text_is_that_of_a_policy_file(self, governed: Any) -> None:
+        @otelhooks.tool
+        def transfer(amount: int) -> str:
+            return "sent"
+
+        governed(policies=[policy.deny("transfer", when='args["amount"] > 100')])
+        assert transfer(100) == "sent"
+        with pytest.raises(Denied):
+            transfer(101)
+        with pytest.raises(Denied, match="Policy evaluation failed"):
+            transfer("many")  # type: ignore[arg-type]  # what fails denies
+
     def test_tools_that_are_not_strings_are_an_error(self) -> None:
         with pytest.raises(ConfigError, match="sequence of strings, not of <class 'int'>"):
             policy.allow(MATH, [1])  # type: ignore[list-item]
@@ -223,7 +251,10 @@ class TestErrors:
         [
             ({"severity": "hgih"}, "rule `a`: unknown severity `hgih`\nhint: one of low, medium, "),
             ({"mode": "observe"}, "rule `a`: unknown mode `observe`"),
-            ({"when": "x"}, "rule `a`: `when` is not callable"),
+            ({"when": 3}, "rule `a`: `when` is not callable"),
+            ({"when": "x"}, "when:1:2: Variable `x` not found"),
+            ({"when": "1 +"}, "when:1:2: no Starlark: invalid syntax"),
+            ({"when": " "}, "when:1:2: an empty expression"),
             ({"name": 3}, "name is no text: 3"),
             ({"reason": None}, "reason is no text: None"),
             ({"id": 3}, "id is no text: 3"),

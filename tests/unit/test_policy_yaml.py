@@ -46,6 +46,18 @@ def _ids(files: tuple[RuleFile, ...]) -> list[str]:
     return [file.source.policy_id for file in files]
 
 
+@pytest.mark.parametrize("word", ["allow", "deny", "ask_user", "veto"])
+@pytest.mark.parametrize("tools", [["a"], ["a", "s/b", "kind:net"]])
+def test_python_and_yaml_take_the_same_words_lists_and_conditions(
+    word: str, tools: list[str]
+) -> None:
+    fields = {"when": "args['n'] > 3", "name": "n", "id": "i", "reason": "No."}
+    lines = "".join(f"  {key}: {value}\n" for key, value in fields.items())
+    built = getattr(policy, word)(tools, **fields)
+    assert _rules(f"- {word}: [{', '.join(tools)}]\n{lines}") == built
+    assert [rule.tool for rule in built] == tools
+
+
 def test_each_word_is_what_its_builder_builds() -> None:
     assert _rules("- allow: a\n- deny: b\n- block: c\n- ask: d\n- veto: e\n- hide: f\n") == [
         policy.allow("a"),
@@ -172,7 +184,7 @@ def test_default_and_mode_are_of_the_file() -> None:
         ("policies: [{redact: a, id: b}]\n", (1, 13), "unknown key `redact`", "`deny`"),
         ("policies: [{dney: a}]\n", (1, 13), "unknown key `dney`", "`deny`"),
         ("policies: [{Deny: a}]\n", (1, 13), "unknown key `Deny`", "`deny`"),
-        ("policies: [{ask_user: a}]\n", (1, 13), "unknown key `ask_user`", "`ask`"),
+        ("policies: [{ask_usr: a}]\n", (1, 13), "unknown key `ask_usr`", "`ask_user`"),
         ("policies: [{deny: a, allow: a}]\n", (1, 22), "`deny` and `allow`", "two entries"),
         ("policies: [{deny: a, whne: b}]\n", (1, 22), "unknown key `whne`", "`when`"),
         ("policies: [{deny: a, handler: b}]\n", (1, 22), "unknown key `handler`", "known"),

@@ -143,6 +143,7 @@ STATEMENTS = {
             _RULE,
             _rules(builders.ask_user),
         ),
+        Statement("ask_user", _TOOLS, "The same as `ask`.", _RULE, _rules(builders.ask_user)),
         Statement(
             "veto",
             _TOOLS,
