@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from otelhooks import audit, errors, hooks, policy, types
 from otelhooks.late import late_names
 from otelhooks.loops.scopes import cache, current_context, emit, scope, session, turn
+from otelhooks.process import console
 from otelhooks.setup.instrument import Handle, instrument, uninstrument
 from otelhooks.version import __version__
 
@@ -39,6 +40,8 @@ __all__ = [
     "types",
     "uninstrument",
 ]
+
+console.use()
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(

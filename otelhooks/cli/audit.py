@@ -111,7 +111,7 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
         sys.exit(_BAD_INPUT)
     if left_out[0]:
         click.echo(
-            f"warning: {left_out[0]} lines left out, which are not intact audit records\n"
+            f"otelhooks: warning: {left_out[0]} lines left out, which are not intact records\n"
             "hint: run `otelhooks audit verify`",
             err=True,
         )

@@ -57,7 +57,8 @@ def _decide(
     deciders = hooks.at("pre_tool_call")
     if not deciders.deciders and not deciders.gates and not judges and not op.recorders:
         if not rt.loaded.can_deny:
-            rt.warn_once("no policy", "tools run with no policy; give `policies=` to instrument()")
+            hint = "give `policies=` to instrument(), or set OTELHOOKS_POLICIES"
+            rt.warn_once("no policy", f"tools run with no policy; {hint}")
         return None
     context = None
     call.is_counted = op.resumed is not None

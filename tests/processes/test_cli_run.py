@@ -127,7 +127,7 @@ def test_a_python_without_otelhooks_does_not_run_but_a_child_does(tmp_path, monk
     )
 
     assert "otelhooks is not installed for `" in result.stderr
-    expected = ("app\n", "warning: ", 0) if is_child else ("", "error: ", 2)
+    expected = ("app\n", "otelhooks: warning: ", 0) if is_child else ("", "error: ", 2)
     assert (result.stdout, result.stderr[: len(expected[1])], result.returncode) == expected
 
 

@@ -501,7 +501,7 @@ def test_show_leaves_out_what_is_not_intact_and_says_so(segment):
     result = invoke("show", segment.parent)
     assert result.exit_code == 1
     assert len(result.stdout.splitlines()) == 5
-    assert "2 lines left out" in result.stderr
+    assert "otelhooks: warning: 2 lines left out" in result.stderr
     assert invoke("show", segment.parent / "nowhere").exit_code == 2
 
 

@@ -45,7 +45,7 @@ def _switch_on() -> None:
         problem = f"otelhooks is not installed for `{sys.executable}`\nhint: install it there"
         if os.environ.get("OTELHOOKS_RUN_PID") in (str(os.getpid()), str(os.getppid())):
             _stop("error: " + problem)
-        sys.stderr.write("warning: this process is not guarded: " + problem + "\n")
+        sys.stderr.write("otelhooks: warning: this process is not guarded: " + problem + "\n")
         return
     try:
         import otelhooks
