@@ -46,6 +46,11 @@ class Gate(Hook):
     can_deny: bool = True
 
     @property
+    def identity(self) -> str:
+        """Its id, because a gate does not ask people."""
+        return self.id
+
+    @property
     def handler(self) -> Callable[..., Any] | None:
         """None: a gate does not ask people."""
         return None

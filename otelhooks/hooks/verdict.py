@@ -42,7 +42,12 @@ class RuleLike(Protocol):
 
     @property
     def id(self) -> str:
-        """Given, or a stable hash of the rule."""
+        """Given, or made of decision and label."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The id if it is given, or made of a hash of the rule: approvals are for this."""
         ...
 
     @property
@@ -203,7 +208,7 @@ class Approval:
     def covers(self, rule: RuleLike, args: dict[str, Any]) -> bool:
         """Return whether people approved a call for this rule, with these arguments.
 
-        Rules that differ only in their handler have the same id.
+        Rules that differ only in their handler have the same identity.
         """
         return (
             self.approved
@@ -213,7 +218,7 @@ class Approval:
 
 
 def _key(rule: RuleLike) -> tuple[str, str, int]:
-    return rule.policy_id, rule.id, id(rule.handler)
+    return rule.policy_id, rule.identity, id(rule.handler)
 
 
 class Observed:

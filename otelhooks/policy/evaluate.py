@@ -33,7 +33,7 @@ from otelhooks.policy.rules import (
     RuleSource,
     content,
     flatten_policies,
-    rule_id,
+    rule_ids,
 )
 from otelhooks.policy.selectors import EXACT
 
@@ -201,16 +201,20 @@ class PolicySet:
                 contents.setdefault(source, []).append(content(policy))
         versions = {s: fingerprints.digest(*texts, length=12) for s, texts in contents.items()}
         versions |= self._versions
-        ids: dict[tuple[str, str], int] = {}
+        ids = {s: iter(rule_ids([p for p, source in entries if source == s])) for s in versions}
         rules: list[Rule] = []
         for order, (policy, source) in enumerate(entries):
-            own = rule_id(policy)
-            count = ids[source, own] = ids.get((source, own), 0) + 1
-            if count > 1 and policy.id is None:
-                own = f"{own}-{count}"  # rules that differ only in their byte code
-            version = versions[source]
+            own, same = next(ids[source])
             rules.append(
-                Rule(policy, order=order, source=source, version=version, mode=self.mode, id=own)
+                Rule(
+                    policy,
+                    order=order,
+                    source=source,
+                    version=versions[source],
+                    mode=self.mode,
+                    id=own,
+                    identity=same,
+                )
             )
         self.rules: tuple[Rule, ...] = tuple(rules)
         servers = [ServerList(config, mode=self.mode) for config in self.mcp_servers]

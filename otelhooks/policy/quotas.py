@@ -145,6 +145,7 @@ class _Said:
 
     def __init__(self, limit: _Limit, reason: str) -> None:
         self.id: str = limit.id
+        self.identity: str = limit.id
         self.policy_id: str = limit.policy_id
         self.policy_version: str = limit.policy_version
         self.label: str = limit.label

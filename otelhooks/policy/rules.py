@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import re
@@ -183,6 +184,7 @@ class Rule:
         version: Content hash of the source.
         mode: Mode of the set, for a policy that has none.
         id: Id of the rule within its source.
+        identity: What approvals are for; see `identity`.
 
     Attributes:
         decision: ``allow``, ``deny`` or ``ask``.
@@ -208,6 +210,7 @@ class Rule:
         "handler",
         "hide",
         "id",
+        "identity",
         "label",
         "labels",
         "level",
@@ -224,10 +227,19 @@ class Rule:
     )
 
     def __init__(
-        self, policy: Policy, *, order: int, source: str, version: str, mode: Mode, id: str
+        self,
+        policy: Policy,
+        *,
+        order: int,
+        source: str,
+        version: str,
+        mode: Mode,
+        id: str,
+        identity: str | None = None,
     ) -> None:
         self.policy: Policy = policy
         self.id: str = id
+        self.identity: str = identity or id
         self.policy_id: str = source
         self.policy_version: str = version
         self.order: int = order
@@ -278,8 +290,39 @@ class Rule:
         return f"Rule({self.policy_id}/{self.id}: {self.decision} {self.policy.tool})"
 
 
-def rule_id(policy: Policy) -> str:
-    """Return a rule's given id, or one made of its label and a hash of what it does."""
+def rule_ids(policies: Sequence[Policy]) -> list[tuple[str, str]]:
+    """Return the id and the identity of each rule of one source.
+
+    An id that is not given is made of decision and label, such as ``deny:send_email``. Where it
+    would not be the only one, a hash of what the rule does follows, so that order does not count;
+    and a number, if the rules differ in their byte code alone.
+    """
+    names = [_made_id(policy) if policy.id is None else policy.id for policy in policies]
+    times = collections.Counter(names)
+    seen: collections.Counter[str] = collections.Counter()
+    found: list[tuple[str, str]] = []
+    for policy, name in zip(policies, names, strict=True):
+        same = identity(policy)
+        seen[same] += 1
+        if policy.id is None:
+            number = f"-{seen[same]}" if seen[same] > 1 else ""
+            digest = same.rpartition("_")[2]
+            name = f"{name}:{digest}{number}" if times[name] > 1 else name
+            same += number
+        found.append((name, same))
+    return found
+
+
+def _made_id(policy: Policy) -> str:
+    word = "veto" if policy.veto else "hide" if policy.hide else _WORDS[policy.decision]
+    return f"{word}:{policy.label}"
+
+
+def identity(policy: Policy) -> str:
+    """Return a rule's given id, or one made of its label and a hash of what it does.
+
+    Approvals are for rules of one identity: the id that people see may pass to another rule.
+    """
     if policy.id is not None:
         return policy.id
     word = _WORDS[policy.decision]

@@ -75,8 +75,8 @@ class TestAnnotate:
         played = play(*asked, spans="annotate")
         [allowed], [denied] = carriers(played, "allow"), carriers(played, "deny")
         assert allowed["id"] != denied["id"]
-        assert allowed["attributes"][RULE].startswith("allow_search")
-        assert denied["attributes"][RULE].startswith("deny_delete_page")
+        assert allowed["attributes"][RULE].startswith("allow:search")
+        assert denied["attributes"][RULE].startswith("deny:delete_page")
 
     @every
     def test_the_span_of_a_denied_tool_is_an_error_in_the_end(self, play, asked):

@@ -22,7 +22,7 @@ class NothingOverridden(Example):
     trace = """
         invoke_agent ops
           chat scripted
-          execute_tool view_file: allow allow_allow_all_95fa3057
+          execute_tool view_file: allow allow:allow_all
           chat scripted
     """
 
@@ -367,9 +367,9 @@ class DenyAll(Example):
     trace = """
         invoke_agent ops
           chat scripted
-          execute_tool view_file: deny deny_deny_all_371e9d28 "Denied by policy 'deny_all'."
+          execute_tool view_file: deny deny:deny_all "Denied by policy 'deny_all'."
           chat scripted
-          execute_tool run_command: deny deny_deny_all_371e9d28 "Denied by policy 'deny_all'."
+          execute_tool run_command: deny deny:deny_all "Denied by policy 'deny_all'."
           chat scripted
     """
 
@@ -387,15 +387,15 @@ class ConfirmRunCommand(Example):
     trace = """
         invoke_agent ops
           chat scripted
-          execute_tool view_file: allow allow_confirm_run_command_6c3e2429
+          execute_tool view_file: allow allow:confirm_run_command
           chat scripted
-          otelhooks.approval.request run_command: ask ask_confirm_run_command_5753fd4f "Asked by policy 'confirm_run_command'."
+          otelhooks.approval.request run_command: ask ask:confirm_run_command "Asked by policy 'confirm_run_command'."
           otelhooks.approval.wait run_command
-          execute_tool run_command: ask ask_confirm_run_command_5753fd4f "Asked by policy 'confirm_run_command'."
+          execute_tool run_command: ask ask:confirm_run_command "Asked by policy 'confirm_run_command'."
           chat scripted
-          otelhooks.approval.request run_command: ask ask_confirm_run_command_5753fd4f "Asked by policy 'confirm_run_command'."
+          otelhooks.approval.request run_command: ask ask:confirm_run_command "Asked by policy 'confirm_run_command'."
           otelhooks.approval.wait run_command
-          execute_tool run_command: ask ask_confirm_run_command_5753fd4f "User denied tool 'run_command' (policy 'confirm_run_command')." [approval_rejected]
+          execute_tool run_command: ask ask:confirm_run_command "User denied tool 'run_command' (policy 'confirm_run_command')." [approval_rejected]
           chat scripted
     """
 
@@ -416,9 +416,9 @@ class NobodyConfirms(Example):
     trace = """
         invoke_agent ops
           chat scripted
-          execute_tool view_file: allow allow_confirm_run_command_6c3e2429
+          execute_tool view_file: allow allow:confirm_run_command
           chat scripted
-          execute_tool run_command: deny deny_confirm_run_command_9b7e419d "Denied by policy 'confirm_run_command'."
+          execute_tool run_command: deny deny:confirm_run_command "Denied by policy 'confirm_run_command'."
           chat scripted
     """
 
@@ -462,13 +462,13 @@ class ServerPolicies(Example):
     trace = """
         invoke_agent ops
           chat scripted
-          execute_tool view_file: allow allow_approve_math_all_9a0011ce
+          execute_tool view_file: allow allow:approve_math_all
           chat scripted
-          execute_tool run_command: deny deny_deny_math_run_command_7fb2487c "Denied by policy 'deny_math_run_command'."
+          execute_tool run_command: deny deny:deny_math_run_command "Denied by policy 'deny_math_run_command'."
           chat scripted
-          otelhooks.approval.request send_message: ask ask_ask_user_math_send_message_ac48dc23 "Asked by policy 'ask_user_math_send_message'."
+          otelhooks.approval.request send_message: ask ask:ask_user_math_send_message "Asked by policy 'ask_user_math_send_message'."
           otelhooks.approval.wait send_message
-          execute_tool send_message: ask ask_ask_user_math_send_message_ac48dc23 "Asked by policy 'ask_user_math_send_message'."
+          execute_tool send_message: ask ask:ask_user_math_send_message "Asked by policy 'ask_user_math_send_message'."
           chat scripted
     """
 
@@ -516,7 +516,7 @@ class Enforced(Example):
     trace = """
         invoke_agent ops
           chat scripted
-          execute_tool view_file: allow allow_allow_all_95fa3057
+          execute_tool view_file: allow allow:allow_all
           chat scripted
           execute_tool run_command: deny shell "Denied by policy 'shell'."
           chat scripted

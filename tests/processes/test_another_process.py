@@ -33,9 +33,9 @@ def test_it_finds_the_labels(tmp_path: Path) -> None:
 
 def test_an_id_is_the_same_in_another_process() -> None:
     code = (
-        "from otelhooks import policy; from otelhooks.policy.rules import rule_id\n"
+        "from otelhooks import policy; from otelhooks.policy.rules import identity\n"
         "p = lambda words: lambda args: any(w in args['c'] for w in words) or {} == {1, 2, 3}\n"
-        "print(rule_id(policy.deny('a', when=p({'x', 'y', 'z'}))))"
+        "print(identity(policy.deny('a', when=p({'x', 'y', 'z'}))))"
     )
     assert len({run(code) for _ in range(2)}) == 1
 

@@ -580,8 +580,22 @@ def test_diff_shows_a_change_field_by_field(work: Path) -> None:
     result = run("diff", "was/p.yaml", "p.yaml")
     assert result.exit_code == 1
     assert "~ rule p/no-rm\n    severity: - high\n    severity: + critical\n" in result.stdout
-    assert "- rule p/allow_view_file" in result.stdout
-    assert "+ rule p/deny_view_file" in result.stdout
+    assert "- rule p/allow:view_file" in result.stdout
+    assert "+ rule p/deny:view_file" in result.stdout
+
+
+def test_diff_leaves_out_a_rule_whose_id_alone_has_changed(work: Path) -> None:
+    """The second rule for a tool gives the first one a hash in its id."""
+    (work / "new").mkdir()
+    (work / "rules.yaml").write_text("policies: [{deny: a, agent: x}]")
+    two = "policies: [{deny: a, agent: x}, {deny: a, agent: y}]"
+    (work / "new" / "rules.yaml").write_text(two)
+
+    said = run("diff", "rules.yaml", "new/rules.yaml").stdout
+
+    assert said.count("rule rules/deny:a:") == 1
+    assert "+ rule rules/deny:a:" in said
+    assert "agent: y" in said
 
 
 def test_diff_shows_the_lines_of_a_script(work: Path) -> None:

@@ -575,9 +575,9 @@ class TestContexts:
         OperationContext(session).add_label("page", "turn")
         assert session.labels == {"page"}
 
-    def test_a_rules_id_changes_with_its_labels(self) -> None:
+    def test_a_rules_identity_changes_with_its_labels(self) -> None:
         ids = {
-            policy.PolicySet([rule]).rules[0].id
+            policy.PolicySet([rule]).rules[0].identity
             for rule in (
                 policy.deny("t"),
                 policy.deny("t", when_labels={"a"}),

@@ -18,9 +18,10 @@ from otelhooks import policy, types
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
+from otelhooks.hooks.verdict import Approval
 from otelhooks.policy import Decision
 from otelhooks.policy.fingerprints import describe
-from otelhooks.policy.rules import rule_id
+from otelhooks.policy.rules import identity
 
 MATH = types.McpStdioServer(name="math", command="x")
 
@@ -353,38 +354,68 @@ class TestFlatten:
             policy.flatten_policies(policy.deny("a"))  # type: ignore[arg-type]
 
 
+def ids_of(*rules: policy.Policy) -> list[str]:
+    return [rule.id for rule in policy.PolicySet(rules, channel=True).rules]
+
+
 class TestIds:
     def test_a_given_id_is_kept(self) -> None:
-        assert rule_id(policy.deny("a", id="mine")) == "mine"
+        assert ids_of(policy.deny("a", id="mine"), policy.deny("a", id="")) == ["mine", ""]
 
-    def test_the_same_rule_has_the_same_id_and_another_one_another(self) -> None:
-        def rules() -> list[policy.Policy]:
-            return [
-                policy.deny("a"),
-                policy.veto("a"),
-                policy.hide("a"),
-                policy.ask_user("a"),
-                policy.allow("a"),
-                policy.deny("b"),
-                policy.deny("a", agent="x"),
-                policy.deny("a", when=lambda args: "rm" in args["c"]),
-                policy.deny("a", when=lambda args: "mv" in args["c"]),
-            ]
+    def test_an_id_names_decision_and_rule(self) -> None:
+        assert ids_of(
+            policy.deny("a"),
+            policy.veto("a"),
+            policy.hide("a"),
+            policy.ask_user("a"),
+            policy.allow("a"),
+            policy.deny("b", name="no b", agent="x", when=lambda args: True),
+        ) == ["deny:a", "veto:a", "hide:a", "ask:a", "allow:a", "deny:no b"]
 
-        ids = [rule_id(rule) for rule in rules()]
-        assert ids == [rule_id(rule) for rule in rules()]
-        assert len(set(ids)) == len(ids)
-        assert ids[0].startswith("deny_a_")
-        assert ids[1].startswith("veto_a_")
+    def test_alike_ones_get_a_hash_whatever_their_order(self) -> None:
+        rules = [
+            policy.deny("a"),
+            policy.deny("a", agent="x"),
+            policy.deny("a", when=lambda args: "rm" in args["c"]),
+            policy.deny("a", when=lambda args: "mv" in args["c"]),
+        ]
+        ids = ids_of(*rules)
+        assert len(set(ids)) == 4
+        assert all(re.fullmatch("deny:a:[0-9a-f]{8}", id) for id in ids)
+        assert ids_of(*reversed(rules)) == ids[::-1]
 
-    def test_wording_severity_and_mode_do_not_change_an_id(self) -> None:
-        plain = rule_id(policy.deny("a"))
-        assert plain == rule_id(policy.deny("a", reason="r", severity="low", mode="monitor"))
+    def test_a_given_id_is_never_taken(self) -> None:
+        made, given = ids_of(policy.deny("a"), policy.deny("b", id="deny:a"))
+        assert given == "deny:a" != made
+
+    def test_sources_do_not_count_one_another(self) -> None:
+        rules = policy.PolicySet([policy.deny("a")]).with_rules([policy.deny("a")], source="file")
+        assert [rule.id for rule in rules.rules] == ["deny:a", "deny:a"]
+
+    def test_an_identity_tells_rules_apart_and_not_wording_severity_and_mode(self) -> None:
+        plain = identity(policy.deny("a"))
+        assert plain == identity(policy.deny("a", reason="r", severity="low", mode="monitor"))
+        assert plain != identity(policy.deny("a", when=lambda args: True))
+        assert identity(policy.deny("a", id="mine")) == "mine"
+
+    def test_an_approval_is_not_for_another_rule_that_people_see_under_the_same_id(self) -> None:
+        def load(amount: int) -> Any:
+            when = functools.partial(lambda limit, args: args["amount"] > limit, amount)
+            [rule] = policy.PolicySet([policy.ask_user("pay", when=when)], channel=True).rules
+            return rule
+
+        asked, again, later = load(10), load(10), load(100)
+        assert asked.id == later.id == "ask:pay"
+        approval = Approval("approved")
+        approval.rules, approval.args = (asked,), {"amount": 500}
+        assert approval.covers(again, {"amount": 500})
+        assert not approval.covers(later, {"amount": 500})
 
     def test_rules_that_only_their_code_tells_apart_get_a_number(self) -> None:
         rules = [policy.deny("a", when=lambda args: args["n"] > 1) for _ in range(2)]
         first, second = policy.PolicySet(rules).rules
         assert second.id == f"{first.id}-2"
+        assert second.identity == f"{first.identity}-2"
 
     def test_a_given_id_may_be_given_twice(self) -> None:
         rules = policy.PolicySet([policy.deny("a", id="x"), policy.deny("b", id="x")]).rules

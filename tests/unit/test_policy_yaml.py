@@ -319,12 +319,12 @@ class TestWhen:
         assert self._decide("args['l'].append(2) or False", args).decision in {"allow", "deny"}
         assert args == {"l": [1]}
 
-    def test_equal_rules_of_two_loads_have_one_id(self) -> None:
+    def test_equal_rules_of_two_loads_have_one_identity(self) -> None:
         one, other = (
-            policy.PolicySet(_rules("- deny: a\n  when: args['n'] > 3")).rules[0].id
+            policy.PolicySet(_rules("- deny: a\n  when: args['n'] > 3")).rules[0].identity
             for _ in range(2)
         )
-        third = policy.PolicySet(_rules("- deny: a\n  when: args['n'] > 4")).rules[0].id
+        third = policy.PolicySet(_rules("- deny: a\n  when: args['n'] > 4")).rules[0].identity
         assert one == other != third
 
 

@@ -127,10 +127,10 @@ class TestExpressions:
         assert failed.decision == "deny"
         assert isinstance(failed.error, ScriptError)
 
-    def test_ids_of_rules_follow_its_text(self) -> None:
+    def test_identities_of_rules_follow_its_text(self) -> None:
         def id_of(text: str) -> str:
             [rule] = policy.PolicySet([policy.deny("t", when=expression(text))]).rules
-            return rule.id
+            return rule.identity
 
         assert id_of("args") == id_of("args") != id_of("not args")
         assert expression("args") == expression("args") != expression("not args")

@@ -29,12 +29,14 @@ class Entry:
         name: ``policy/rule``, or the hook's name.
         pairing: What identifies it if its name has changed with its content; empty if nothing does.
         fields: Its content.
+        identity: What it is the same by, if not by its name.
     """
 
     kind: str
     name: str
     pairing: str
     fields: dict[str, str]
+    identity: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def _entries(subject: Subject) -> dict[tuple[str, str, int], Entry]:
     table = subject.table()
     found: dict[tuple[str, str, int], Entry] = {}
     for entry in (_settings(table), *_rules(table), *_hooks(subject)):
-        keys = ((entry.kind, entry.name, number) for number in itertools.count())
+        same = entry.identity or entry.name
+        keys = ((entry.kind, same, number) for number in itertools.count())
         found[next(key for key in keys if key not in found)] = entry
     return found
 
@@ -114,6 +117,7 @@ def _rules(table: PolicySet) -> Iterator[Entry]:
             f"{rule.policy_id}/{rule.id}",
             "" if rule.policy.id else f"{rule.policy_id} {rule.decision} {rule.policy.tool}",
             {**_said(rule), "when": describe_when(rule)},
+            f"{rule.policy_id}/{rule.identity}",
         )
 
 
