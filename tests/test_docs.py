@@ -260,7 +260,10 @@ def test_every_variable_is_documented_beside_its_setting(variable: str) -> None:
 @pytest.mark.parametrize("name", inspect.signature(otelhooks.instrument).parameters)
 def test_every_parameter_is_documented_with_its_default(name: str) -> None:
     row = settings()[name]
-    default = getattr(config.Config, name)
+    if name in config.Config.__annotations__:
+        default = getattr(config.Config, name)
+    else:
+        default = inspect.signature(otelhooks.instrument).parameters[name].default
     default = getattr(default, "value", default)
 
     assert row[2].split(":")[0].strip("`") == ("none" if default in (None, ()) else str(default))

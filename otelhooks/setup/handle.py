@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +18,7 @@ from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge, RuleLike
 from otelhooks.pipeline.offered_tools import Offers
-from otelhooks.pipeline.runtime import Loaded, Runtime
+from otelhooks.pipeline.runtime import Loaded, Runtime, active
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
 from otelhooks.setup import guarded
@@ -75,6 +76,32 @@ class Handle:
         sources = {**self._config.sources, "mode": "policy file"}
         return self._config.replace(mode=mode, sources=sources)
 
+    def __repr__(self) -> str:
+        return f"<otelhooks.Handle: {'; '.join(self._said())}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows for the last value of a cell."""
+        first, *others = map(html.escape, self._said())
+        items = "".join(f"<li>{each}</li>" for each in others)
+        return f"<div><b>otelhooks</b>: {first}<ul>{items}</ul></div>"
+
+    def _said(self) -> list[str]:
+        """Return in words what is in force: rules and hooks, frameworks, where telemetry goes."""
+        if active() is not self._runtime:
+            return ["not in force"]
+        hooks = len(self._hooks) + len(self._policy_hooks) + len(self._file_hooks)
+        frameworks = [
+            f"{entry.distribution} {entry.version} {entry.state}"
+            for entry in guarded.coverage_so_far()
+            if entry.version
+        ]
+        counts = f"{_count(len(self._rules.rules), 'rule')}, {_count(hooks, 'hook')}"
+        return [
+            f"mode {self._rules.mode}, {counts}",
+            ", ".join(frameworks) or "no framework imported yet",
+            self._providers.describe(),
+        ]
+
     def register(self, *items: Any) -> None:
         """Add hooks or rules.
 
@@ -127,6 +154,26 @@ class Handle:
             added = registered(hooks)
             self._take(Policies.load(rules, self._config))
             self._policy_hooks = added
+            self._swap()
+
+    def _start_over(
+        self,
+        config: Config,
+        policies: Policies,
+        policy_hooks: list[Registered],
+        hooks: list[Registered],
+        channel: Callable[..., Any] | None,
+    ) -> None:
+        """Have what another `instrument()` gave in force, and nothing that was registered.
+
+        Raises:
+            ConfigError: A rule cannot be used; then nothing changes.
+        """
+        with self._lock:
+            rules, file_hooks = policies.table(config), registered(policies.hooks)
+            self._config, self._policies, self._rules = config, policies, rules
+            self._file_hooks, self._policy_hooks, self._hooks = file_hooks, policy_hooks, hooks
+            self._runtime.channel = channel
             self._swap()
 
     def _take(self, policies: Policies) -> None:
@@ -226,6 +273,10 @@ class Handle:
 
     def is_strict(self, loaded: Loaded) -> bool:
         return loaded.can_deny if self._config.strict is None else self._config.strict
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def registered(hooks: Iterable[Any]) -> list[Registered]:

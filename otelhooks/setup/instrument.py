@@ -89,6 +89,7 @@ def instrument(
     logger_provider: LoggerProvider | Unset | None = UNSET,
     strict: bool | Unset | None = UNSET,
     store: str | pathlib.Path | Unset | None = UNSET,
+    replace: bool = False,
 ) -> Handle:
     """Govern and trace every supported agent framework in this process.
 
@@ -129,9 +130,11 @@ def instrument(
         strict: Whether frameworks that cannot be guarded in full are refused; None: as soon as
             anything can deny.
         store: File of the local store.
+        replace: Whether `policies`, `hooks` and `approvals` replace those in force, if this is
+            called again, as when a notebook's cell runs again; others may not differ.
 
     Returns:
-        The handle; the same one when called again with the same arguments.
+        The handle; the same one when called again with the same arguments, or to replace.
 
     Raises:
         ConfigError: A value cannot be used, or other arguments are already in force.
@@ -143,11 +146,12 @@ def instrument(
         >>> otelhooks.uninstrument()
     """
     given = {name: value for name, value in locals().items() if value is not UNSET}
+    del given["replace"]
     config = load(**given)
     with _lock:
         global _handle
         if _handle is not None:
-            return _same(_handle, config)
+            return _replaced(_handle, config) if replace else _same(_handle, config)
         # First, so that a signal during the start finds everything that is open by then.
         signals.watch(_at_signal, _at_signal_of_init, config.exit_timeout)
         try:
@@ -167,8 +171,33 @@ def _same(handle: Handle, config: Config) -> Handle:
     listed = ", ".join(f"`{name}`" for name in differences)
     raise ConfigError(
         f"otelhooks is instrumented already, with other values of {listed}",
-        hint="change rules with handle.replace(policies=[...]), or call uninstrument() first",
+        hint="change rules with handle.replace(policies=[...]), give replace=True in a cell of a"
+        " notebook that runs again, or call uninstrument() first",
     )
+
+
+_REPLACEABLE = ("policies", "hooks", "approvals")
+
+
+def _replaced(handle: Handle, config: Config) -> Handle:
+    """Put the rules, hooks and approvers of another call in force, in one step and without a gap.
+
+    Raises:
+        ConfigError: Other settings differ, or one cannot be used; what holds stays in force.
+    """
+    fixed = [name for name in handle._config.differences(config) if name not in _REPLACEABLE]
+    if fixed:
+        listed = ", ".join(f"`{name}`" for name in fixed)
+        raise ConfigError(
+            f"otelhooks is instrumented already, and replace=True does not change {listed}",
+            hint="call uninstrument() first",
+        )
+    rules, objects = split(config.policies)
+    policy_hooks, hooks = registered(objects), registered(config.hooks)
+    policies = Policies.load(rules, config)
+    _refuse_unknown(config, policies)
+    handle._start_over(config, policies, policy_hooks, hooks, _channel(config.approvals))
+    return handle
 
 
 def _set_up(config: Config) -> Handle:

@@ -41,6 +41,64 @@ class TestTwice:
         assert "`policies`" in str(caught.value)
         assert "handle.replace" in str(caught.value)
 
+    def test_a_cell_that_runs_again_replaces_what_it_gave(self, governed: Any) -> None:
+        def cell(limit: int) -> otelhooks.Handle:
+            return governed(
+                policies=[
+                    policy.deny("t", when=lambda args: args["x"] > limit),
+                    policy.ask_user("t", when=lambda args: args["x"] < 0),
+                ],
+                hooks=[hooks.pre_tool_call_decide(lambda data: Result(allow=True))],
+                approvals=lambda call: limit == 5,
+                replace=True,
+            )
+
+        first = cell(5)
+        first.register(policy.deny("*", id="registered since"))
+        second = cell(1)
+        assert second is first
+        assert (t(1), first.config.sources["approvals"]) == (1, "argument")
+        with pytest.raises(Denied, match="User denied"):
+            t(-1)
+        with pytest.raises(Denied, match="Denied by policy 't'"):
+            t(2)
+
+    def test_what_cannot_replace_leaves_the_rules_in_force(self, governed: Any) -> None:
+        rules = [policy.deny("t")]
+        handle = governed(policies=rules)
+        for given, words in {
+            "mode": "replace=True does not change `mode`",
+            "policies": "missing an ask_user handler",
+        }.items():
+            wrong: Any = {"mode": "monitor", "policies": [policy.ask_user("t")]}[given]
+            with pytest.raises(ConfigError, match=words):
+                governed(**{"policies": [], given: wrong}, replace=True)
+            with pytest.raises(Denied, match="Denied by policy 't'"):
+                t()
+        assert governed(policies=rules) is handle
+
+    def test_no_call_slips_through_while_rules_are_replaced(self, governed: Any) -> None:
+        def cell() -> None:
+            governed(policies=[policy.deny("t", when=lambda: True)], replace=True)
+
+        cell()
+        ran, is_over = [], threading.Event()
+
+        def call() -> None:
+            while not is_over.is_set():
+                try:
+                    ran.append(t())
+                except Denied:
+                    continue
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        for _ in range(30):
+            cell()
+        is_over.set()
+        thread.join()
+        assert ran == []
+
     def test_after_uninstrument_it_starts_afresh(self, governed: Any) -> None:
         first = governed()
         otelhooks.uninstrument()
@@ -102,6 +160,20 @@ class TestHandle:
             t()
         handle.unregister(hook)
         assert t() == 1
+
+    def test_it_says_what_is_in_force(self, governed: Any) -> None:
+        handle = governed(policies=[policy.deny("t")], mode="monitor")
+        assert repr(handle).startswith("<otelhooks.Handle: mode monitor, 1 rule, 0 hooks; ")
+        otelhooks.uninstrument()
+        assert repr(handle) == "<otelhooks.Handle: not in force>"
+        assert handle._repr_html_() == "<div><b>otelhooks</b>: not in force<ul></ul></div>"
+
+    def test_a_notebook_shows_it_as_html_in_which_nothing_is_markup(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        handle = governed()
+        monkeypatch.setattr(handle._providers, "describe", lambda: "to <b>&</b>")
+        assert "<li>to &lt;b&gt;&amp;&lt;/b&gt;</li></ul></div>" in handle._repr_html_()
 
     def test_what_is_not_registered_cannot_go(self, governed: Any) -> None:
         handle = governed()
