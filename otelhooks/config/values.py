@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from otelhooks.config.variables import nearest
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry.content import CaptureMode
 
@@ -115,6 +116,9 @@ def capture(value: object, origin: str) -> CaptureMode:
     try:
         return CaptureMode(text.upper())
     except ValueError:
+        if near := nearest(text.upper(), [mode.value for mode in CaptureMode]):
+            problem = f"{origin} cannot be `{value}`"
+            raise ConfigError(problem, hint=f"did you mean `{near}`?") from None
         raise _wrong(origin, value, f"true, or one of {', '.join(CaptureMode)}") from None
 
 

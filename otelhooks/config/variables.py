@@ -15,7 +15,7 @@ from otelhooks.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["check"]
+__all__ = ["check", "nearest"]
 
 _log = logging.getLogger("otelhooks.config")
 
@@ -65,7 +65,7 @@ def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
             continue
         if _OF_A_SERVICE.search(name):
             continue
-        near = _nearest(word, settings)
+        near = nearest(word, settings)
         problem = f"variable `{name}` is not known, so nothing reads it"
         if near in _GUARDING or _RULES.search(word):
             meant = f"did you mean `OTELHOOKS_{near or 'POLICIES'}`?"
@@ -82,7 +82,8 @@ def _rest(name: str) -> str | None:
     return match[1] if match else None
 
 
-def _nearest(word: str, settings: list[str]) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that a misspelt one may mean, empty if none is close."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, settings, n=1, cutoff=0.7)), "")
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.7)), "")

@@ -10,9 +10,10 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
 from otelhooks.config import UNSET, Config, Unset, is_helper, load
+from otelhooks.config.variables import nearest
 from otelhooks.errors import ConfigError
 from otelhooks.hooks import background, runner
 from otelhooks.hooks.registry import HookSet
@@ -51,6 +52,8 @@ __all__ = ["Handle", "instrument", "uninstrument"]
 
 log: logging.Logger = logging.getLogger("otelhooks")
 
+P = ParamSpec("P")
+
 _lock = threading.RLock()
 _handle: Handle | None = None
 
@@ -59,6 +62,24 @@ _handle: Handle | None = None
 runner.observer = standalone.RunnerObserver()
 
 
+def _suggests(function: Callable[P, Handle]) -> Callable[P, Handle]:
+    """Name the parameter that an unknown one may mean."""
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **given: P.kwargs) -> Handle:
+        known = function.__kwdefaults__ or {}
+        for name in given:
+            if name not in known and (near := nearest(name, known)):
+                raise TypeError(
+                    f"{function.__name__}() got an unexpected keyword argument '{name}';"
+                    f" did you mean `{near}`?"
+                )
+        return function(*args, **given)
+
+    return checked
+
+
+@_suggests
 def instrument(
     *,
     policies: Sequence[Any] | os.PathLike[str] | Unset = UNSET,

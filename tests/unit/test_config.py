@@ -185,6 +185,7 @@ class TestValues:
             ({"max_continuations": "two"}, ["`two`"]),
             ({"http_allow": 5}, ["http_allow cannot be `5`"]),
             ({"capture_content": "all"}, ["capture_content cannot be `all`", "SPAN_ONLY"]),
+            ({"capture_content": "span-only"}, ["`span-only`", "did you mean `SPAN_ONLY`?"]),
             ({"store": 5}, ["store cannot be `5`"]),
             ({"frameworks": {"mcp": "maybe"}}, ["frameworks of `mcp` cannot be `maybe`"]),
             ({"frameworks": {"mcp": {"colour": 1}}}, ["frameworks of `mcp`"]),

@@ -116,6 +116,25 @@ class TestBadInput:
             governed(frameworks=["lnagchain"])
         assert runtime.active() is None
 
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("policy", "; did you mean `policies`?"),
+            ("hook", "; did you mean `hooks`?"),
+            ("framework", "; did you mean `frameworks`?"),
+            ("approval", "; did you mean `approvals`?"),
+            ("temperature", ""),
+        ],
+    )
+    def test_an_unknown_parameter(self, name: str, meant: str) -> None:
+        given: Any = {name: []}
+        with pytest.raises(TypeError) as caught:
+            otelhooks.instrument(**given)
+        assert str(caught.value) == (
+            f"instrument() got an unexpected keyword argument '{name}'{meant}"
+        )
+        assert runtime.active() is None
+
     def test_an_object_that_is_neither_rule_nor_hook(self, governed: Any) -> None:
         for setting in ("hooks", "policies"):
             with pytest.raises((ValueError, ConfigError)):
