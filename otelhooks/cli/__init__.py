@@ -5,8 +5,10 @@ Data goes to stdout, everything else to stderr. Exit codes are `ExitCode`.
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import importlib
+import os
+import sys
 import traceback
 from enum import IntEnum
 from typing import Any
@@ -30,6 +32,8 @@ class ExitCode(IntEnum):
     """The command line, a setting or a file cannot be used."""
     UNEXPECTED = 3
     """A bug in otelhooks itself."""
+    READER_LEFT = 141
+    """Whoever read the output left, as `head` does: what a shell says of other programs then."""
 
 
 # name -> module, attribute, one line for `otelhooks --help`, so that it imports no command
@@ -64,7 +68,13 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, and turn its errors into messages and an exit code."""
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            _let_go()
+            ctx.exit(ExitCode.READER_LEFT)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except OtelHooksError as error:
@@ -72,12 +82,17 @@ class _Commands(click.Group):
                 click.echo(f"error: {sanitize(each)}", err=True)
             ctx.exit(ExitCode.USAGE)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # the reader of our output left; click ends quietly
             traceback.print_exc()
             click.echo(f"error: unexpected: {one_line(repr(error))}", err=True)
             click.echo("hint: this is a mistake of otelhooks, please report it", err=True)
             ctx.exit(ExitCode.UNEXPECTED)
+
+
+def _let_go() -> None:
+    """Keep Python from writing at its end what was not written yet: the pipe has no reader."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,7 +101,7 @@ def cli() -> None:
     """Hooks, policy and traces for AI agents.
 
     Exit codes: 0 fine, 1 the answer is no, 2 the command line, a setting or a file cannot be
-    used, 3 a mistake of otelhooks.
+    used, 3 a mistake of otelhooks, 141 the reader of the output left.
     """
 
 

@@ -105,7 +105,7 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
         click.echo(f"error: {sanitize(error)}", err=True)
         sys.exit(_BAD_INPUT)
     except BrokenPipeError:
-        raise  # the reader of our output left; click ends quietly
+        raise
     except OSError as error:
         click.echo(f"error: audit trail cannot be read: {one_line(error)}", err=True)
         sys.exit(_BAD_INPUT)

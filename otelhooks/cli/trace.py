@@ -276,6 +276,8 @@ def _export(store: Store, target: Target, trace_ids: list[str], where: str) -> S
 
     try:
         sent = otlp.send(store, target, trace_ids)
+    except BrokenPipeError:
+        raise
     except click.FileError as error:
         problem = f"`{where}` cannot be written: {error.message}"
         raise ConfigError(problem, hint="name another file") from error
@@ -313,7 +315,11 @@ def _not_found(trace_id: str) -> NoReturn:
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would exit with 1, which has another meaning here
+
+    return Plain(highlight=False, markup=False, emoji=False)
 
 
 def _width() -> int | None:

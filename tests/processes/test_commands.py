@@ -34,6 +34,52 @@ def test_the_module_runs_as_the_command() -> None:
     assert (output.stdout, output.stderr) == (f"{otelhooks.__version__}\n", "")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there are no such pipes")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["trace", "list"],
+        ["trace", "show"],
+        ["trace", "tail", "--all"],
+        ["trace", "export", "--file", "-"],
+        ["trace", "list", "--json"],
+        ["policy", "schema"],
+        ["policy", "check", "governed"],
+        ["audit", "show"],
+        ["version"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_leaves_is_not_an_error(command: list[str], tmp_path: Path) -> None:
+    variables = {
+        "OTELHOOKS_STORE": str(tmp_path / "store.db"),
+        "OTELHOOKS_AUDIT": str(tmp_path / "audit"),
+    }
+    work = (
+        "import otelhooks\notelhooks.instrument(policies=[otelhooks.policy.deny('t')])\n"
+        "try: otelhooks.call_tool('t', {}, lambda: 1)\n"
+        "except otelhooks.errors.Denied: pass\n"
+    )
+    subprocess.run([sys.executable, "-c", work], env={**os.environ, **variables}, check=True)
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "otelhooks", *command],
+        env={**os.environ, **variables},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    os.close(writer)
+    assert done.returncode == (0 if command[:2] == ["policy", "check"] else 141), done.stderr
+    assert "error" not in done.stderr.replace("0 errors", "")
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -86,4 +86,4 @@ def test_a_reader_that_leaves_ends_the_command_quietly(boom):
     boom(BrokenPipeError(32, "Broken pipe"))
     result = _invoke("boom")
 
-    assert (result.exit_code, result.stderr) == (1, "")
+    assert (result.exit_code, result.stderr) == (141, "")
