@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-__all__ = ["use"]
+__all__ = ["program_logs", "use"]
 
 
 class _Console(logging.Handler):
@@ -16,20 +16,22 @@ class _Console(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        if logging.lastResort is None or self._has_others(record.name):
+        if logging.lastResort is None or program_logs(record.name):
             return
         try:
             sys.stderr.write(f"otelhooks: {record.levelname.lower()}: {self.format(record)}\n")
         except Exception:
             self.handleError(record)
 
-    def _has_others(self, name: str) -> bool:
-        logger: logging.Logger | None = logging.getLogger(name)
-        while logger is not None:
-            if any(handler is not self for handler in logger.handlers):
-                return True
-            logger = logger.parent if logger.propagate else None
-        return False
+
+def program_logs(name: str) -> bool:
+    """Return whether a logger has handlers of the program, itself or above it."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if any(not isinstance(handler, _Console) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
 
 
 def use() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from otelhooks.config import is_helper
 from otelhooks.plain_text import one_line
+from otelhooks.process.console import program_logs
 from otelhooks.setup.unasked import is_one_of_several
 from otelhooks.telemetry.quiet import fails_open
 
@@ -44,6 +45,6 @@ def tell(verdict: Verdict, tool: str, providers: Providers) -> None:
 
 def _is_logging() -> bool:
     """Return whether the program has set logging up: a handler, a level, or all switched off."""
-    if log.hasHandlers() or log.manager.disable >= logging.INFO:
+    if program_logs(log.name) or log.manager.disable >= logging.INFO:
         return True
     return log.level != logging.NOTSET or logging.getLogger("otelhooks").level != logging.NOTSET
