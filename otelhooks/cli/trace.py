@@ -124,6 +124,9 @@ def list_command(
 @_store
 @click.argument("trace_id", default="last", metavar="[TRACE_ID_PREFIX | last]")
 @click.option(
+    "--service", metavar="NAME", help="With `last`: the last one of this program; a glob."
+)
+@click.option(
     "--content/--no-content",
     default=None,
     help="Show messages, arguments and results in full, or not at all; default: one line each.",
@@ -138,6 +141,7 @@ def list_command(
 def show_command(
     store_path: Path | None,
     trace_id: str,
+    service: str | None,
     content: bool | None,
     svg: Path | None,
     as_json: bool,
@@ -149,8 +153,11 @@ def show_command(
     Exit code 0: shown; 1: there is no such trace; 2: the id fits several, or the store cannot be
     read.
     """
-    store = _open(store_path)
-    found = store.trace(_checked(trace_id))
+    from otelhooks.store.reader import Wanted
+
+    if service is not None and trace_id != "last":
+        raise ConfigError("--service goes with `last` alone", hint="leave it out beside an id")
+    found = _open(store_path).trace(_checked(trace_id), wanted=Wanted(service=service))
     if found is None:
         _not_found(trace_id)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from rich.cells import cell_len
 from rich.text import Text
 
-from otelhooks.plain_text import one_line
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.store import terminal
 from otelhooks.store.verdicts import is_about_approval
 from otelhooks.telemetry import semconv
@@ -77,9 +77,8 @@ def _digits_that_tell_apart(trace_ids: Sequence[str]) -> int:
 
 def _row(summary: TraceSummary, digits: int, width: int | None) -> _Row:
     agents = ", ".join(summary.agents) or summary.name or "(events only)"
-    names = [one_line(text or "-") for text in (summary.service, agents)]
-    if width is not None:
-        names = [terminal.cut(name, _MAX_NAME) for name in names]
+    most = LOGGED if width is None else _MAX_NAME
+    names = [terminal.cut(one_line(text or "-"), most) for text in (summary.service, agents)]
     totals = terminal.used(summary.totals)
     cost = terminal.money(summary.totals.cost_usd, summary.totals.cost_unknown)
     tokens = totals[0].removesuffix(" tokens") if totals and totals[0] != cost else "-"

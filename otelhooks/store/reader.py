@@ -170,19 +170,20 @@ class Store:
             )
             return [row["trace_id"] for row in rows]
 
-    def trace(self, trace_id_prefix: str) -> Trace | None:
+    def trace(self, trace_id_prefix: str, *, wanted: Wanted | None = None) -> Trace | None:
         """Return one whole trace, None if there is none.
 
         Args:
             trace_id_prefix: The id or a unique prefix of it; ``last`` for the trace with the latest
                 activity.
+            wanted: With ``last``: only of this service, agent, tool and rule; None for all.
 
         Raises:
             AmbiguousTraceError: Several ids start with it.
             StoreError: The store cannot be read.
         """
         if trace_id_prefix == "last":
-            trace_ids = [summary.trace_id for summary in self.traces(1)]
+            trace_ids = [summary.trace_id for summary in self.traces(1, wanted=wanted)]
         else:
             trace_ids = self.trace_ids(trace_id_prefix)
         if len(trace_ids) > 1:

@@ -374,6 +374,16 @@ class TestList:
         assert result.exit_code == 2
         assert "`yesterday` is no duration, and no time" in result.stderr
 
+    @pytest.mark.parametrize("width", [None, 80])
+    def test_a_name_without_end_does_not_stretch_the_table(
+        self, path: Path, width: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("otelhooks.cli.trace._width", lambda: width)
+        add(path, "\x1b[2J日本" * 50_000, 7 << 96)
+        lines = run("list").stdout.splitlines()
+        assert max(map(cell_len, lines)) <= (width or 300)
+        assert "\\x1b[2J日本" in lines[-1]
+
     def test_ids_that_begin_alike_get_more_digits(self, path: Path) -> None:
         for number in (0xAB, 0xAC):
             add(path, "s", number << 88)
@@ -455,8 +465,7 @@ class TestShow:
 
     def test_a_picture_can_be_written(self, busy: Path, tmp_path: Path) -> None:
         file = tmp_path / "trace.svg"
-        [summary] = json.loads(run("list", "--json", "--service", "billing").stdout)
-        result = run("show", summary["trace_id"], "--svg", str(file))
+        result = run("show", "--service", "bill*", "--svg", str(file))
         assert (result.exit_code, result.stdout) == (0, "")
         assert result.stderr == f"wrote {file}\n"
         words = " ".join(ElementTree.parse(file).getroot().itertext()).replace("\xa0", " ")
@@ -496,6 +505,12 @@ class TestShow:
             assert "<script>alert(1)</script>" in text
             assert not set("\x1b\x07\u202e\x00") & set(text)
             assert float(root.get("viewBox").split()[2]) < 3_000
+
+    def test_the_last_one_of_a_program_is_shown(self, busy: Path) -> None:
+        assert "something" in run("show").stdout
+        assert "invoke_agent lead" in run("show", "--service", "billing").stdout
+        assert run("show", "--service", "other").exit_code == 1
+        assert run("show", "0700", "--service", "billing").exit_code == 2
 
     def test_content_is_a_choice(self, path: Path) -> None:
         tracers = TracerProvider(shutdown_on_exit=False)
