@@ -111,8 +111,9 @@ class Config:
     max_continuations: int = 2
     """Most continuations that stop hooks may request in one turn, 0 or more."""
     denied_span_status: str = "error"
-    user_attribute: str = "enduser.pseudo.id"
     """Status of a denied call's span: ``error`` or ``unset``."""
+    user_attribute: str = "enduser.pseudo.id"
+    """Attribute of a session's user: this one or ``user.id``."""
     exit_timeout: float = 5.0
     """Seconds that the end of the process, also by a signal, may wait for telemetry to be handed
     over; 0 waits for nothing, and leaves signals alone."""
