@@ -326,7 +326,12 @@ class Execution(Traced):
         self.mark_error(kind, error)
         if result.message:
             raw = seat.failed(call, error, result.message)
-        return (yield from self._post(raw, error, result.message or text_of(error, str)))
+        return (yield from self._post(raw, error, result.message or self._told(error, raw)))
+
+    def _told(self, error: BaseException, raw: Any) -> str:
+        """Return the text of a failure that the model reads: a framework may have its own."""
+        value = None if type(raw) is Raised else self.seat.result(self.call, raw)
+        return value if isinstance(value, str) else text_of(error, str)
 
     def _post(
         self, raw: Any, error: BaseException | None, text: str | None, partial: bool = False

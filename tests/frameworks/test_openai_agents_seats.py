@@ -570,6 +570,29 @@ def test_a_server_elsewhere_is_not_the_configured_one(instrument):
     assert server.called == ["safe"]
 
 
+def test_hooks_get_and_change_the_text_that_a_formatter_makes_of_a_failure(instrument):
+    """The class: what the model reads of a failure need not be the exception's own text."""
+    seen: list[Any] = []
+
+    @hooks.post_tool_call_transform
+    def redact(result: types.ToolResult) -> Any:
+        seen.append(result.error)
+        text = (result.error or "").replace("4711", "[redacted]")
+        return result.model_copy(update={"error": text})
+
+    @agents.function_tool(failure_error_function=lambda context, error: "card 4711 was refused")
+    def pay() -> str:
+        """Pay."""
+        raise ValueError("no")
+
+    model = ItemsModel((("pay", {}),), "done")
+    instrument(hooks=[redact])
+    run(agents.Agent(name="a", model=model, tools=[pay]))
+    assert seen == ["card 4711 was refused"]
+    assert "card [redacted] was refused" in model.shown[-1]
+    assert "4711" not in model.shown[-1]
+
+
 @pytest.mark.parametrize("hidden", ["run_command", "kind:shell", "local_shell"])
 def test_a_shell_is_hidden_by_each_name_that_denies_it(hidden, instrument):
     model = NamesModel("done")
