@@ -54,8 +54,14 @@ class Permits(list[Permit]):
         """Leave a permit for the one deeper seat that the call will reach."""
         self.append(Permit(to, args))
 
-    def take(self, seat: str, call: Call) -> Permit | None:
+    def take(self, seat: str, call: Call, outer: Any = None) -> Permit | None:
         """Take the permit for exactly this call at this seat, if there is one.
+
+        Args:
+            seat: Group of the seat.
+            call: The call there.
+            outer: The call that left the permits. One for a method of an object is for what the
+                method overrides, not for the method itself.
 
         Returns:
             The permit. Its server may differ from the call's only where one of the two is unknown.
@@ -65,7 +71,7 @@ class Permits(list[Permit]):
             to = permit.to
             if to.seat != seat or to.name != call.name:
                 continue
-            if to.owner is not None and to.owner is not call.owner:
+            if to.owner is not None and (to.owner is not call.owner or _goes_back(call, outer)):
                 continue
             is_unknown = call.server is None and call.claimed_server
             if to.server is not None and to.server != call.server and not is_unknown:
@@ -100,3 +106,24 @@ class Permits(list[Permit]):
     def holds(self, seat: str) -> bool:
         """Return whether any call is on its way to a seat."""
         return any(permit.to.seat == seat for permit in tuple(self))
+
+
+def _goes_back(call: Any, outer: Any) -> bool:
+    """Return whether a method called itself, or one that overrides it, on its own object."""
+    here, before = getattr(call, "function", None), getattr(outer, "function", None)
+    owner, name = getattr(here, "__self__", None), getattr(here, "__name__", "")
+    if owner is None or owner is not getattr(before, "__self__", None):
+        return False
+    methods = [vars(cls).get(name) for cls in type(owner).__mro__]
+    return 0 <= _place(methods, here) <= _place(methods, before)
+
+
+def _place(methods: list[Any], method: Any) -> int:
+    """Return where a bound method is among methods of classes, below their wrappers; -1 if not."""
+    function = getattr(method, "__func__", None)
+    for place, entry in enumerate(methods):
+        while entry is not None:
+            if entry is function:
+                return place
+            entry = getattr(entry, "__wrapped__", None)
+    return -1

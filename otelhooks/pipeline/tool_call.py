@@ -64,7 +64,11 @@ def tool(
     agent, branch = call.agent, call.branch = _agent(call, turn, located)
     hooks, judges = rt.in_force(scope, branch)
     call.holds_back = hooks.transforms_results
-    if type(outer) is Op and outer.permits and (permit := outer.permits.take(seat.group, call)):
+    if (
+        type(outer) is Op
+        and outer.permits
+        and (permit := outer.permits.take(seat.group, call, outer.call))
+    ):
         refusal = None
         news = _is_news(outer, permit, call)
         if news or seat.judges_again or permit.to.judges_again:

@@ -180,15 +180,19 @@ def test_a_method_that_calls_the_one_it_replaces_with_other_arguments_is_judged_
     assert REASON in world.told
 
 
-def test_a_method_that_calls_itself_is_judged_each_time(on: Any, exporter: Any) -> None:
+@pytest.mark.parametrize("place", ["class", "object"])
+def test_a_method_that_calls_itself_is_judged_each_time(on: Any, exporter: Any, place: str) -> None:
+    class Again(Tool):
+        async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+            if len(ran) > 9:
+                return await super().run_async(args=args, tool_context=tool_context)
+            ran.append("safe")
+            return await self.run_async(args=args, tool_context=tool_context)
+
     on(policy.RateLimit(tool_calls=2))
-    tool = Tool(name="safe", description="A tool.")
-
-    async def again(*, args: Any, tool_context: Any) -> Any:
-        ran.append("safe")
-        return await tool.run_async(args=args, tool_context=tool_context)
-
-    tool.run_async = again  # type: ignore[method-assign]
+    tool = (Again if place == "class" else Tool)(name="safe", description="A tool.")
+    if place == "object":
+        tool.run_async = functools.partial(Again.run_async.__wrapped__, tool)  # type: ignore[attr-defined]
     world = World((Ask("safe", {}),), ANSWER)
     asyncio.run(converse(runner_of(agent_of(world, tools=[tool])), "begin"))
     assert ran == ["safe", "safe"]
