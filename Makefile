@@ -3,9 +3,9 @@
 
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
 # `servers` goes on beside them, and `e2e` comes after.
-CHECKS := frameworks-newest frameworks-oldest frameworks-between pythons otel-oldest coverage test wheel processes prove \
+CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) frameworks paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers
+TARGETS := $(CHECKS) frameworks frameworks-between paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
