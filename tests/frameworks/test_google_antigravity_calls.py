@@ -238,19 +238,22 @@ class TestServersTools:
         anyio.run(run)
         return "\n".join(shown)
 
+    @pytest.mark.parametrize("way", ["inside", "eager"])
     @pytest.mark.parametrize("rule", [policy.deny, policy.hide])
     @pytest.mark.parametrize("name", ["kept", "files"])
-    def test_of_a_configured_server_are_judged_by_either_name(self, instrument, rule, name):
+    def test_of_a_configured_server_are_judged_by_either_name(self, instrument, rule, name, way):
         """The harness is the client: no deeper seat knows the name in ``mcp_servers=``."""
         world = World()
         with served(make_server(world)) as url:
             kept = types.McpStreamableHttpServer(name="kept", url=url)
             instrument(rule(f"{name}/danger"), mcp_servers=[kept])
-            self._call(world, "eager", {"path": "/etc"}, url)
+            self._call(world, way, {"path": "/etc"}, url)
             otelhooks.uninstrument()
             instrument(policy.allow("kept/danger"), policy.deny_all(), mcp_servers=[kept])
             assert world.bodies == []
-            self._call(world, "eager", {"path": "/etc"}, url)
+            told = self._call(world, way, {"path": "/etc"}, url)
+        if "unknown tool name" in told:
+            pytest.skip("this version offers no tool of a server by itself")
         assert world.bodies == ["danger"]
 
     def test_resources_of_a_server_are_tools_of_the_harness(self, instrument):
