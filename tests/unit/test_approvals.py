@@ -229,3 +229,23 @@ class TestWhoAnswered:
         attributes = governed.attributes("execute_tool t")
         assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "human"
         assert attributes[semconv.APPROVAL_APPROVER_ID] == "ann"
+
+    def test_a_second_channel_that_gives_no_answer_is_not_named(self, governed: Any) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        channels = [TestFirstOf.unavailable, lambda call: None]
+        governed(policies=[policy.ask_user("t")], approvals=channels)
+        with pytest.raises(Denied):
+            t()
+        attributes = governed.attributes("execute_tool t")
+        assert semconv.APPROVAL_APPROVER_TYPE not in attributes
+        assert semconv.APPROVAL_APPROVER_ID not in attributes
+
+
+def test_an_approval_for_one_rule_covers_no_other() -> None:
+    asked, other = (policy.RateLimit(tool_calls=most) for most in (1, 2))
+    approval = Approval("approved")
+    approval.rules, approval.args = (asked,), {}
+    assert approval.covers(asked, {})
+    assert not approval.covers(other, {})

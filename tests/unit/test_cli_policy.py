@@ -147,10 +147,19 @@ def test_explain_shows_a_condition_in_python_as_it_is_written(
     assert f"when {shown} -> " in result.stdout
 
 
-def test_explain_says_which_files_a_built_in_rule_keeps(work: Path) -> None:
-    result = run("explain", "--policy", "rules.yaml", "run_command", "CommandLine=ls")
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (("run_command", "CommandLine=ls"), "a text names rules.yaml"),
+        (("create_file", "path=other"), "a path leads to rules.yaml"),
+    ],
+)
+def test_explain_says_which_files_a_built_in_rule_keeps(
+    work: Path, call: tuple[str, str], shown: str
+) -> None:
+    result = run("explain", "--policy", "rules.yaml", *call)
 
-    assert "when a text names rules.yaml -> False" in result.stdout
+    assert f"when {shown} -> False" in result.stdout
 
 
 # -- new ------------------------------------------------------------------------------------------
