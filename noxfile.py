@@ -461,8 +461,10 @@ def prove(session: nox.Session) -> None:
 @nox.session
 def beside(session: nox.Session) -> None:
     """Agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own."""
-    for lock in ("beside-latest", "beside_clients-latest", "beside_v2-latest"):
+    for lock in ("beside-latest", "beside_v2-latest"):
         pytest(session, environment(session, lock), *THEIRS, "tests/beside")
+    clients = environment(session, "beside_clients-latest")
+    pytest(session, clients, *THEIRS, "tests/beside/test_clients.py")
 
 
 @nox.session
