@@ -11,6 +11,7 @@ busy with is stopped after a second, and kept. Telemetry: fails open.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import threading
@@ -18,6 +19,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.records.failures import outline
 
 if TYPE_CHECKING:
@@ -72,19 +74,33 @@ class Spilling:
         self._waiting: Generator[Any, None, None] | None = None
         self._sending: Path | None = None
         self._refused: dict[str, int] = {}
+        self._unreadable: set[Path] = set()
+        self._away_until = 0.0
         self._busy_since: float | None = None
         self._ending_since: float | None = None
         self._ending = threading.Event()
         self._is_shut_down = False
         self._has_told = False
+        # Now, because an import at the end of a program hides that Ctrl-C ended it.
+        importlib.import_module("otelhooks.store.writer")
         # Started now, because none can be started while the interpreter exits (Python 3.12).
         threading.Thread(target=self._watch, name="otelhooks-hurry", daemon=True).start()
 
     def export(self, batch: Sequence[Any]) -> Any:
-        """Send a batch, or keep it; return whether one of the two worked, as the SDK says it."""
+        """Send a batch, or keep it; return whether one of the two worked, as the SDK says it.
+
+        Where sending fails only after long waiting, it is not tried again for as long: the queue
+        in front of this would run over.
+        """
         with self._lock:
+            started = time.monotonic()
+            if started < self._away_until:
+                return self._keep(batch, None)
             result = self._send(batch)
             if result is None or result.name != "SUCCESS":
+                ended = time.monotonic()
+                if ended - started > _PATIENCE_S:
+                    self._away_until = ended + (ended - started)
                 return self._keep(batch, result)
             self._catch_up()
             return result
@@ -219,14 +235,22 @@ class Spilling:
 
         self._close()
         for file in sorted(self._folder.glob(f"{self._signal}-*.db")):
-            if file.with_suffix(_REFUSED).exists() or not _is_ours(file):
+            is_left_out = file in self._unreadable or file.with_suffix(_REFUSED).exists()
+            if is_left_out or not _is_ours(file):
                 continue
             self._sending = file
             try:
-                for spans, logs in batches(Store(file)):
-                    yield spans or logs
+                if file.stat().st_size:  # else its process ended before it wrote anything
+                    for spans, logs in batches(Store(file)):
+                        yield spans or logs
                 for part in (file, *file.parent.glob(f"{file.name}-*")):
                     part.unlink(missing_ok=True)
+            except Exception as error:  # the others are sent all the same
+                self._unreadable.add(file)
+                _log.warning(
+                    "kept %s in `%s` cannot be read, and stay there: %s",
+                    *(self._signal, file, one_line(error, LOGGED)),
+                )
             finally:
                 _lock_of(file).unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -77,11 +78,27 @@ def collector():
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "http://127.0.0.1:4317"])
 def test_it_ends_soon_and_the_next_program_sends_what_it_kept(tmp_path, collector, endpoint):
     counts, address = collector
-    assert run(tmp_path, 3, endpoint) < 4  # of the 5 s that the end may take
+    patient = {"OTELHOOKS_EXIT_TIMEOUT": "40", "OTEL_EXPORTER_OTLP_TIMEOUT": "40000"}
+    assert run(tmp_path, 3, endpoint, **patient) < 20
     assert list((tmp_path / "store-unsent").glob("traces-*.db"))
     run(tmp_path, 1, address)
     assert counts == [1, 3]
     assert not list((tmp_path / "store-unsent").glob("traces-*"))
+
+
+def test_ctrl_c_still_ends_the_program(tmp_path):
+    """By the signal, as shells and supervisors see it, and not with a status of its own."""
+    interrupted = PROGRAM.partition("end =")[0] + "import signal; signal.raise_signal(2)"
+    variables = {"OTELHOOKS_STORE": str(tmp_path / "store.db"), "OTELHOOKS_EXIT_TIMEOUT": "10"}
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted, "1"],
+        env={**os.environ, **variables, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGINT
+    assert list((tmp_path / "store-unsent").glob("traces-*.db"))
 
 
 def test_without_keeping_nothing_is_written(tmp_path):

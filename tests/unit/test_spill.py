@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,6 +102,48 @@ def test_the_lock_of_a_process_that_died_gets_old(folder: Path) -> None:
     collector = Collector()
     Spilling(collector, "traces", folder).export(spans("b"))
     assert collector.got == ["b", "a"]
+
+
+def test_a_file_that_cannot_be_read_holds_up_no_other(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Spilling(Collector(is_away=True), "traces", folder).export(spans("a"))
+    for lock in folder.glob("*.lock"):
+        lock.unlink()
+    (folder / "traces-0-0.db").touch()  # of a process that was killed, or on a full disk
+    (folder / "traces-0-1.db").write_bytes(b"x" * 5000)
+    collector = Collector()
+    exporter = Spilling(collector, "traces", folder)
+    for name in ("b", "c"):
+        exporter.export(spans(name))
+    assert collector.got == ["b", "a", "c"]
+    assert [file.name for file in folder.iterdir()] == ["traces-0-1.db"]
+    assert caplog.text.count("traces-0-1.db` cannot be read") == 1
+
+
+def test_a_collector_that_keeps_waiting_is_left_alone_for_as_long(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class: the queue in front of the exporter is short, and drops what it cannot hold."""
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep, time=time.time)
+    monkeypatch.setattr(spill, "time", clock)
+    asked: list[int] = []
+
+    class Slow(Collector):
+        def export(self, batch: Any) -> SpanExportResult:
+            asked.append(len(batch))
+            now[0] += 10
+            return super().export(batch)
+
+    collector = Slow(is_away=True)
+    exporter = Spilling(collector, "traces", folder)
+    for _ in range(3):
+        assert exporter.export(spans("a")) is SpanExportResult.SUCCESS
+    assert len(asked) == 1
+    now[0] += 11
+    exporter.export(spans("b"))
+    assert len(asked) == 2
 
 
 def test_a_collector_that_goes_away_again_gets_the_rest_later(folder: Path) -> None:
