@@ -173,7 +173,7 @@ def forgets(call: Any) -> None:
         (hooks.pre_tool_call_decide(forgets), "forgets", forgets),
         (Forgets(), "Forgets", Forgets.run),
         (hooks.pre_tool_call_decide(functools.partial(forgets)), "forgets", forgets),
-        (hooks.pre_tool_call_decide(print), "print", None),
+        (hooks.pre_tool_call_decide([].append), "list.append", None),
     ],
     ids=["function", "class", "partial", "built-in"],
 )
