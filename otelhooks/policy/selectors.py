@@ -81,6 +81,11 @@ class Selector:
                 "characters that cannot be seen",
                 hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
             )
+        if "," in _COMPLETE_SET.sub("", text):
+            raise ConfigError(
+                f"`{text}` is no tool: it has a comma",
+                hint="write a list of tools, or `[,]` if the comma is part of a name",
+            )
         self.text: str = text
         self.kind: str | None = None
         self.server: str | None = None

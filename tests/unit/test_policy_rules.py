@@ -232,6 +232,8 @@ class TestErrors:
             ("a\0b", "is no tool"),
             ("/a", "a server or a tool is missing"),
             ("a/", "a server or a tool is missing"),
+            ("a, b", "has a comma"),
+            ("[!a,]*,b", "has a comma"),
             ("kind:unknown", "unknown kind `unknown`"),
             ("kind:", "unknown kind"),
             ("a[b", "without its other half"),
