@@ -9,6 +9,7 @@ from typing import Any, cast, overload
 from otelhooks import types
 from otelhooks.loops import sdk_answers
 from otelhooks.loops.decorated import F, Opened, joined, wrap
+from otelhooks.pipeline import runtime
 from otelhooks.pipeline.model_call import ModelReply, ModelRequest, ModelSeat
 from otelhooks.pipeline.model_call import model as model_operation
 from otelhooks.pipeline.runtime import Runtime
@@ -26,7 +27,11 @@ class _FunctionModel(ModelSeat):
             calls = [(call.id or "", str(call.name), call.args) for call in raw.tool_calls]
             reasons = [raw.finish_reason] if raw.finish_reason else []
             return ModelReply(raw.text, calls, usage, reasons)
-        return ModelReply(raw) if isinstance(raw, str) else sdk_answers.read(raw)
+        if isinstance(raw, str):
+            return ModelReply(raw)
+        if raw is not None and not sdk_answers.is_known(raw):
+            _tell_unread(raw)
+        return sdk_answers.read(raw)
 
     def answered(self, request: ModelRequest, response: Any) -> Any:
         return response
@@ -39,6 +44,14 @@ class _FunctionModel(ModelSeat):
 
 
 _SEAT = _FunctionModel()
+
+
+def _tell_unread(raw: Any) -> None:
+    """Say once that hooks see nothing of an answer, if there is one that wants to."""
+    rt = runtime.active()
+    if rt is not None and rt.loaded.hooks.at("post_model_call"):
+        said = f"hooks see no text of a `{type(raw).__qualname__}` that `@model_call` returns"
+        rt.warn_once(said, "%s", said)
 
 
 @overload

@@ -7,14 +7,16 @@ generated content. What hooks write goes into a copy of the same class.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from otelhooks import types
+from otelhooks.hooks.calls import same_json
 from otelhooks.pipeline.model_call import ModelReply
 from otelhooks.telemetry.content import parse_arguments
 
-__all__ = ["read", "rewritten"]
+__all__ = ["is_known", "read", "rewritten"]
 
 
 def read(raw: Any) -> ModelReply:
@@ -34,20 +36,37 @@ def read(raw: Any) -> ModelReply:
     )
 
 
+def is_known(raw: Any) -> bool:
+    """Return whether an answer has a form that can be read."""
+    return _form_of(raw) is not None
+
+
 def rewritten(raw: Any, response: types.ModelResponse) -> Any:
-    """Return a copy of an answer with a hook's text, and without the calls that it left out.
+    """Return a copy of an answer with a hook's text and arguments, without calls that it left out.
 
     Further choices are left out, as hooks have seen only the first.
 
     Raises:
-        ValueError: The answer has no form that is known.
+        ValueError: The answer has no form that is known, or the hook has added or renamed a call.
     """
     form = _form_of(raw)
     if form is None:
         raise ValueError(f"an answer of class `{type(raw).__name__}` cannot be rewritten")
     made = copy.deepcopy(raw)
-    left = {call.id or call.name for call in response.tool_calls}
-    form.write(made, response.text, lambda part: (part.id or part.name) in left)
+    left = [((call.id or "", call.name), call.args) for call in response.tool_calls]
+
+    def keeps(part: _Part) -> bool:
+        place = next((at for at, (key, _) in enumerate(left) if key == (part.id, part.name)), None)
+        if place is None:
+            return False
+        _, args = left.pop(place)
+        if not same_json(args, part.args):
+            _set_arguments(part.native, args)
+        return True
+
+    form.write(made, response.text, keeps)
+    if left:
+        raise ValueError(f"an answer cannot be given another call, of `{left[0][0][1]}`")
     return made
 
 
@@ -109,6 +128,16 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _set_arguments(call: Any, args: dict[str, Any]) -> None:
+    holder = _get(call, "function") or _get(call, "function_call") or call
+    for name in ("arguments", "args", "input"):
+        if isinstance(given := _get(holder, name), Mapping):
+            return _set(holder, name, args)
+        if isinstance(given, str) and name == "arguments":
+            return _set(holder, name, json.dumps(args))
+    raise ValueError("the input of a custom tool call cannot be rewritten")
+
+
 def _call(native: Any, id: Any, name: Any, args: Any) -> _Part:
     return _Part(native, id=_text(id), name=_text(name), args=parse_arguments(args))
 
@@ -118,12 +147,16 @@ def _call(native: Any, id: Any, name: Any, args: Any) -> _Part:
 
 def _chat_parts(raw: Any) -> list[_Part]:
     message = _get(_items(raw, "choices")[0], "message")
-    content = _get(message, "content")
-    found = [_Part(message, content)] if isinstance(content, str) else []
+    content = _get(message, "content") or _get(message, "refusal")
+    blocks = _items(message, "content")
+    text = "".join(_text(_get(one, "text")) for one in blocks) or _text(content)
+    found = [_Part(message, text)] if text else []
     for call in _items(message, "tool_calls"):
         function = _get(call, "function") or _get(call, "custom")
         args = _get(function, "arguments") or _get(function, "input")
         found.append(_call(call, _get(call, "id"), _get(function, "name"), args))
+    if call := _get(message, "function_call"):
+        found.append(_call(call, "", _get(call, "name"), _get(call, "arguments")))
     return found
 
 
@@ -133,7 +166,10 @@ def _write_chat(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
     kept = [one.native for one in _chat_parts(raw) if one.name and keeps(one)]
     _set(raw, "choices", [choice])
     _set(message, "content", text or None)
-    _set(message, "tool_calls", kept or None)
+    _set(message, "tool_calls", [one for one in kept if _get(one, "type")] or None)
+    for name in ("refusal", "reasoning_content", "reasoning", "function_call"):
+        if (value := _get(message, name)) is not None and not any(one is value for one in kept):
+            _set(message, name, None)
 
 
 # --- Responses, messages, generated content: lists of parts --------------------------------------
@@ -201,6 +237,8 @@ def _set_text(part: Any, text: str) -> None:
 
 def _write_response(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
     _set(raw, "output", _write_parts(_response_parts(raw), text, keeps, _set_output_text))
+    if isinstance(raw, dict) and "output_text" in raw:  # else it is made of the items
+        _set(raw, "output_text", text)
 
 
 def _write_message(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:

@@ -117,6 +117,70 @@ def test_a_call_that_a_hook_leaves_out_is_gone(form: Any, made: Any) -> None:
     assert '"c1"' not in as_json(new)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_arguments_that_a_hook_changes_are_those_of_the_answer(form: Any, made: Any) -> None:
+    call = types.ToolCall(name="t", args={"a": "safe"}, id="c1")
+    new = sdk_answers.rewritten(made(form()), types.ModelResponse(text="no", tool_calls=[call]))
+    assert sdk_answers.read(new).tool_calls == [("c1", "t", {"a": "safe"})]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_call_that_a_hook_adds_or_renames_is_an_error(form: Any, made: Any) -> None:
+    call = types.ToolCall(name="other", args={"a": 1}, id="c1")
+    with pytest.raises(ValueError, match="another call, of `other`"):
+        sdk_answers.rewritten(made(form()), types.ModelResponse(text="no", tool_calls=[call]))
+
+
+def test_of_calls_with_one_id_the_one_that_is_left_out_is_gone(made: Any) -> None:
+    answer = chat()
+    calls = answer["choices"][0]["message"]["tool_calls"]
+    calls.insert(0, {**calls[0], "function": {"name": "rm", "arguments": "{}"}})
+    left = types.ToolCall(name="t", args={"a": 1}, id="c1")
+    new = sdk_answers.rewritten(made(answer), types.ModelResponse(text="", tool_calls=[left]))
+    assert sdk_answers.read(new).tool_calls == [("c1", "t", {"a": 1})]
+
+
+def test_a_legacy_call_is_read_and_taken_out(made: Any) -> None:
+    answer = chat()
+    message = answer["choices"][0]["message"]
+    del message["tool_calls"]
+    message |= {"function_call": {"name": "t", "arguments": "{}"}}
+    assert sdk_answers.read(made(answer)).tool_calls == [("", "t", {})]
+    new = sdk_answers.rewritten(made(answer), types.ModelResponse(text="no"))
+    assert sdk_answers.read(new).tool_calls == []
+
+
+@pytest.mark.parametrize("field", ["refusal", "reasoning_content"])
+def test_what_stands_beside_a_text_goes_with_it(field: str, made: Any) -> None:
+    answer = chat()
+    answer["choices"][0]["message"][field] = "secret"
+    new = sdk_answers.rewritten(made(answer), types.ModelResponse(text="no"))
+    assert "secret" not in as_json(new)
+
+
+def test_blocks_of_text_are_read(made: Any) -> None:
+    answer = chat()
+    answer["choices"][0]["message"]["content"] = [{"type": "text", "text": "secret"}]
+    assert sdk_answers.read(made(answer)).text == "secret"
+
+
+def test_hooks_that_see_nothing_of_an_answer_are_told_of(
+    governed: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @hooks.post_model_call_transform
+    def mask(data: types.ModelResponse) -> None: ...
+
+    @otelhooks.model_call(model="m")
+    def ask(messages: list[Any]) -> Any:
+        return Object(chunks=[])
+
+    ask([])
+    governed(hooks=[mask])
+    for _ in range(2):
+        ask([])
+    assert caplog.text.count("hooks see no text of a `SimpleNamespace`") == 1
+
+
 def test_an_answer_of_an_unknown_form_cannot_be_rewritten() -> None:
     with pytest.raises(ValueError, match="class `int`"):
         sdk_answers.rewritten(1, types.ModelResponse(text="no"))
