@@ -119,34 +119,40 @@ class Answers:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._calls: OrderedDict[tuple[str, str], Asked] = OrderedDict()  # by session and id
-        self._newest: OrderedDict[str, Asked] = OrderedDict()  # by id
+        # By session, id and digest: servers may count the ids of every answer from the beginning.
+        self._calls: OrderedDict[tuple[str, ...], Asked] = OrderedDict()
+        self._newest: OrderedDict[tuple[str | None, str], Asked] = OrderedDict()  # None: of any
         self._open: OrderedDict[int, Asked] = OrderedDict()  # permits, the oldest first
 
     def book(self, asked: Asked) -> None:
-        """Note a judged call; one of the same id before it is forgotten."""
+        """Note a judged call; the permit of one of the same id before it ends."""
         asked.is_open = asked.reason is None
         with self._lock:
             if asked.id:
-                before = self._calls.pop((asked.session, asked.id), None)
+                before = self._newest.get((asked.session, asked.id))
                 if before is not None:
                     self._open.pop(id(before), None)
-                _put(self._calls, (asked.session, asked.id), asked)
-                self._newest.pop(asked.id, None)
-                _put(self._newest, asked.id, asked)
+                for session in (asked.session, None):
+                    _put(self._newest, (session, asked.id), asked, 2 * _MOST)
+            _put(self._calls, (asked.session, asked.id, *asked.digest), asked)
             if asked.is_open:
                 _put(self._open, id(asked), asked)
 
-    def find(self, session: str, id: str, *, is_kept: bool = False) -> Asked | None:
+    def find(self, session: str, id: str, told: tuple[str, str] | None = None) -> Asked | None:
         """Return the call with an id; None if no answer asked for it here.
 
         Args:
             session: Id of the conversation.
-            id: Of the call.
-            is_kept: Whether the provider keeps the conversation, which may be another one for us.
+            id: Of the call; empty if it has none.
+            told: Digest of the call as a request repeats it. One that is repeated otherwise is the
+                newest of its id and name. None if the provider keeps the conversation, which may be
+                another one for us.
         """
-        found = self._calls.get((session, id))
-        return self._newest.get(id) if found is None and is_kept else found
+        if told is None:
+            return self._newest.get((session, id)) or self._newest.get((None, id))
+        found = self._calls.get((session, id, *told))
+        newest = self._newest.get((session, id)) if found is None else None
+        return newest if newest is not None and newest.name == told[0] else found
 
     def take(self, owner: Owner, session: str, call: Call, given: dict[str, Any]) -> Verdict | None:
         """Take the permit for a call at a tool seat, which judges the call whether or not it fits.
@@ -160,7 +166,8 @@ class Answers:
         digest = digest_of(call.name, given)
         with self._lock:
             if call.id:
-                asked = self._calls.get((session, call.id))
+                asked = self._calls.get((session, call.id, *digest))
+                asked = asked or self._newest.get((session, call.id))
             else:
                 fitting = (one for one in self._open.values() if _fits(one, owner, digest))
                 asked = next(fitting, None)
@@ -181,9 +188,10 @@ class Answers:
             self._open.pop(id(asked), None)
 
 
-def _put(calls: OrderedDict[Any, Asked], key: Any, asked: Asked) -> None:
+def _put(calls: OrderedDict[Any, Asked], key: Any, asked: Asked, most: int | None = None) -> None:
+    calls.pop(key, None)
     calls[key] = asked
-    if len(calls) > _MOST:
+    if len(calls) > (most or _MOST):
         calls.popitem(last=False)
 
 

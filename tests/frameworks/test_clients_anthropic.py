@@ -154,6 +154,20 @@ def messages_lines_stream(model: Double, tools: Tools) -> str:
         return loop(ask, tools)
 
 
+def messages_response_stream(model: Double, tools: Tools) -> str:
+    """Read the response that the stream itself reads."""
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.messages.create(**given, stream=True) as stream:
+                lines = [
+                    line[6:] for line in stream.response.iter_lines() if line.startswith("data: {")
+                ]
+            return joined(json.loads(line, object_hook=Event) for line in lines)
+
+        return loop(ask, tools)
+
+
 def messages_helper_stream(model: Double, tools: Tools) -> str:
     with client_of(model) as client:
 
@@ -251,6 +265,7 @@ PATHS = [
     Path(messages_streaming_response),
     Path(messages_stream),
     Path(messages_lines_stream),
+    Path(messages_response_stream),
     Path(messages_helper_stream),
     Path(messages_async),
     Path(messages_async_stream),
@@ -557,8 +572,9 @@ def test_legacy_completions_are_not_sent_under_strict(model):
     assert model.requests == []
 
 
-def _began(id: str) -> dict[str, Any]:
-    return {"type": "message_start", "message": {"id": id, "role": "assistant", "content": []}}
+def _began(id: str, *content: Any) -> dict[str, Any]:
+    message = {"id": id, "role": "assistant", "content": list(content)}
+    return {"type": "message_start", "message": message}
 
 
 def _block(index: int, name: str, args: str) -> list[dict[str, Any]]:
@@ -576,8 +592,9 @@ def _block(index: int, name: str, args: str) -> list[dict[str, Any]]:
     [
         [_began("a"), *_block(0, "danger", "{}"), _began("b"), *_block(0, "safe", "{}")],
         [_began("a"), *_block(0, "safe", "{}"), *_block(0, "danger", "{}")],
+        [_began("a", _block(0, "danger", "{}")[0]["content_block"]), {"type": "message_stop"}],
     ],
-    ids=["a second message", "a second block at one index"],
+    ids=["a second message", "a second block at one index", "a start with content"],
 )
 def test_a_stream_that_can_be_read_in_two_ways_shows_nothing(events, model, monkeypatch):
     form = (model_double._message, lambda made: events)
@@ -592,6 +609,39 @@ def test_a_stream_that_can_be_read_in_two_ways_shows_nothing(events, model, monk
         with pytest.raises(ValueError, match="stream began"):
             shown.extend(stream)
     assert shown == []
+
+
+_SAYS = {"type": "text", "text": "SECRET"}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "SECRET"},
+        },
+        {"type": "search_result", "source": "s", "title": "t", "content": [_SAYS]},
+    ],
+)
+def test_hooks_see_blocks_of_a_result_that_are_no_text(model, block):
+    @hooks.post_tool_call_transform
+    def masked(data):
+        return str(data.result).replace("SECRET", "***")
+
+    otelhooks.instrument(hooks=[masked])
+    model.steps = [[SAFE], "done"]
+    with client_of(model) as client:
+        said: list[Any] = [{"role": "user", "content": "begin"}]
+        given: dict[str, Any] = {"model": "small", "tools": DEFINED, "max_tokens": 9}
+        answer = client.messages.create(messages=said, **given)
+        result = {"type": "tool_result", "tool_use_id": "call_s", "content": [block]}
+        said += [
+            {"role": "assistant", "content": answer.content},
+            {"role": "user", "content": [result]},
+        ]
+        client.messages.create(messages=said, **given)
+    assert "SECRET" not in json.dumps(model.requests[1])
 
 
 def test_the_proof_holds():

@@ -17,7 +17,7 @@ import pytest
 from openai import _models
 
 import otelhooks
-from otelhooks import errors, hooks, policy
+from otelhooks import errors, hooks, policy, types
 from otelhooks.frameworks.kit import clients
 from otelhooks.hooks.drive import Raised
 from tests.frameworks import model_double
@@ -170,6 +170,26 @@ def chat_async_lines_stream(model: Double, tools: Tools) -> str:
     return chat_loop(lambda **given: asyncio.run(ask(**given)), tools)
 
 
+def chat_response_stream(model: Double, tools: Tools) -> str:
+    """Read the response that the stream itself reads."""
+    with client_of(model) as client:
+
+        def ask(**given: Any) -> Any:
+            with client.chat.completions.create(**given, stream=True) as stream:
+                return of_lines(list(stream.response.iter_lines()))
+
+        return chat_loop(ask, tools)
+
+
+def chat_async_response_stream(model: Double, tools: Tools) -> str:
+    async def ask(**given: Any) -> Any:
+        async with aclient_of(model) as client:
+            async with await client.chat.completions.create(**given, stream=True) as stream:
+                return of_lines([line async for line in stream.response.aiter_lines()])
+
+    return chat_loop(lambda **given: asyncio.run(ask(**given)), tools)
+
+
 def chat_raw_stream(model: Double, tools: Tools) -> str:
     """The raw response is parsed in the first turn, and read as bytes in the others."""
     with client_of(model) as client:
@@ -296,6 +316,8 @@ PATHS = [
     Path(chat_stream),
     Path(chat_lines_stream),
     Path(chat_async_lines_stream),
+    Path(chat_response_stream),
+    Path(chat_async_response_stream),
     Path(chat_raw_stream),
     Path(chat_helper_stream),
     Path(chat_async),
@@ -616,6 +638,16 @@ class TestStreams:
             assert texts == ["a lo", "ng a"]
             stream.close()
 
+    @pytest.mark.parametrize("withheld", [False, True])
+    def test_they_wait_where_a_hook_may_change_them(self, model, withheld):
+        @hooks.post_model_call_transform
+        def changed(data):
+            return types.HookResult(allow=False, message="withheld") if withheld else "clean"
+
+        otelhooks.instrument(hooks=[changed])
+        told = "".join(self.chunks(model, "a secret"))
+        assert told == ("withheld" if withheld else "clean")
+
     def test_what_was_shown_stays_and_the_reason_follows(self, model):
         otelhooks.instrument(policies=DENY)
         told = "".join(self.chunks(model, ["Let me see.", DANGER]))
@@ -672,6 +704,84 @@ def test_a_span_has_the_settings_of_the_request_and_the_server(model, with_rules
     for attributes in (chat, response):
         assert attributes["server.address"] == "127.0.0.1"
         assert attributes["server.port"] == int(model.url.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("withheld", [False, True])
+def test_hooks_change_the_text_of_every_choice(model, monkeypatch, withheld):
+    usual, events = model_double._FORMS["/chat/completions"]
+
+    def two(*given: Any) -> Any:
+        made = usual(*given)
+        other = {"role": "assistant", "content": "another secret"}
+        made["choices"].append({"index": 1, "message": other, "finish_reason": "stop"})
+        return made
+
+    @hooks.post_model_call_transform
+    def changed(data):
+        return types.HookResult(allow=False, message="withheld") if withheld else "clean"
+
+    monkeypatch.setitem(model_double._FORMS, "/chat/completions", (two, events))
+    otelhooks.instrument(hooks=[changed])
+    model.steps = ["a secret"]
+    with client_of(model) as client:
+        made = client.chat.completions.create(model="small", messages=[], n=2)
+    assert {c.message.content for c in made.choices} == {"withheld" if withheld else "clean"}
+
+
+class TestResults:
+    """What a later request tells of a call's result, in forms that an answer does not fix."""
+
+    def told(self, model: Double, *messages: Any) -> str:
+        model.steps.append("done")
+        with client_of(model) as client:
+            client.chat.completions.create(model="small", messages=list(messages))
+        return json.dumps(model.requests[-1])
+
+    @pytest.fixture(autouse=True)
+    def masked(self):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            return str(data.result).replace("secret", "***")
+
+        otelhooks.instrument(hooks=[masked])
+
+    def asked(self, model: Double, *calls: Any) -> None:
+        model.steps = [[*calls]]
+        with client_of(model) as client:
+            said: Any = [{"role": "user", "content": "x"}]
+            client.chat.completions.create(model="small", messages=said, tools=CHAT_TOOLS)
+
+    def call(self, id: str, **args: Any) -> Any:
+        function = {"name": "safe", "arguments": json.dumps(args)}
+        return {
+            "role": "assistant",
+            "tool_calls": [{"id": id, "type": "function", "function": function}],
+        }
+
+    def result(self, id: str, content: Any = "a secret") -> Any:
+        return {"role": "tool", "tool_call_id": id, "content": content}
+
+    def test_a_result_stays_replaced_when_its_id_is_used_again(self, model):
+        self.asked(model, ("call_0", "safe", {"x": 1}))
+        first = (self.call("call_0", x=1), self.result("call_0"))
+        assert "secret" not in self.told(model, *first)
+        self.asked(model, ("call_0", "safe", {"x": 2}))
+        later = self.told(model, *first, self.call("call_0", x=2), self.result("call_0"))
+        assert "secret" not in later
+
+    def test_one_of_a_call_that_the_loop_repeats_otherwise_is_seen(self, model):
+        self.asked(model, ("call_0", "safe", {"x": 1}))
+        assert "secret" not in self.told(model, self.call("call_0"), self.result("call_0"))
+
+    def test_so_is_one_without_an_id(self, model):
+        self.asked(model, ("", "safe", {"x": 1}))
+        assert "secret" not in self.told(model, self.call("", x=1), self.result(""))
+
+    def test_and_blocks_that_are_no_text(self, model):
+        block = {"type": "file", "file": {"file_data": "secret", "filename": "f"}}
+        self.asked(model, ("call_0", "safe", {"x": 1}))
+        told = self.told(model, self.call("call_0", x=1), self.result("call_0", [block]))
+        assert "secret" not in told
 
 
 def test_parsed_answers_are_judged_and_parsed(model, tools):
@@ -1086,6 +1196,11 @@ ODD_RESPONSES = {
     "no start": [DONE, _ended(_item("danger"))],
     "arguments alone": [ARGS, _ended()],
     "arguments in pieces alone": [ADDED, PIECE],
+    "a start with items": [
+        {**_ended(_item("danger")), "type": "response.created"},
+        *({**DONE, "item": _item("safe")}, _ended(_item("safe"))),
+    ],
+    "an event that is not known": [{**DONE, "type": "response.tool.asked"}, _ended()],
     "another name when done": [{**ADDED, "item": _item("safe", "")}, ARGS, _ended(_item("safe"))],
 }
 

@@ -99,6 +99,22 @@ class TestPermits:
         assert call.args == {"x": [1]}
 
 
+def test_two_calls_of_one_id_are_both_known(answers):
+    first, second = asked("c1", x=1), asked("c1", x=2)
+    for call in (first, second):
+        answers.book(call)
+    assert answers.find("", "c1", first.digest) is first
+    assert answers.find("", "c1", second.digest) is second
+    assert answers.find("", "c1") is second
+
+
+def test_one_that_is_repeated_with_other_arguments_is_the_newest_of_its_id_and_name(answers):
+    answers.book(call := asked("c1", x=1))
+    assert answers.find("", "c1", module.digest_of("read", {})) is call
+    assert answers.find("", "c1", module.digest_of("write", {})) is None
+    assert answers.find("other", "c1", module.digest_of("read", {})) is None
+
+
 def test_the_oldest_are_forgotten(answers, monkeypatch):
     monkeypatch.setattr(module, "_MOST", 3)
     for number in range(5):

@@ -22,11 +22,14 @@ _PROVIDERS = {
 _ENDED = {"tool_use": "end_turn", None: "end_turn"}
 
 
-def _text(content: Any) -> str:
-    """Return the text of a message's or a result's content, which may be a list of blocks."""
-    if isinstance(content, list):
-        return "\n".join(str(one.get("text", "")) for one in content if one.get("type") == "text")
-    return content or ""
+def _shown(content: Any) -> str:
+    """Return what hooks see of a result: its texts, and other blocks but pictures."""
+    if not isinstance(content, list):
+        return content or ""
+    blocks = [one for one in content if one.get("type") != "image"]
+    return "\n".join(
+        str(one.get("text", "")) if one.get("type") == "text" else json.dumps(one) for one in blocks
+    )
 
 
 def _blocks(content: Any) -> list[Any]:
@@ -129,7 +132,7 @@ class MessagesRequest(GeneratedCall):
                 yield kit.Part("call", block, name=block["name"], id=block["id"], args=args)
             elif kind == "tool_result":
                 id = block.get("tool_use_id") or ""
-                yield kit.Part("result", block, _text(block.get("content")), id=id)
+                yield kit.Part("result", block, _shown(block.get("content")), id=id)
             else:
                 yield kit.Part("other", block)
 
@@ -212,6 +215,8 @@ class MessagesRequest(GeneratedCall):
 
     def shows(self, event: dict[str, Any]) -> str:
         kind = event.get("type")
+        if kind == "message_start" and event["message"].get("content"):
+            return "call"  # which nothing else of the stream tells
         if kind == "content_block_start" and event["content_block"].get("type") == "tool_use":
             return "call"
         is_text = kind == "content_block_delta" and event["delta"].get("type") == "text_delta"
@@ -223,8 +228,8 @@ class MessagesRequest(GeneratedCall):
         for event in events:
             kind = event.get("type")
             if kind == "message_start":
-                if message:
-                    raise ValueError("a stream began a second message")
+                if message or event["message"].get("content"):
+                    raise ValueError("a stream began a second message, or one with content")
                 message = {**copy.deepcopy(event["message"]), "content": []}
             elif kind == "content_block_start":
                 if event["index"] != len(message["content"]):

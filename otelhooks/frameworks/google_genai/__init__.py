@@ -222,7 +222,10 @@ class Generated(ClientCall):
 
     def with_result(self, message: Any, part: kit.Part, text: str) -> Any:
         native = part.native
-        result = native.function_response.model_copy(update={"response": {"result": text}})
+        new: dict[str, Any] = {"response": {"result": text}}
+        if getattr(native.function_response, "parts", None):
+            new["parts"] = None  # pictures and files beside the text
+        result = native.function_response.model_copy(update=new)
         changed = native.model_copy(update={"function_response": result})
         parts = [changed if one is native else one for one in _parts_of(message)]
         return message.model_copy(update={"parts": parts})

@@ -43,6 +43,15 @@ def _content(value: Any) -> str:
     return value or ""
 
 
+def _shown(value: Any) -> str:
+    """Return what hooks see of a result: its text, and other blocks but pictures and sound."""
+    if not isinstance(value, list):
+        return value or ""
+    heard = ("image_url", "input_audio")
+    blocks = [one for one in value if one.get("type") not in heard]
+    return "".join(one.get("text") or json.dumps(one) for one in blocks)
+
+
 class ChatForm(JsonCall):
     """A request whose messages and answers have this form."""
 
@@ -58,7 +67,8 @@ class ChatForm(JsonCall):
             return
         content = _content(data.get("content"))
         if data.get("role") in ("tool", "function"):
-            yield Part("result", data, content, id=data.get("tool_call_id") or "")
+            id, name = data.get("tool_call_id") or "", data.get("name") or ""
+            yield Part("result", data, _shown(data.get("content")), name, id)
             return
         if content:
             yield Part("text", content, content)
@@ -75,11 +85,19 @@ class ChatForm(JsonCall):
         choices = of.get("choices") or [{"index": 0, "message": {"role": "assistant"}}]
         texts = [part for part in parts if isinstance(part, str)]
         calls = [part for part in parts if not isinstance(part, str)]
-        made = [self._choice(choice, texts, calls, is_only=len(choices) == 1) for choice in choices]
+        own = [_content((choice.get("message") or {}).get("content")) for choice in choices]
+        is_same = set(filter(None, own)) <= set(texts)  # else a hook has changed what it saw of all
+        is_shared = len(choices) == 1 or not is_same
+        made = [
+            self._choice(choice, texts, calls, is_only=len(choices) == 1, is_shared=is_shared)
+            for choice in choices
+        ]
         return {"model": self.model, **of, "choices": made}
 
-    def _choice(self, choice: Any, texts: list[str], calls: list[Any], *, is_only: bool) -> Any:
-        """Return one choice with what is left for it; among several, texts stay as they are."""
+    def _choice(
+        self, choice: Any, texts: list[str], calls: list[Any], *, is_only: bool, is_shared: bool
+    ) -> Any:
+        """Return one choice with what is left for it, and if it is shared, with all texts."""
         message = dict(choice.get("message") or {})
         ids = {call.get("id") for call in message.pop("tool_calls", None) or ()}
         message.pop("function_call", None)
@@ -89,7 +107,7 @@ class ChatForm(JsonCall):
             message["tool_calls"] = listed
         if own and not listed:
             message["function_call"] = own[0]
-        if is_only or not (own or _content(message.get("content"))):
+        if is_shared or not (own or _content(message.get("content"))):
             message["content"] = "\n".join(texts) or None
         reason = choice.get("finish_reason")
         is_asking = reason in (None, "tool_calls", "function_call")

@@ -224,13 +224,16 @@ class ClientCall(ModelCall):
         return functools.partial(driver, on_first=lambda: None, release=self.release)
 
     def release(self, item: Any) -> Iterable[Any]:
-        """Return what may go on: texts at once, calls only when they were judged."""
+        """Return what may go on: calls only when they were judged, texts at once.
+
+        Where a hook may change the answer, texts wait as well.
+        """
         if not self._events:
             self.note_first_chunk()
         event = self.event_of(item)
         self._events.append(event)
         what = self.shows(event) if self.holds_calls else "text"
-        self._is_closed = self._is_closed or what == "call"
+        self._is_closed = self._is_closed or what == "call" or self.holds()
         self._held.append(item)
         if self._is_closed or not (what or self._shown):
             return ()
@@ -310,15 +313,15 @@ class ClientCall(ModelCall):
 
     def _check(self, rt: Runtime, answers: Answers, session: str) -> Operation:
         """Look at the results in the request; return a refusal, or None if it may be sent."""
-        calls: dict[str, Part] = {}
+        calls: dict[tuple[str, str], Part] = {}
         beside: dict[int, tuple[Any, ...]] = {}
         for index, message in enumerate(self.messages):
             for part in self.parts(message):
-                if part.kind not in ("call", "result") or not part.id:
+                if part.kind not in ("call", "result"):
                     continue
                 if part.kind == "call":
-                    calls[part.id] = part
-                asked = _asked(answers, session, part.id, calls.get(part.id))
+                    calls[_place(part)] = calls[part.id, ""] = part
+                asked = _asked(answers, session, part.id, calls.get(_place(part)))
                 if asked is None:
                     continue
                 if asked.beside:
@@ -373,14 +376,17 @@ def _texts(reasons: Iterable[str]) -> list[Part]:
     return [Part("text", text=reason) for reason in reasons]
 
 
-def _asked(answers: Answers, session: str, id: str, told: Part | None) -> Asked | None:
-    """Return a call that an answer asked for, if a request repeats it as it was booked.
+def _place(part: Part) -> tuple[str, str]:
+    """Return what a result and its call share: the id, or without one the name, if it has it."""
+    return part.id, "" if part.id else part.name
 
-    Servers may use ids twice. A request that does not repeat it has a provider that keeps the
-    conversation.
+
+def _asked(answers: Answers, session: str, id: str, told: Part | None) -> Asked | None:
+    """Return a call that an answer asked for, given the part of the request that repeats it.
+
+    A request that does not repeat it has a provider that keeps the conversation.
     """
-    asked = answers.find(session, id, is_kept=told is None)
-    if asked is None or told is None:
-        return asked
+    if told is None:
+        return answers.find(session, id)
     args: Any = json_text.read(told.text, _TEXT) if told.text else told.args or {}
-    return asked if digest_of(told.name, args) == asked.digest else None
+    return answers.find(session, id, digest_of(told.name, args))

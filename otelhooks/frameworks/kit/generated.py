@@ -169,7 +169,8 @@ class GeneratedCall(JsonCall):
         def items(*args: Any, **kwargs: Any) -> Iterator[Any]:
             native = wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
-            inner = stream._iterator
+            # A copy reads the client's response: `stream` gets another one.
+            inner = copy.copy(stream).__stream__()
             yield Opened(native=native, stream=stream)
             yield from inner
 
@@ -195,13 +196,12 @@ class GeneratedCall(JsonCall):
             rest.close()
             close()
 
-        if first.native is stream:
-            stream._iterator = told()
-            stream.close = functools.partial(closed, stream.close)
-            return stream
         response = reader._response(lines(), _EVENTS, stream.response)
-        response.close = functools.partial(closed, response.close)
-        return reader._client_reads(response)
+        response.close = functools.partial(closed, stream.response.close)
+        if first.native is not stream:
+            return reader._client_reads(response)
+        stream._iterator, stream.response = told(), response
+        return stream
 
     @classmethod
     async def _aopened(
@@ -211,7 +211,8 @@ class GeneratedCall(JsonCall):
             native = await wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
             stream = await stream if inspect.isawaitable(stream) else stream
-            inner = stream._iterator
+            # A copy reads the client's response: `stream` gets another one.
+            inner = copy.copy(stream).__stream__()
             yield Opened(native=native, stream=stream)
             async for item in inner:
                 yield item
@@ -238,13 +239,12 @@ class GeneratedCall(JsonCall):
             await rest.aclose()
             await close()
 
-        if first.native is stream:
-            stream._iterator = told()
-            stream.close = functools.partial(closed, stream.close)
-            return stream
         response = reader._response(lines(), _EVENTS, stream.response)
-        response.aclose = functools.partial(closed, response.aclose)
-        return await reader._client_reads(response)
+        response.aclose = functools.partial(closed, stream.response.aclose)
+        if first.native is not stream:
+            return await reader._client_reads(response)
+        stream._iterator, stream.response = told(), response
+        return stream
 
 
 class UnreadRequest(GeneratedCall):

@@ -52,6 +52,12 @@ def _is_ours(item: Any) -> bool:
     return item.get("type") in _KINDS and environment.get("type", "local") == "local"
 
 
+def _items_in(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the items that an event tells, also one of a kind that is not known."""
+    found = [event.get("item"), *((event.get("response") or {}).get("output") or ())]
+    return [item for item in found if isinstance(item, dict)]
+
+
 def _id(item: Any) -> str:
     return item.get("call_id") or item.get("id") or ""
 
@@ -214,8 +220,8 @@ class ResponsesRequest(GeneratedCall):
 
     def shows(self, event: dict[str, Any]) -> str:
         kind = event.get("type") or ""
-        if kind in _ITEMS:
-            return "call" if _is_ours(event["item"]) else ""
+        if any(map(_is_ours, _items_in(event))):
+            return "call"
         if kind.startswith(tuple(_EVENTS.values())):
             return "call"
         if kind in ("response.output_text.delta", "response.refusal.delta"):
@@ -283,7 +289,9 @@ class _Items:
         is_whole = kind.endswith(".done")
         if kind in _ITEMS:
             self._places[event.get("output_index")] = event["item"]
-            self._put(event["item"], is_whole=is_whole)
+        if kind not in _ENDS:
+            for item in _items_in(event):
+                self._put(item, is_whole=is_whole or item is not event.get("item"))
         for call, field in _CALLS.items():
             if kind.startswith(_EVENTS[field]):
                 self._add_arguments(event, call, field, is_whole=is_whole)
