@@ -27,6 +27,7 @@ from otelhooks.policy.starlark_source import (
     keys_read,
     parse_expression,
     parse_script,
+    refuse_attributes,
 )
 
 __all__ = [
@@ -314,9 +315,11 @@ def compile_expression(
         limit_s: Longest run of one call, in seconds, without host functions.
 
     Raises:
-        PolicyFileError: It is not an expression, uses unknown names, or is refused.
+        PolicyFileError: It is not an expression, uses unknown names or attributes of the last
+            parameter, or is refused.
     """
     nodes = parse_expression(text, place)
+    refuse_attributes(nodes, parameters[-1], place)
     wanted, text_as_compiled = _wanted(text, nodes, place, functions)
     head = f"def {_FUNCTION}({', '.join(parameters)}):\n return [\n"
     source = f"{head}{text_as_compiled}\n][0]\n"

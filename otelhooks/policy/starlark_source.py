@@ -10,7 +10,7 @@ import ast
 import collections
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from otelhooks.errors import PolicyFileError
@@ -25,6 +25,7 @@ __all__ = [
     "keys_read",
     "parse_expression",
     "parse_script",
+    "refuse_attributes",
 ]
 
 MAX_LENGTH = 65_536
@@ -35,6 +36,11 @@ MAX_DEPTH = 200
 
 MAX_SIZE = 1_000_000
 """Longest text, list or range that a script may contain as a constant."""
+
+
+_METHODS = {
+    *("clear", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"),
+}
 
 
 class Place(Protocol):
@@ -145,6 +151,27 @@ def keys_read(nodes: Iterable[ast.AST], parameter: str) -> frozenset[str] | None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             keys.append(key.value)
     return frozenset(keys) if len(keys) == uses else None
+
+
+def refuse_attributes(nodes: Sequence[ast.AST], parameter: str, place: Place) -> None:
+    """Refuse a key of a mapping that is written as an attribute, which would fail at each call.
+
+    Args:
+        nodes: Nodes of an expression.
+        parameter: Name of the mapping.
+        place: Place of the text, for errors.
+
+    Raises:
+        PolicyFileError: There is one.
+    """
+    if parameter in _bound_names(nodes):
+        return  # another value has this name somewhere
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and _is_name(node.value, parameter):
+            if node.attr not in _METHODS:
+                problem = f"`{parameter}` has keys, and no attribute `{node.attr}`"
+                hint = f'write `{parameter}["{node.attr}"]`, or `{parameter}.get("{node.attr}")`'
+                raise error_at(place, node.lineno, node.col_offset + 1, problem, hint=hint)
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -71,6 +71,17 @@ class TestExpressions:
     def test_the_value_of_an_expression(self, text: str, args: Any, expected: Any) -> None:
         assert expression(text)(args) == expected
 
+    @pytest.mark.parametrize("text", ["args.n > 3", "1 < 2 and args.command == 'ls'"])
+    def test_a_key_that_is_written_as_an_attribute_is_refused(self, text: str) -> None:
+        with pytest.raises(PolicyFileError, match="has keys, and no attribute") as raised:
+            expression(text)
+        name = "n" if ".n" in text else "command"
+        assert f'write `args["{name}"]`' in str(raised.value)
+
+    @pytest.mark.parametrize("text", ["args.get('n')", "[args.n for args in [struct(n=1)]]"])
+    def test_so_is_no_method_and_no_other_value_of_that_name(self, text: str) -> None:
+        expression(text)({"n": 1})
+
     @pytest.mark.parametrize(
         "text",
         [
