@@ -6,6 +6,7 @@ cannot take a batch is logged once per cause with a hint, and counted in `droppe
 
 from __future__ import annotations
 
+import itertools
 import operator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -70,11 +71,17 @@ class _SqliteExporter(Generic[R]):
         # or their ids could be reused for others.
         self._origins: dict[tuple[int, int], tuple[Row, object, object]] = {}
         self._dropped = 0
+        self._received = 0
+        self._expected = itertools.count()  # counts in one step, on any thread
 
     @property
     def dropped(self) -> int:
         """Records that this exporter could not store."""
         return self._dropped
+
+    def expect(self) -> None:
+        """Note that a queue has taken a record for this exporter, and may drop it."""
+        next(self._expected)
 
     def shutdown(self) -> None:
         """Close the file and log how many records were lost, if any; later batches are refused."""
@@ -82,6 +89,7 @@ class _SqliteExporter(Generic[R]):
             return
         self._is_shut_down = True
         self._database.close()
+        self._dropped += max(0, next(self._expected) - self._received)
         if self._dropped:
             self._database.report(
                 f"total {self._table}",
@@ -97,6 +105,7 @@ class _SqliteExporter(Generic[R]):
 
     def _store(self, records: Sequence[R]) -> bool:
         """Write the records; return whether all of them are in the store. Never raises."""
+        self._received += len(records)
         if self._is_shut_down:
             return self._lost(len(records), "shut down", "the exporter was shut down")
         try:

@@ -215,7 +215,10 @@ class Providers:
             self.owned -= {signal}
             self._use(signal, found, "the application's provider")
             has_changed = True
-        if self._is_stale and self.owned:
+        is_for_store = has_changed and not _is_configured(self._config)
+        if self.owned and (self._is_stale or is_for_store):
+            if not self._is_stale:
+                self._retired += [getattr(self, _ATTRIBUTES[signal]) for signal in self.owned]
             has_other = len(self.owned) < len(SIGNALS)
             self._take(_build(self._config, has_other=has_other), tuple(self.owned))
             has_changed = True
@@ -315,8 +318,7 @@ def _build(config: Config, *, has_other: bool) -> Built:
         has_other: Whether the application has a provider for another signal, so that something is
             configured and the local store is not used.
     """
-    is_configured = config.config_file is not None or config.exporters_configured
-    if config.sdk_disabled or (has_other and not is_configured):
+    if config.sdk_disabled or (has_other and not _is_configured(config)):
         return no_providers()
     from otelhooks.telemetry import sdk
 
@@ -325,6 +327,11 @@ def _build(config: Config, *, has_other: bool) -> Built:
     if config.exporters_configured:
         return sdk.from_environment(config.otel, _unsent(config))
     return sdk.for_store(config.store, config.otel)
+
+
+def _is_configured(config: Config) -> bool:
+    """Return whether anything says where telemetry goes, so that the store is not needed."""
+    return config.config_file is not None or config.exporters_configured
 
 
 def _unsent(config: Config) -> Path | None:

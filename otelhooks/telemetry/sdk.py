@@ -123,22 +123,16 @@ def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
         path: File of the store; None: the default place.
         otel: The variables that are set.
     """
-    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-
+    from otelhooks.store.queues import LogQueue, SpanQueue
     from otelhooks.store.schema import default_store_path
-    from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
 
     place = path or default_store_path()
     resource = make_resource(otel)
     meters = NoOpMeterProvider()
     tracers = _tracer_provider(resource, otel, meters)
-    # People watch the store while it is written: wait one second, not five, unless set otherwise.
-    delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else 1_000
-    tracers.add_span_processor(
-        BatchSpanProcessor(SqliteSpanExporter(place), schedule_delay_millis=delay)
-    )
+    tracers.add_span_processor(SpanQueue(place))
     loggers = _logger_provider(resource, otel, meters)
-    loggers.add_log_record_processor(BatchLogRecordProcessor(SqliteLogExporter(place)))
+    loggers.add_log_record_processor(LogQueue(place))
     store = f"local store {place}"
     return Built(tracers, meters, loggers, {"traces": store, "metrics": NOWHERE, "logs": store})
 

@@ -417,6 +417,22 @@ class TestExchange:
         assert providers.meter_provider is meters
         assert len(calls) == 2
 
+    def test_events_leave_the_store_with_the_spans_in_whatever_order_it_is_set_up(self, make):
+        late = make()
+        tracers, *_ = sdk_providers()
+        trace.set_tracer_provider(tracers)
+        late.refresh()
+        assert late.logger_provider is None
+        assert late.describe() == make().describe()
+
+    def test_events_stay_where_variables_send_them(self, make, monkeypatch):
+        monkeypatch.setenv("OTEL_LOGS_EXPORTER", "console")
+        providers = make()
+        events = providers.logger_provider
+        trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
+        providers.refresh()
+        assert providers.logger_provider is events
+
     def test_spans_of_running_turns_still_arrive_at_the_old_provider(self, make, monkeypatch):
         monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
         providers = make()

@@ -29,6 +29,7 @@ from opentelemetry.trace.span import TraceState
 
 from otelhooks.errors import ConfigError
 from otelhooks.store import codec, connection, retention, schema, verdicts
+from otelhooks.store.queues import SpanQueue
 from otelhooks.store.reader import AmbiguousTraceError, Store
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter, check
 from otelhooks.telemetry import semconv
@@ -435,6 +436,31 @@ class TestTrouble:
         assert exporter.export(make_spans(2)) is SpanExportResult.FAILURE
         assert exporter.dropped == 2
         assert "was shut down" in caplog.text
+
+    @pytest.mark.parametrize("most", ["", "64"])
+    def test_what_a_queue_drops_is_counted_too(
+        self,
+        path: Path,
+        most: str,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        if most:
+            monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", most)
+            monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", most)
+        check(path)
+        holder = sqlite3.connect(path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SpanQueue(path))
+        for _ in range(2_500):
+            provider.get_tracer("t").start_span("s").end()
+        holder.execute("ROLLBACK")
+        holder.close()
+        provider.shutdown()
+        lost = 2_500 - count(path, "spans")
+        assert (lost > 0) is bool(most)
+        assert (f"{lost} spans could not be stored" in caplog.text) is bool(most)
 
     def test_one_exporter_shut_down_leaves_the_other_working(self, path: Path) -> None:
         spans, logs = SqliteSpanExporter(path), SqliteLogExporter(path)

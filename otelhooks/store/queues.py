@@ -1,0 +1,65 @@
+"""The queues in front of the local store, which know how many records they were given.
+
+The SDK's own drop the oldest records of a burst that the store cannot write fast enough, and count
+them in its metrics only. These are longer, and what they drop is in the number that the exporter
+logs at exit. Telemetry: fails open.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+__all__ = ["LogQueue", "SpanQueue"]
+
+_MOST = 16_384
+"""Most records that wait, unless a variable of the SDK says otherwise; its own default is 2048."""
+
+
+class SpanQueue(BatchSpanProcessor):
+    """Waiting spans.
+
+    Args:
+        path: File of the store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._exporter_behind = SqliteSpanExporter(path)
+        # People watch the store while it is written: wait one second, not five.
+        delay = None if "OTEL_BSP_SCHEDULE_DELAY" in os.environ else 1_000
+        most = None if "OTEL_BSP_MAX_QUEUE_SIZE" in os.environ else _MOST
+        super().__init__(self._exporter_behind, most, delay)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue a span that has ended, if it is sampled."""
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._exporter_behind.expect()
+        super().on_end(span)
+
+
+class LogQueue(BatchLogRecordProcessor):
+    """Waiting log records.
+
+    Args:
+        path: File of the store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._exporter_behind = SqliteLogExporter(path)
+        most = None if "OTEL_BLRP_MAX_QUEUE_SIZE" in os.environ else _MOST
+        super().__init__(self._exporter_behind, max_queue_size=most)
+
+    def on_emit(self, log_record: Any) -> None:
+        """Queue a log record."""
+        self._exporter_behind.expect()
+        super().on_emit(log_record)
