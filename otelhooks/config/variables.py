@@ -73,7 +73,7 @@ def check(environment: Mapping[str, str], known: Iterable[str]) -> None:
         if name not in _said:
             _said.add(name)
             meant = f"\nhint: did you mean `OTELHOOKS_{near}`?" if near else ""
-            _log.warning("otelhooks: %s%s", problem, meant)
+            _log.warning("%s%s", problem, meant)
 
 
 def _rest(name: str) -> str | None:

@@ -90,7 +90,7 @@ class Offers:
             return
         self._said.add((rule.policy_id, rule.id))
         _log.warning(
-            "otelhooks: rule `%s` of policy `%s` matches no tool so far\n"
+            "rule `%s` of policy `%s` matches no tool so far\n"
             "hint: there is a tool `%s`: did you mean it?",
             one_line(rule.selector.text, LOGGED),
             rule.policy_id,

@@ -196,7 +196,7 @@ class Runtime:
         self.met: set[str] = set()
         # Compares the tools that models are offered with rules, until nothing is left to compare.
         self.see_tools: SeeTools | None = None
-        self.has_run: bool = False  # whether there was a turn or a model call
+        self.has_run: bool = False  # whether there was a turn, a model call or a question
         self._lock = threading.Lock()
         self._warned: set[str] = set()
         self._paused = collections.OrderedDict[tuple[str | int, ...], Verdict]()

@@ -120,6 +120,7 @@ class RuntimeWatch(Watch):
                 runtime.pause(op)
                 raise pause
         wait = _ask_spans(runtime, op, call, verdict)
+        runtime.has_run = True  # also if Ctrl-C ends the waiting
         runtime.wait_for(1)
         try:
             approval = yield from ask_handlers(

@@ -47,7 +47,7 @@ def unasked(rules: PolicySet, runtime: Runtime) -> str:
     what = f"0 of {number} rules were" if number else "no hook was"
     beside = ", ".join(f"`{name}`" for name, _ in ungoverned.told)
     return (
-        f"otelhooks: {what} ever asked: no guarded agent, model or tool ran in this process"
+        f"{what} ever asked: no guarded agent, model or tool ran in this process"
         f"{f', and nothing guards {beside}' if beside else ''}\n"
         "hint: `otelhooks doctor` says what is guarded; tools of a loop of your own need"
         " @otelhooks.tool (see docs/hand-written-loops.md)"

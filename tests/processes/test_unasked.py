@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-SAID = "otelhooks: 0 of 2 rules were ever asked"
+SAID = "otelhooks: warning: 0 of 2 rules were ever asked"
 
 
 START = """

@@ -111,7 +111,7 @@ class TestPrograms:
             ask([], [{"name": "run_command"}, {"function": {"name": "view"}}])
         [warning] = said()
         assert warning == (
-            "otelhooks: rule `run_comand` of policy `code` matches no tool so far\n"
+            "rule `run_comand` of policy `code` matches no tool so far\n"
             "hint: there is a tool `run_command`: did you mean it?"
         )
         [event] = governed.event(EVENT)

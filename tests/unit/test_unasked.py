@@ -1,5 +1,7 @@
 """A process that has rules and exits without one of them being asked says so, once."""
 
+import asyncio
+import contextlib
 import sys
 from types import ModuleType
 
@@ -38,15 +40,33 @@ def test_nothing_is_said_where_anything_was_guarded_or_no_rules_are_left(at_exit
     assert at_exit(act, policies=[policy.deny("a")]) == ""
 
 
+def test_nothing_is_said_where_a_question_was_interrupted(at_exit):
+    async def ask(call):
+        await asyncio.sleep(60)
+
+    async def interrupted():
+        task = asyncio.ensure_future(otelhooks.call_tool("a", {}, noted))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def noted():
+        raise AssertionError
+
+    said = at_exit(lambda handle: asyncio.run(interrupted()), policies=[policy.ask_user("a", ask)])
+    assert "ever asked" not in said
+
+
 def test_a_hook_that_can_deny_counts_too(at_exit):
     decide = hooks.pre_tool_call_decide(lambda call: None)
-    assert "otelhooks: no hook was ever asked" in at_exit(hooks=[decide])
+    assert "no hook was ever asked" in at_exit(hooks=[decide])
 
 
 def test_rules_that_guard_policy_files_do_not_count(at_exit, tmp_path):
     path = tmp_path / "rules.yaml"
     path.write_text("policies: [{deny: run_command}]\n")
-    assert "otelhooks: 0 of 1 rules were" in at_exit(policies=[str(path)])
+    assert "0 of 1 rules were" in at_exit(policies=[str(path)])
 
 
 def test_the_gauge_counts_rules_that_calls_have_met_and_those_that_none_has(governed, tmp_path):
