@@ -42,7 +42,7 @@ class Terminal:
         import sys
 
         if sys.stdin is None or not sys.stdin.isatty():
-            raise Unavailable("nobody to ask: standard input is no terminal")
+            raise Unavailable("there is no one to ask: standard input is not a terminal")
         return await ask_user_handler(call, reason)
 
 

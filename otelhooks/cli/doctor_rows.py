@@ -58,7 +58,12 @@ def installed(rows: Sequence[Coverage]) -> list[str]:
         for r in rows
         if r.supported != "none"
     ]
-    return columns([head, *table]) if table else ["no supported framework is installed here"]
+    if not table:
+        return [
+            "no supported framework is installed here; functions under @otelhooks.tool,",
+            "  @otelhooks.model_call and @otelhooks.agent are guarded without one",
+        ]
+    return columns([head, *table])
 
 
 def problems(

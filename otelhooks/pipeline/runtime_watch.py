@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from otelhooks import types
+from otelhooks.errors import OtelHooksError
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
@@ -163,7 +164,8 @@ class RuntimeWatch(Watch):
     @fails_open
     def _approver_failed(self, rule: RuleLike, error: BaseException) -> None:
         who = f"the approver of rule `{one_line(rule.label, LOGGED)}`"
-        log.error("%s could not be asked, and the call is denied: %s", who, outline(error))
+        why = one_line(error, LOGGED) if isinstance(error, OtelHooksError) else outline(error)
+        log.error("%s could not be asked, and the call is denied: %s", who, why)
         self._quote(who, error)
 
 

@@ -138,6 +138,7 @@ class PolicySet:
 
     Attributes:
         rules: All rules, in load order.
+        given: The same without the built-in ones, which guard policy files.
         version: Content hash, 12 hexadecimal digits.
         can_deny: Whether any call can be denied or held up.
         can_hide: Whether any tool's definition is kept from the model.
@@ -225,6 +226,7 @@ class PolicySet:
         if self.default == "deny":
             version = self._versions.get(self._source, "")
             self._fallback = (_default_deny(self._source, version, self.mode, len(rules)),)
+        self.given: tuple[Rule, ...] = tuple(r for r in self.rules if not r.is_built_in)
         self._index = Index(self.rules, servers)
         everything = (*self.rules, *self._fallback, *(s.rule for s in servers if s.is_limiting))
         self.can_deny: bool = any(rule.can_deny for rule in everything)

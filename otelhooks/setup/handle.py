@@ -95,7 +95,7 @@ class Handle:
             for entry in guarded.coverage_so_far()
             if entry.version
         ]
-        counts = f"{_count(len(self._rules.rules), 'rule')}, {_count(hooks, 'hook')}"
+        counts = f"{_count(len(self._rules.given), 'rule')}, {_count(hooks, 'hook')}"
         return [
             f"mode {self._rules.mode}, {counts}",
             ", ".join(frameworks) or "no framework imported yet",
@@ -209,7 +209,7 @@ class Handle:
             "policy files loaded again: %s; mode %s; %d rules (version %s)",
             now.describe(),
             self._rules.mode,
-            len(self._rules.rules),
+            len(self._rules.given),
             self._rules.version,
         )
 

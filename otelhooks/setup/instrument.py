@@ -436,7 +436,7 @@ def _say(handle: Handle) -> None:
         "instrumented: %s; mode %s; %d rules (version %s%s), %d hooks; %s",
         states or "no framework imported yet",
         rules.mode,
-        len(rules.rules),
+        len(rules.given),
         rules.version,
         f"; {files}" if files else "",
         len(handle._hooks) + len(handle._policy_hooks) + len(handle._file_hooks),

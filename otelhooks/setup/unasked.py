@@ -26,7 +26,7 @@ def counted(rules: PolicySet) -> list[tuple[float, dict[str, bool]]]:
     Args:
         rules: The set in force; those that guard policy files do not count.
     """
-    own, met = [rule for rule in rules.rules if not rule.is_built_in], rules.asked
+    own, met = rules.given, rules.asked
     if not own:
         return []
     asked = sum(rule in met for rule in own)
@@ -41,7 +41,7 @@ def unasked(rules: PolicySet, runtime: Runtime) -> str:
         rules: The set in force; rules that guard policy files do not count.
         runtime: The process's runtime.
     """
-    number = sum(not rule.is_built_in for rule in rules.rules)
+    number = len(rules.given)
     if not runtime.is_unused or not (number or runtime.loaded.can_deny):
         return ""
     what = f"0 of {number} rules were" if number else "no hook was"

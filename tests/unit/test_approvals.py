@@ -36,7 +36,7 @@ class TestTerminal:
         self, monkeypatch: pytest.MonkeyPatch, stdin: Any
     ) -> None:
         monkeypatch.setattr(sys, "stdin", stdin)
-        with pytest.raises(Unavailable, match="no terminal"):
+        with pytest.raises(Unavailable, match="not a terminal"):
             await Terminal()(CALL)
 
     @pytest.mark.anyio
@@ -134,6 +134,19 @@ class TestFirstOf:
             t()
         assert "approver of rule `t` could not be asked" in caplog.text
         assert ("the chat is down" in caplog.text) is (capture != "NO_CONTENT")
+
+    def test_a_channel_that_reaches_nobody_says_why_in_one_line(
+        self, governed: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        @otelhooks.tool
+        def t() -> None: ...
+
+        monkeypatch.setattr("sys.stdin", io.StringIO())
+        governed(policies=[policy.ask_user("t")], approvals=Terminal())
+        with pytest.raises(Denied):
+            t()
+        (said,) = (m for m in caplog.messages if "could not be asked" in m)
+        assert said.endswith("standard input is not a terminal")
 
     def test_no_human_is_reported_where_none_was_asked(self, governed: Any) -> None:
         @otelhooks.tool

@@ -131,7 +131,8 @@ def test_what_is_not_installed_is_counted(doctor):
     result = doctor(version="")
 
     assert result.stdout == (
-        "no supported framework is installed here\n"
+        "no supported framework is installed here; functions under @otelhooks.tool,\n"
+        "  @otelhooks.model_call and @otelhooks.agent are guarded without one\n"
         "\n"
         "`otelhooks doctor --all` shows more, and the supported packages that are not\n"
         "  here: 1\n"
