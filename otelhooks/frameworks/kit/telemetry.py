@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from opentelemetry import propagate, trace
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import Context, attach, detach, get_current
 
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.frames import Turn, current_frame
+from otelhooks.pipeline.runtime import Runtime
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
-from otelhooks.telemetry.spans import exemplar
+from otelhooks.telemetry.spans import error_type, exemplar, fail
 
 __all__ = [
     "carried_by",
     "carrier",
     "failed",
     "in_place_of_own",
+    "inside_run",
     "not_on_ours",
     "record",
     "replaces_spans",
@@ -67,6 +70,60 @@ def failed(what: str, error: Exception) -> None:
         error: The cause.
     """
     _log.error("%s: %s", what, outline(error))
+
+
+@contextlib.contextmanager
+def inside_run(
+    name: str,
+    attributes: Mapping[str, Any],
+    given: Any,
+    result: Callable[[], Any],
+    is_failure: Callable[[Exception], bool],
+) -> Iterator[None]:
+    """Open a span around a part of a run, such as a node of a graph, which hooks do not see.
+
+    Args:
+        name: Span name.
+        attributes: Its attributes.
+        given: What goes into the part, shown if spans carry content.
+        result: Gives what comes out of it, in the same case.
+        is_failure: Whether an exception means that the part failed, and not that it pauses.
+    """
+    opened = _open_part(name, attributes)
+    if opened is None:
+        yield
+        return
+    rt, span = opened
+    token = attach(trace.set_span_in_context(span))
+    try:
+        yield
+    except Exception as error:
+        if is_failure(error):
+            kind = error_type(error)
+            fail(span, kind, rt.content.span_error(error, kind))
+        raise
+    finally:
+        detach(token)
+        _show_part(rt, span, given, result)
+        span.end()
+
+
+@fails_open
+def _open_part(name: str, attributes: Mapping[str, Any]) -> tuple[Runtime, trace.Span] | None:
+    rt, frame = runtime.active(), current_frame()
+    if rt is None or not isinstance(frame, Turn) or frame.span is None:
+        return None
+    if not rt.opens_spans(frame.framework):
+        return None
+    of_session = frame.session.wire_attributes(rt.user_attribute)
+    return rt, rt.spans.start(name, {**attributes, **of_session}, None)
+
+
+@fails_open
+def _show_part(rt: Runtime, span: trace.Span, given: Any, result: Callable[[], Any]) -> None:
+    if rt.content.on_span and span.is_recording():
+        span.set_attribute(semconv.INPUT_VALUE, rt.content.span_value(given))
+        span.set_attribute(semconv.OUTPUT_VALUE, rt.content.span_value(result()))
 
 
 def replaces_spans(framework: str) -> bool:

@@ -15,7 +15,7 @@ layers are patched, so agents that were created before `otelhooks.instrument` ar
 - Run: ``Pregel.stream`` and ``astream``, to which ``invoke``, ``batch`` and ``stream_events`` lead.
   A graph with tools or a model node is ``invoke_agent``, any other ``invoke_workflow``; in a run it
   is a sub-agent. ``configurable.thread_id`` is the conversation. A ``Command`` that resumes a run
-  is not a message of the user.
+  is not a message of the user. Nodes are spans inside that of the run, and nothing decides on them.
 - Compaction: ``SummarizationMiddleware``.
 
 A denied tool call is a ``ToolMessage`` with status ``error``, which the model reads, or the reason
@@ -37,6 +37,7 @@ from otelhooks.frameworks.langchain.arguments import note
 from otelhooks.frameworks.langchain.builtin import TABLE
 from otelhooks.frameworks.langchain.chains import ChainRun
 from otelhooks.frameworks.langchain.middleware import EDITORS, SHELLS
+from otelhooks.frameworks.langchain.nodes import anode, node
 from otelhooks.frameworks.langchain.runs import GraphRun
 from otelhooks.frameworks.langchain.tools import InvokeRun, ToolRun
 
@@ -48,6 +49,7 @@ SUPPORTED = ">=1.0,<2"
 _TOOL = "langchain_core.tools.base:BaseTool"
 _MODEL = "langchain_core.language_models.chat_models:BaseChatModel"
 _GRAPH = "langgraph.pregel.main:Pregel"
+_RUNNER = "langgraph.pregel._runner"
 _NODE = "langgraph.prebuilt.tool_node:ToolNode"
 _EARLIER_NODE = "langchain.tools.tool_node:_ToolNode"
 _SUMMARY = "langchain.agents.middleware.summarization:SummarizationMiddleware"
@@ -74,6 +76,9 @@ _CORE = (
 _GRAPHS = (
     kit.seat(f"{_GRAPH}.stream", GraphRun, entry=True),
     kit.seat(f"{_GRAPH}.astream", GraphRun, entry=True),
+    # without them, a trace has no nodes
+    kit.listen(f"{_RUNNER}:run_with_retry", node, required=False),
+    kit.listen(f"{_RUNNER}:arun_with_retry", anode, required=False),
     # without it, filled-in plain data is shown to rules
     kit.listen(f"{_NODE}._inject_tool_args", note, required=False),
     kit.listen(f"{_NODE}.inject_tool_args", note, required=False),

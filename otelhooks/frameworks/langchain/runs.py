@@ -14,13 +14,13 @@ from otelhooks.frameworks.kit.telemetry import failed, semconv
 from otelhooks.frameworks.langchain import state
 from otelhooks.frameworks.langchain.listeners import HeardRun
 from otelhooks.frameworks.langchain.models import events_of, know_tools
+from otelhooks.frameworks.langchain.nodes import MODEL_NODES
 
 __all__ = ["GraphRun"]
 
 _TASK = "__pregel_task_id"
 _CHECKPOINTER = "__pregel_checkpointer"
 _INTERRUPT = "__interrupt__"
-_MODEL_NODES = ("model", "agent")
 
 
 class _Answer(NamedTuple):
@@ -65,7 +65,7 @@ class GraphRun(HeardRun):
             bool(tools)
             or "lc_agent_name" in metadata
             or "ls_integration" in metadata
-            or ("messages" in graph.channels and any(n in graph.nodes for n in _MODEL_NODES))
+            or ("messages" in graph.channels and any(n in graph.nodes for n in MODEL_NODES))
         )
         self.agent = str(metadata.get("lc_agent_name") or graph.name)
         self.prompt = prompt if has_message else input
@@ -201,7 +201,7 @@ class GraphRun(HeardRun):
     @property
     def node(self) -> str | None:
         """The node to which an answer of ours is attributed."""
-        return next((name for name in _MODEL_NODES if name in self.graph.nodes), None)
+        return next((name for name in MODEL_NODES if name in self.graph.nodes), None)
 
     def shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:
         """Return an answer's changes to the state, and the items that contain it."""
