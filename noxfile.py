@@ -136,6 +136,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "clients-oldest": ("--group", "test", *LOWEST),
     "litellm-latest": ("--group", "test", *CERTIFI),
     "viewers-latest": ("--group", "test", *CERTIFI),
+    "viewers_mlflow-latest": ("--group", "test", *CERTIFI),
     "beside-latest": ("--group", "test", *CERTIFI),
     "beside_clients-latest": ("--group", "test", *CERTIFI),
     "beside_v2-latest": ("--group", "test"),
@@ -411,11 +412,13 @@ def e2e_full(session: nox.Session) -> None:
 
 @nox.session
 def viewers(session: nox.Session) -> None:
-    """A run as people see it: in a real Phoenix, through Chromium, which must be installed.
+    """A run as people see it: in a real Phoenix and MLflow, through Chromium (to be installed).
 
     `--basetemp FOLDER` leaves pictures of the pages there. Phoenix's plugin for pytest is not ours.
     """
-    pytest(session, environment(session, "viewers-latest"), "-p", "no:phoenix", "tests/viewers")
+    for name, viewer in (("viewers", "phoenix"), ("viewers_mlflow", "mlflow")):
+        python = environment(session, f"{name}-latest")
+        pytest(session, python, "-p", f"no:{viewer}", f"tests/viewers/test_{viewer}.py")
 
 
 @nox.session

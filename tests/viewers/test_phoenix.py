@@ -1,19 +1,11 @@
-"""What Phoenix shows of a run, read from its pages in a browser.
-
-Each page is also kept as a picture, in the folder of pytest's temporary files.
-"""
+"""What Phoenix shows of a run, read from its pages in a browser."""
 
 from __future__ import annotations
 
 import base64
 import importlib.util
-import os
-import shutil
-import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +15,16 @@ pytest.importorskip("playwright")
 if importlib.util.find_spec("phoenix") is None:
     pytest.skip("Phoenix needs Python 3.11", allow_module_level=True)
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from tests.ports import free_ports
 
-PROGRAM = Path(__file__).with_name("conversation.py")
 PROJECT = base64.b64encode(b"Project:1").decode()
-STARTS_S, SHOWS_MS = 300, 60_000
+SHOWS_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("phoenix")
-
-
-@pytest.fixture(scope="module")
-def phoenix(pictures: Path) -> Iterator[str]:
+def phoenix(pictures: Path, serve: Any) -> Iterator[str]:
     """Start a Phoenix that has the program's run; its address."""
     port, grpc = free_ports(2)
     own = {
@@ -48,63 +34,20 @@ def phoenix(pictures: Path) -> Iterator[str]:
         "PHOENIX_WORKING_DIR": str(pictures / "data"),
         "PHOENIX_TELEMETRY_ENABLED": "false",
     }
-    command = [sys.executable, "-m", "phoenix.server.main", "serve"]
-    with (pictures / "phoenix.log").open("w") as log:
-        server = subprocess.Popen(
-            command, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT
-        )
     address = f"http://127.0.0.1:{port}"
-    try:
-        _wait(address, server)
-        exported = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
-            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-            "OTEL_LOGS_EXPORTER": "none",
-            "OTEL_METRICS_EXPORTER": "none",
-            "OTELHOOKS_STORE": str(pictures / "store.db"),
-        }
-        subprocess.run([sys.executable, PROGRAM], env=os.environ | exported, check=True)
+    with serve(address, [sys.executable, "-m", "phoenix.server.main", "serve"], own):
         yield address
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _wait(address: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + STARTS_S
-    while True:
-        try:
-            urllib.request.urlopen(address, timeout=5).close()
-        except OSError:
-            assert server.poll() is None, "Phoenix has ended"
-            assert time.monotonic() < until, "Phoenix does not answer"
-            time.sleep(0.5)
-        else:
-            return
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "this test needs Chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        found = browser.new_page(viewport={"width": 1500, "height": 1000})
-        found.set_default_timeout(SHOWS_MS)
-        yield found
-        browser.close()
 
 
 @pytest.fixture
-def shown(page: Page, phoenix: str, pictures: Path, request: Any) -> Iterator[Any]:
-    """Open a page of the project; it is kept as a picture when the test has ended."""
+def shown(page: Page, phoenix: str) -> Callable[[str], Page]:
+    """Open a page of the project."""
 
     def opened(name: str) -> Page:
         page.goto(f"{phoenix}/projects/{PROJECT}/{name}")
         return page
 
-    yield opened
-    page.screenshot(path=pictures / f"{request.node.name}.png")
+    return opened
 
 
 def see(page: Page, *texts: str) -> None:
