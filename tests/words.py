@@ -291,7 +291,7 @@ class Finding(NamedTuple):
 
 _FENCE = re.compile(r"^```.*?^```$|^<!--.*?-->$", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"\s*(?:[-*] |\d+\. |\||#)")
-_NOT_PROSE = re.compile(r"``[^`]*``|`[^`]*`|\]\([^)]*\)|\"[^\"]*\"|https?://\S+")
+_NOT_PROSE = re.compile(r"``.+?``|`[^`]*`|\]\([^)]*\)|\"[^\"]*\"|https?://\S+")
 
 
 def plain(text: str) -> str:
