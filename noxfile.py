@@ -87,6 +87,8 @@ LOWEST = ("--resolution", "lowest-direct")
 LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
     "demo": ("--group", "test", *CERTIFI),
+    "docs": ("--group", "test", *CERTIFI),
+    "site": ("--group", "test"),
     "together-latest": ("--group", "test", *CERTIFI),
     "bench": CERTIFI,
     "bench_adapters-latest": ("--group", "test", *CERTIFI),

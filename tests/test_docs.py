@@ -6,9 +6,10 @@ import asyncio
 import importlib
 import inspect
 import re
+import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -21,6 +22,8 @@ from otelhooks.setup import catalogue, instrument
 from otelhooks.store.reader import Store
 from otelhooks.store.tree import render
 from otelhooks.telemetry import semconv
+from tests import guide
+from tests.guide import Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,20 +33,12 @@ DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 
 _FENCE = re.compile(
-    r"(?:^<!-- needs: (?P<needs>[^>]+?) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```$",
+    r"(?:^<!-- needs: (?P<needs>[^>]+?) -->\n)?"
+    r'^```(?P<language>\w+)(?: title="(?P<title>[^"\n]+)")?\n(?P<code>.*?)^```$',
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 _DURATION = re.compile(r" \d[\d.,]* (?:ms|s|min)(?= |$)", re.MULTILINE)
-
-
-class Block(NamedTuple):
-    """A fenced block of a page: what it needs installed, its first line, its text."""
-
-    needs: tuple[str, ...]
-    language: str
-    line: int
-    code: str
 
 
 def pages() -> list[Path]:
@@ -62,6 +57,7 @@ def blocks(page: Path) -> list[Block]:
         Block(
             framework + tuple(name for name in re.split(r"[\s,]+", found["needs"] or "") if name),
             found["language"],
+            found["title"] or "",
             text.count("\n", 0, found.start("code")) + 1,
             found["code"],
         )
@@ -79,13 +75,13 @@ def name_of(page: Path) -> str:
 
 
 def missing(needs: tuple[str, ...]) -> list[str]:
-    """Return those distributions that are not installed here."""
+    """Return those distributions and programs that are not installed here."""
 
     def is_missing(name: str) -> bool:
         try:
             version(name)
         except PackageNotFoundError:
-            return True
+            return shutil.which(name) is None
         return False
 
     return [name for name in needs if is_missing(name)]
@@ -145,7 +141,13 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     loop.close()
 
 
-with_python = [p for p in pages() if any(b.language == "python" for b in blocks(p))]
+GUIDE = sorted((DOCS / "guide").glob("*.md"))
+NOTEBOOK = DOCS / "guide" / "notebooks.md"
+with_python = [
+    page
+    for page in pages()
+    if page not in GUIDE and any(block.language == "python" for block in blocks(page))
+]
 
 
 @pytest.mark.timeout(120)  # importing a framework takes long on a busy machine
@@ -155,6 +157,46 @@ def test_the_python_blocks_of_a_page_run(page: Path, page_folder: Path) -> None:
     if not run_page(page, page_folder):
         needs = {name for block in blocks(page) for name in missing(block.needs)}
         pytest.skip(f"needs {', '.join(sorted(needs))}")
+
+
+@pytest.mark.timeout(300)  # it starts a program for each command that it shows
+@pytest.mark.parametrize("page", [page for page in GUIDE if page != NOTEBOOK], ids=name_of)
+def test_a_page_of_the_guide_runs(page: Path, page_folder: Path) -> None:
+    """Files, cells and commands, in order and in one folder; commands print what is shown."""
+    run = [block for block in blocks(page) if not missing(block.needs)]
+    if needs := missing(guide.needs(run)):
+        pytest.skip(f"needs {', '.join(needs)}")
+    guide.run(run, page_folder, page)
+
+
+@pytest.mark.timeout(300)  # it starts a kernel
+def test_the_notebook_of_the_guide_shows_what_its_page_does(tmp_path: Path) -> None:
+    """Its Python blocks are cells; a text block behind one is what is shown below it."""
+    if needs := missing(("ipykernel", "nbclient", "openai-agents")):
+        pytest.skip(f"needs {', '.join(needs)}")
+    of_page = blocks(NOTEBOOK)
+    shown = iter(guide.run_cells([each for each in of_page if each.language == "python"], tmp_path))
+    output = ""
+    for block in of_page:
+        if block.language == "python":
+            output = next(shown)
+        else:
+            guide.assert_alike(output, block.code, f"the cell above line {block.line}")
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=name_of)
+def test_a_page_of_the_guide_begins_with_who_needs_it_and_five_lines(page: Path) -> None:
+    """One sentence for one reader, then at most five lines that run."""
+    _, who, *_ = page.read_text(encoding="utf-8").split("\n\n")
+    first = blocks(page)[0]
+    lines = [line for line in first.code.splitlines() if line.strip()]
+    if first.language == "console":
+        lines = [line for line in lines if line.startswith("$ ")]
+
+    assert who.startswith("You ")
+    assert re.search(r"[.:] [A-Z]", " ".join(who.split())) is None
+    assert first.language in {"python", "console"}
+    assert len(lines) <= 5
 
 
 def test_the_readme_is_short() -> None:

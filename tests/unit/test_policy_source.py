@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+import types
 
 import pytest
 
@@ -211,6 +212,18 @@ def test_a_folder_that_everybody_may_write_is_refused(tmp_path: pathlib.Path) ->
             source.read_all([named])
     path.parent.chmod(0o1777)  # as /tmp: other users cannot replace my file
     assert source.read_all([path])
+
+
+def test_a_folder_that_everybody_may_write_is_read_where_it_is_mounted_read_only(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a ConfigMap is; tests/processes/test_kubernetes.py mounts a real one."""
+    path = _write(tmp_path / "rules/a.yaml")
+    path.parent.chmod(0o777)
+    os_says = os.statvfs(path.parent)
+    read_only = types.SimpleNamespace(f_flag=os_says.f_flag | os.ST_RDONLY)
+    monkeypatch.setattr(os, "statvfs", lambda place: read_only)
+    assert source.read_all([path.parent])
 
 
 def test_a_link_to_a_file_in_a_folder_that_everybody_may_write_is_refused(

@@ -267,7 +267,7 @@ def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool
         return  # who can write it can write this code as well
     place = place or os.curdir
     sticky_folder = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    if status.st_mode & stat.S_IWOTH and not sticky_folder:
+    if status.st_mode & stat.S_IWOTH and not sticky_folder and not _is_read_only(place):
         problem, remedy = f"every user may write `{place}`", f"run `chmod o-w {place}`"
     elif status.st_uid not in {0, os.geteuid()}:
         problem = f"`{place}` belongs to another user (uid {status.st_uid})"
@@ -275,6 +275,11 @@ def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool
     else:
         return
     raise PolicyFileError(path, 1, 1, problem, hint=f"{remedy}, or set {config.UNSAFE_FILES}=1")
+
+
+def _is_read_only(place: str) -> bool:
+    """Return whether a place is mounted read-only: Kubernetes gives a ConfigMap's folder mode 0777."""
+    return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
 
 
 def _unreadable(path: str, error: Exception) -> PolicyFileError:
