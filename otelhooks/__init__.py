@@ -15,6 +15,7 @@ from otelhooks.setup.instrument import Handle, instrument, uninstrument
 from otelhooks.version import __version__
 
 if TYPE_CHECKING:
+    from otelhooks import approvals
     from otelhooks.loops.agents import agent
     from otelhooks.loops.model_calls import model_call
     from otelhooks.loops.tools import call_tool, tool
@@ -23,6 +24,7 @@ __all__ = [
     "Handle",
     "__version__",
     "agent",
+    "approvals",
     "audit",
     "cache",
     "call_tool",
@@ -47,6 +49,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(
         globals(),
         {
+            "otelhooks.approvals": "approvals",
             "otelhooks.loops.agents": "agent",
             "otelhooks.loops.model_calls": "model_call",
             "otelhooks.loops.tools": "call_tool tool",

@@ -25,7 +25,8 @@ def late_names(
 
     Args:
         namespace: The module's ``globals()``; a name stays there once it was found.
-        homes: Module that defines them -> names, separated by blanks.
+        homes: Module that defines them -> names, separated by blanks. A module below this one may
+            be a name itself.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
@@ -34,7 +35,9 @@ def late_names(
         if home is None:
             raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
         with _importing:
-            found = namespace[name] = getattr(importlib.import_module(home), name)
+            module = importlib.import_module(home)
+            is_module = home == f"{namespace['__name__']}.{name}"
+            found = namespace[name] = module if is_module else getattr(module, name)
         return found
 
     return find, lambda: sorted({*namespace, *home_of})

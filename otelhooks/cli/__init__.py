@@ -39,6 +39,7 @@ class ExitCode(IntEnum):
 # name -> module, attribute, one line for `otelhooks --help`, so that it imports no command
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("otelhooks.cli.run", "run", "Run a program with otelhooks switched on."),
+    "init": ("otelhooks.cli.init", "init", "Write a first policy for the agents in a folder."),
     "demo": ("otelhooks.cli.demo", "demo", "Watch scripted agents being governed."),
     "doctor": ("otelhooks.cli.doctor", "doctor", "Show which frameworks are guarded."),
     "policy": ("otelhooks.cli.policy", "policy", "Write, check, test and change policies."),

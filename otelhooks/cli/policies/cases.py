@@ -85,7 +85,7 @@ class Suite:
             tested.
         servers: Servers that the application would have configured.
         default: Decision if no rule matches, for the suite's own rules.
-        mode: Mode of the suite's own rules.
+        mode: Mode in which the suite is judged, whatever the policy's is; empty: the policy's.
         cases: In order.
     """
 
@@ -138,7 +138,7 @@ def _suite(node: Node, stem: str) -> Suite:
         rules=found.get("rules"),
         servers=tuple(_servers(found.get("servers"))),
         default=_word(found.get("default"), "default", ("allow", "deny")),
-        mode=_word(found.get("mode"), "mode", ("enforce", "monitor")),
+        mode=_word(found["mode"], "mode", ("enforce", "monitor")) if "mode" in found else "",
         cases=tuple(cases),
     )
 

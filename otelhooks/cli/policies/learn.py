@@ -21,7 +21,7 @@ from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.selectors import EXACT, Selector
 
-__all__ = ["Draft", "learn"]
+__all__ = ["Draft", "learn", "quoted"]
 
 MAX_CASES = 200
 """Most calls that a draft keeps as cases."""
@@ -74,7 +74,7 @@ class _Tool:
 
     def counts(self) -> str:
         said = [f"{count} {word}" for word, count in sorted(self.seen.items())]
-        by = f"; by {', '.join(sorted(map(_quoted, self.agents)))}" if self.agents else ""
+        by = f"; by {', '.join(sorted(map(quoted, self.agents)))}" if self.agents else ""
         return ", ".join(said) + by
 
 
@@ -118,7 +118,7 @@ class Draft:
         ]
         drafted = self.drafted
         lines.append("policies:" if drafted else "policies: []")
-        rules = [f"  - {{{tool.verb}: {_quoted(tool.rule_name)}}}" for tool in drafted]
+        rules = [f"  - {{{tool.verb}: {quoted(tool.rule_name)}}}" for tool in drafted]
         width = max(map(len, rules), default=0)
         lines += [
             f"{rule.ljust(width)}  # {tool.counts()}"
@@ -127,7 +127,7 @@ class Draft:
         left_out = sorted((t for t in self.tools.values() if t.doubt), key=lambda t: t.rule_name)
         if left_out:
             lines += ["", "# Left out:"]
-        lines += [f"#   {_quoted(t.rule_name)} {t.doubt} ({t.counts()})" for t in left_out]
+        lines += [f"#   {quoted(t.rule_name)} {t.doubt} ({t.counts()})" for t in left_out]
         return "\n".join(lines) + "\n"
 
     def suite(self) -> str:
@@ -145,7 +145,7 @@ class Draft:
             entry = {"call": about, "verdict": tool.verb, "rule": rule}
             if not _survives(entry):
                 entry["call"] = {key: about[key] for key in about if key != "args"}
-            entries.append(f"  - {_quoted(entry)}")
+            entries.append(f"  - {quoted(entry)}")
         head = "cases:" if entries else "cases: []"
         return "\n".join(("suite: what the draft was learned from", head, *entries)) + "\n"
 
@@ -176,7 +176,7 @@ def learn(calls: Iterable[RecordedCall]) -> Draft:
         tool.add(call)
         if call.has_run and not call.has_failed and len(draft.cases) < MAX_CASES:
             args = call.args if call.is_whole else None
-            draft.cases.setdefault(f"{name} {_quoted(args)}", (tool, call, args))
+            draft.cases.setdefault(f"{name} {quoted(args)}", (tool, call, args))
     if not draft.calls:
         raise ConfigError(
             "no tool calls to learn from", hint="run the program under otelhooks first"
@@ -204,7 +204,7 @@ def _is_plain(name: str) -> bool:
 _UNSAFE = re.compile("[\x7f-\xa0\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
-def _quoted(value: Any) -> str:
+def quoted(value: Any) -> str:
     """Write a value so that nothing in it can end a rule or a comment."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -213,6 +213,6 @@ def _quoted(value: Any) -> str:
 def _survives(value: Any) -> bool:
     """Return whether a policy file with this value would be read as this very value."""
     try:
-        return same_json(parse(_quoted(value), "").plain(), value)
+        return same_json(parse(quoted(value), "").plain(), value)
     except ConfigError:
         return False

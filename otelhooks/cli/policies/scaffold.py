@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -120,11 +123,13 @@ def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Pa
     return {folder / f"{name}.md": _HOOK.format(**fields), cases: _HOOK_CASES.format(**fields)}
 
 
-def write_new(files: Mapping[Path, str]) -> list[Path]:
-    """Write new files, without overwriting any.
+def write_new(files: Mapping[Path, str], *, replace: bool = False) -> list[Path]:
+    """Write files, all of them or none, each in one step.
 
     Args:
         files: Each with its text; missing folders are created.
+        replace: Whether files of these names may be there already. A link is replaced, not what it
+            leads to.
 
     Returns:
         Their paths.
@@ -133,13 +138,40 @@ def write_new(files: Mapping[Path, str]) -> list[Path]:
         ConfigError: One already exists, or cannot be written.
     """
     for path in files:
-        if path.exists():
+        if os.path.lexists(path) and not replace:
             raise ConfigError(f"`{path}` is there already", hint="take another name")
-    for path, text in files.items():
-        try:
+    drafts: dict[Path, Path] = {}
+    reserved: list[Path] = []
+    path = Path()
+    try:
+        for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise ConfigError(f"`{path}` cannot be written: {error.strerror or error}") from error
+            drafts[path] = _draft(path, text)
+        for path in files if not replace else ():
+            path.open("x").close()  # another process may have made it by now
+            reserved.append(path)
+        for path, draft in drafts.items():
+            draft.replace(path)
+    except BaseException as error:
+        for each in (*reserved, *drafts.values()):
+            with contextlib.suppress(OSError):
+                each.unlink()
+        if isinstance(error, OSError):
+            message = f"`{path}` cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error
+        raise
     return list(files)
+
+
+def _draft(path: Path, text: str) -> Path:
+    """Write a text beside its place; policies that every user may write would not be loaded."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    draft = Path(name)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        draft.chmod(0o644)
+    except BaseException:
+        draft.unlink()
+        raise
+    return draft

@@ -142,7 +142,11 @@ class Subject:
         return self._hook_files.scripts
 
     def table(
-        self, servers: Sequence[types.BaseMcpServerConfig] = (), *, guarded: bool = False
+        self,
+        servers: Sequence[types.BaseMcpServerConfig] = (),
+        *,
+        guarded: bool = False,
+        mode: str = "",
     ) -> PolicySet:
         """Return the rules as the engine's table.
 
@@ -150,18 +154,25 @@ class Subject:
             servers: Configurations of MCP servers.
             guarded: Whether to include the built-in guard of policy files, which depends on their
                 location.
+            mode: ``enforce`` or ``monitor``, whatever files say; if empty, what they say.
         """
         changes: dict[str, Any] = {
             "mcp_servers": tuple(servers),
             "allow_policy_writes": not guarded,
         }
+        if mode:
+            changes |= {"mode": mode, "sources": {"mode": "argument"}}
         return self.policies.table(_CONFIG.replace(**changes))
 
     def dry_run(
-        self, servers: Sequence[types.BaseMcpServerConfig] = (), *, guarded: bool = False
+        self,
+        servers: Sequence[types.BaseMcpServerConfig] = (),
+        *,
+        guarded: bool = False,
+        mode: str = "",
     ) -> DryRun:
         """Return a dry run of the policy; parameters as for `table`."""
-        table = self.table(servers, guarded=guarded)
+        table = self.table(servers, guarded=guarded, mode=mode)
         # Limits and labels depend on what went before, which a single call does not show.
         hooks = [hook for hook in self.hooks if not isinstance(hook, Gate)]
         registered = HookSet(found for hook in hooks for found in registrations(hook))

@@ -92,7 +92,7 @@ def run_suite(suite: Suite, tested: Subject) -> Iterator[Result]:
         ConfigError: The suite's own rules cannot be used.
     """
     subject = tested if suite.rules is None else Subject.of_suite(suite)
-    policy = subject.dry_run(suite.servers)
+    policy = subject.dry_run(suite.servers, mode=suite.mode)
     for case in suite.cases:
         seen = _event(case, subject) if case.event else _call(case, policy)
         expected = {"verdict": case.verdict, **case.expected}

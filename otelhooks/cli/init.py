@@ -1,0 +1,316 @@
+"""``otelhooks init``: from a project's folder to a first policy with cases, in three questions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from otelhooks.errors import ConfigError
+from otelhooks.plain_text import one_line
+
+if TYPE_CHECKING:
+    from otelhooks.cli.project.draft import Answers
+    from otelhooks.cli.project.survey import Survey
+
+_SPANS = ("local", "collector", "none")
+_MODES = ("monitor", "enforce")
+_SET = {
+    "local": "",
+    "collector": "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 ",
+    "none": "OTEL_SDK_DISABLED=true ",
+}
+"""What is set before a command, by where spans go."""
+
+_SHOWN = 12
+"""Most tools, and most files that could not be read, that are listed."""
+
+
+class _Word(click.Choice[str]):
+    """One of a few words; a misspelt one is told which may be meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        near = get_close_matches(str(value).lower(), list(self.choices), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return super().get_invalid_choice_message(value, ctx) + hint
+
+
+@click.command()
+@click.option(
+    "--deny",
+    multiple=True,
+    metavar="TOOLS",
+    help="Tools that must not run, with commas: names, `server/tool`, globs, `kind:shell`.",
+)
+@click.option("--ask", multiple=True, metavar="TOOLS", help="Tools about which a person is asked.")
+@click.option(
+    "--spans",
+    type=_Word(_SPANS, case_sensitive=False),
+    help="Where traces go: a file on this machine, a collector, or nowhere. Default: local.",
+)
+@click.option(
+    "--mode",
+    type=_Word(_MODES, case_sensitive=False),
+    help="Only record what the rules decide, or enforce it. Default: monitor.",
+)
+@click.option(
+    "--dir",
+    "folder",
+    default=".",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The project's folder; default: this one.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default answers.")
+@click.option("--force", is_flag=True, help="Replace policy and cases that are there already.")
+def init(
+    deny: tuple[str, ...],
+    ask: tuple[str, ...],
+    spans: str | None,
+    mode: str | None,
+    folder: Path,
+    yes: bool,
+    force: bool,
+) -> None:
+    """Write a first policy for the agents in a folder.
+
+    Reads the Python files of a project without running them, finds the frameworks and tools in
+    them, asks three questions, and writes policies/agents.yaml with its cases. Then it says which
+    line the program needs. What a flag says is not asked. Where there is no terminal, nothing is
+    asked at all.
+
+    Exit code 2: there is such a file already, or it cannot be written.
+    """
+    from otelhooks.cli.policies.scaffold import write_new
+    from otelhooks.cli.project import draft
+    from otelhooks.cli.project.survey import survey
+
+    targets = _targets(folder, force=force)
+    found = survey(folder)
+    for text in _found(found):
+        click.echo(text)
+    asks = not yes and sys.stdin.isatty()
+    if not asks and not yes:
+        click.echo("No terminal to ask at: the default answers are taken.", err=True)
+    wanted = _rules(found, deny, ask, asks=asks)
+    answers = draft.Answers(
+        *wanted,
+        spans or _choose("2. Where do traces go?", _SPANS, asks=asks),
+        mode or _choose("3. Only record what the rules decide, or enforce it?", _MODES, asks=asks),
+    )
+    texts = (draft.policy(answers), draft.suite(answers, found))
+    for path in write_new(dict(zip(targets, texts, strict=True)), replace=force):
+        click.echo(f"wrote {one_line(path)}", err=True)
+    for text in _next(answers, found, folder):
+        click.echo(text)
+
+
+def _targets(folder: Path, *, force: bool) -> list[Path]:
+    """Return where policy and cases go.
+
+    Raises:
+        ConfigError: They are there already, or a link leads out of the folder.
+    """
+    from otelhooks.cli.project.draft import CASES, POLICY
+
+    targets = [folder / POLICY, folder / CASES]
+    for path in targets:
+        if not path.parent.resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(
+                f"`{path.parent}` is a link that leads out of the folder",
+                hint="remove the link, or run `otelhooks init` where it leads",
+            )
+        if path.is_file() and not force:
+            raise ConfigError(
+                f"`{path}` is there already",
+                hint="edit it, or let `--force` replace policy and cases",
+            )
+    return targets
+
+
+# -- what was found -------------------------------------------------------------------------------
+
+
+def _found(found: Survey) -> Iterator[str]:
+    """Yield what the files say, and what they could not say."""
+    from otelhooks.cli.policies.subject import counted
+
+    yield f"Read {counted(found.files, 'Python file')}."
+    if found.frameworks:
+        yield "\nFrameworks"
+    for each in found.frameworks:
+        version = f"{each.version or 'not installed here'}"
+        where = each.where if each.is_imported else f"{each.where}, and no file imports it"
+        guard = ""
+        if not each.supported:
+            guard = "  NOT GUARDED: decorate its tools with @otelhooks.tool"
+        elif not each.is_guarded:
+            guard = f"  NOT GUARDED: versions {each.supported} are"
+        yield f"  {each.distribution} {version}  ({one_line(where)}){guard}"
+    if not found.frameworks:
+        yield "No agent framework was found: decorate your own tools with @otelhooks.tool,"
+        yield "see docs/hand-written-loops.md. `otelhooks doctor --all` lists what is guarded."
+    if found.tools:
+        yield "\nTools"
+    for tool in found.tools[:_SHOWN]:
+        yield f"  {one_line(tool.name)}  ({one_line(tool.path)}:{tool.line})"
+    if len(found.tools) > _SHOWN:
+        yield f"  and {len(found.tools) - _SHOWN} more"
+    for tool in found.unnamed[:_SHOWN]:
+        place = f"{one_line(tool.path)}:{tool.line}"
+        yield f"  left out, since a rule would take it for something else: {place}"
+    for name, reason in found.unread[:_SHOWN]:
+        yield f"not read: {one_line(name)}: {one_line(reason)}"
+    if len(found.unread) > _SHOWN:
+        yield f"not read: {len(found.unread) - _SHOWN} more"
+    if found.is_cut:
+        yield "not read: more files than this command looks at; name tools of those yourself"
+
+
+# -- questions ------------------------------------------------------------------------------------
+
+
+def _rules(
+    found: Survey, deny: Sequence[str], ask: Sequence[str], *, asks: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return tools to deny and tools to ask about.
+
+    Raises:
+        ConfigError: A flag names what no rule can name.
+    """
+    from otelhooks.cli.project.draft import suggested
+
+    if deny or ask:
+        given = _checked(_split(deny), _split(ask))
+        for hint in _doubts(found, (*given[0], *given[1])):
+            click.echo(f"otelhooks: warning: {hint}", err=True)
+        return given
+    usual = suggested(found)
+    if not asks:
+        return usual
+    rules = zip(("deny", "ask"), usual, strict=True)
+    text = one_line(", ".join(f"{verb} {tool}" for verb, tools in rules for tool in tools))
+    question = "\n1. Which tools are denied, and about which is a person asked? (or: nothing)\n  "
+    while True:
+        said: str = click.prompt(question, default=text, err=True)
+        try:
+            wanted = usual if said == text else _spoken(said)
+        except ConfigError as error:
+            click.echo(str(error), err=True)
+            continue
+        hints = list(_doubts(found, (*wanted[0], *wanted[1])))
+        for hint in hints:
+            click.echo(hint, err=True)
+        if not hints or click.confirm("Keep it as it is?", default=False, err=True):
+            return wanted
+
+
+def _spoken(said: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read an answer such as ``deny delete_file, ask send_email, pay``.
+
+    Raises:
+        ConfigError: It names no verb, or what no rule can name.
+    """
+    lists: dict[str, list[str]] = {"deny": [], "ask": []}
+    if said.strip().lower() in ("nothing", "none", "no"):
+        return (), ()
+    verb = ""
+    for part in re.split(r"[,;]|\band\s+(?=(?:deny|ask)\b)", said):
+        first, _, rest = part.strip().partition(" ")
+        if first.lower() in lists:
+            verb, part = first.lower(), rest
+        elif not verb:
+            raise ConfigError(
+                f"`{one_line(first)}` is neither `deny` nor `ask`",
+                hint="write: deny delete_file, ask send_email",
+            )
+        if part.strip():
+            lists[verb].append(part.strip())
+    return _checked(lists["deny"], lists["ask"])
+
+
+def _split(given: Sequence[str]) -> list[str]:
+    return [part.strip() for text in given for part in text.split(",") if part.strip()]
+
+
+def _checked(deny: Sequence[str], ask: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return both lists, without repetitions.
+
+    Raises:
+        ConfigError: A tool cannot be named so, or is in both.
+    """
+    from otelhooks.policy.selectors import Selector
+
+    for tool in (*deny, *ask):
+        Selector(tool)
+        if tool in deny and tool in ask:
+            raise ConfigError(
+                f"`{tool}` is to be denied, and asked about", hint="deny goes first: name it once"
+            )
+    return tuple(dict.fromkeys(deny)), tuple(dict.fromkeys(ask))
+
+
+def _doubts(found: Survey, wanted: Sequence[str]) -> Iterator[str]:
+    """Yield what may be misspelt: a name that no file defines, and that is almost one."""
+    names = [tool.name for tool in found.tools]
+    for tool in wanted:
+        near = get_close_matches(tool, names, n=1, cutoff=0.8)
+        if near and tool not in names:
+            yield f"no file defines `{one_line(tool)}`: did you mean `{one_line(near[0])}`?"
+
+
+def _choose(question: str, words: Sequence[str], *, asks: bool) -> str:
+    """Ask for one of a few words, the first of which is the default."""
+    if not asks:
+        return words[0]
+    kind = _Word(words, case_sensitive=False)
+    chosen: str = click.prompt(f"\n{question}", default=words[0], type=kind, err=True)
+    return chosen
+
+
+# -- what to do next ------------------------------------------------------------------------------
+
+
+def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
+    """Yield the line to add, where to add it, and three commands."""
+    from otelhooks.cli.called import command, python
+    from otelhooks.cli.project.draft import POLICY, arguments, line
+
+    entry = found.entry
+    if entry is None:
+        yield "\nAdd this line to the file that you start, below its imports:\n"
+        yield f"    {line(answers, imports=False)}"
+    elif entry.calls:
+        yield f"\n{one_line(entry.path)}:{entry.calls} calls instrument() already. Give it:\n"
+        yield f"    {arguments(answers)}"
+    else:
+        place = f"below its imports (line {entry.line})" if entry.line else "as its first line"
+        yield f"\nAdd this line to {one_line(entry.path)}, {place}:\n"
+        yield f"    {line(answers, imports=entry.imports)}"
+    before, otelhooks = _SET[answers.spans], command()
+    program = "your_program.py" if entry is None else _program(entry.path)
+    last = {
+        "local": f"{otelhooks} trace show",
+        "collector": f"{before}{otelhooks} doctor --telemetry",
+        "none": f"{otelhooks} doctor",
+    }
+    yield "\nThen, in the project's folder:\n" if folder != Path() else "\nThen:\n"
+    yield f"    {otelhooks} policy test {POLICY}"
+    yield f"    {before}{python()} {program}"
+    yield f"    {last[answers.spans]}"
+    if answers.mode == "monitor":
+        yield f"\nNothing is stopped until {POLICY} says `mode: enforce`."
+
+
+def _program(path: str) -> str:
+    """Return what Python is given to run a file, as text for a shell."""
+    import shlex
+
+    package, _, name = path.rpartition("/")
+    if name == "__main__.py" and package:
+        return f"-m {shlex.quote(package.replace('/', '.'))}"
+    return shlex.quote(path)
