@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs types demo configs minimal lint
-TARGETS := $(CHECKS) frameworks frameworks-between paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -25,17 +25,11 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# What `.venv` is made from; it is made anew when this changes.
-WANTED = $$(cat pyproject.toml tests/locks/dev.txt | cksum)
-
-.PHONY: help setup check clean env adapter stack servers $(TARGETS)
-
-help: ## show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 20
-
-setup: ## make or update .venv from tests/locks/dev.txt
-	@if [ "$$(cat .venv/otelhooks-ready 2>/dev/null)" = "$(WANTED)" ] \
-		&& .venv/bin/python -c "import otelhooks" 2>/dev/null; then exit 0; fi; set -e; \
+# Make or update an environment: $(1) its folder, $(2) its lock, $(3) further packages, $(4) words for
+# what is installed and how. It is made again when its lock or pyproject.toml changes.
+define environment
+if [ "$$(cat $(1)/otelhooks-ready 2>/dev/null)" = "$$(cat pyproject.toml $(2) | cksum)" ] \
+	&& $(1)/bin/python -c "import otelhooks" 2>/dev/null; then :; else set -e; \
 	python=; for each in "$$PYTHON" python3.13 python3.12 python3.11 python3.10 python3 python; do \
 		if [ -n "$$each" ] && $$each -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 			2>/dev/null; then python=$$each; break; fi; \
@@ -44,19 +38,32 @@ setup: ## make or update .venv from tests/locks/dev.txt
 		echo 'error: there is no Python 3.10 or newer on the path' >&2; \
 		echo 'hint: name one: `make PYTHON=/path/to/python3 ...`' >&2; exit 1; \
 	fi; \
+	echo "setup: making $(1) with $$($$python --version) from $(2)$(4)"; \
 	if ! uv pip install --help 2>/dev/null | grep -q -e --group; then \
-		echo "setup: installing uv into $(CACHE)/uv, with pip"; \
 		$$python -m pip install --quiet --upgrade --target "$(CACHE)/uv" 'uv>=0.9,<1'; \
 	fi; \
-	echo "setup: making .venv with $$($$python --version) from tests/locks/dev.txt"; \
-	if ! .venv/bin/python -c '' 2>/dev/null; then \
-		uv venv --quiet --clear --python "$$(command -v $$python)" .venv; \
+	if ! $(1)/bin/python -c '' 2>/dev/null; then \
+		uv venv --quiet --clear --python "$$(command -v $$python)" $(1); \
 	fi; \
-	uv pip sync --python .venv tests/locks/dev.txt; \
-	uv pip install --python .venv --no-deps --editable . --editable docs/coming-from/checker; \
-	echo "$(WANTED)" > .venv/otelhooks-ready
+	uv pip sync --quiet --python $(1) $(2); \
+	uv pip install --quiet --python $(1) --no-deps --editable . $(3); \
+	cat pyproject.toml $(2) | cksum > $(1)/otelhooks-ready; fi
+endef
 
+.PHONY: help setup demo check clean env adapter stack servers $(TARGETS)
+
+help: ## show this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | sort | expand -t 20
+
+setup: ## make or update .venv from tests/locks/dev.txt
+	@$(call environment,.venv,tests/locks/dev.txt,--editable docs/coming-from/checker)
+
+# Without byte code for what is never imported: that would take longer than all of the rest.
+demo: export UV_COMPILE_BYTECODE := 0
 demo: ## real agents of three frameworks under a policy, in the terminal
+	@$(call environment,.venv-demo,tests/locks/demo.txt,, (once))
+	@.venv-demo/bin/python -m otelhooks demo
+
 test: ## the fast tests, on every core
 processes: ## tests that start processes: commands, forks, workers, signals
 configs: ## files that servers start from: collector, compose, dashboards; and `make stack`
@@ -121,7 +128,7 @@ check: ## all that .ci/run runs
 	@bash .ci/run
 
 clean: ## remove .venv, the environments in the user's cache, and what tools left here
-	rm -rf .venv .coverage .hypothesis .nox .pytest_cache .ruff_cache build dist "$(CACHE)/envs"
+	rm -rf .venv .venv-demo .coverage .hypothesis .nox .pytest_cache .ruff_cache build dist "$(CACHE)/envs"
 	find otelhooks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # For .ci/run: one list of checks, kept here.

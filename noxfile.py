@@ -86,7 +86,8 @@ CERTIFI = ("--override", "tests/locks/certifi-override.txt")
 LOWEST = ("--resolution", "lowest-direct")
 LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
-    "demo": ("--group", "test", *CERTIFI),
+    "demo": CERTIFI,
+    "demo-tests": ("--group", "test", *CERTIFI),
     "docs": ("--group", "test", *CERTIFI),
     "site": ("--group", "test"),
     "together-latest": ("--group", "test", *CERTIFI),
@@ -398,7 +399,7 @@ def rollout(session: nox.Session) -> None:
 @nox.session
 def e2e(session: nox.Session) -> None:
     """Real agents through the servers of `make stack`, started from the shipped files."""
-    python = environment(session, "demo")
+    python = environment(session, "demo-tests")
     session.run(python, "-m", "tests.e2e.stack", "--build")
     pytest(session, python, "--timeout", "900", "tests/e2e")
 
@@ -406,7 +407,7 @@ def e2e(session: nox.Session) -> None:
 @nox.session
 def e2e_full(session: nox.Session) -> None:
     """Fleets of collectors, two tiers and Kafka; slow turns; every fault, as a table at the end."""
-    python = environment(session, "demo")
+    python = environment(session, "demo-tests")
     session.run(python, "-m", "tests.e2e.stack", "--build")
     session.run(python, "-m", "tests.fleet")
     pytest(session, python, "--timeout", "900", "tests/e2e/test_faults.py", "tests/fleet")
@@ -454,10 +455,10 @@ def prove(session: nox.Session) -> None:
 
     All but hedera-agent-kit, whose pins exclude CrewAI and Google ADK, share one environment.
     """
-    python, doctor = environment(session, "demo"), ("-m", "otelhooks", "doctor", "--prove")
+    python, doctor = environment(session, "demo-tests"), ("-m", "otelhooks", "doctor", "--prove")
     session.run(python, *doctor)
     session.run(environment(session, "together-latest"), *doctor)
-    files = ("tests/frameworks/test_attacks.py", "tests/frameworks/test_policy_files.py")
+    files = (f"tests/frameworks/test_{name}.py" for name in ("attacks", "policy_files", "demo"))
     pytest(session, python, *files)
     # A version outside the range is refused, and `doctor` says so.
     session.run(environment(session, "refused"), *doctor, success_codes=[1])
@@ -498,16 +499,9 @@ def matrix(session: nox.Session) -> None:
 
 
 @nox.session
-def demo(session: nox.Session) -> None:
-    """Real agents of three frameworks, allowed, denied, asked, rewritten and recovered."""
-    python = environment(session, "demo")
-    session.run(python, "-m", "otelhooks", "demo", *session.posargs)
-
-
-@nox.session
 def docs(session: nox.Session) -> None:
     """Every block of README and docs, where the frameworks are."""
-    pytest(session, environment(session, "demo"), "tests/test_docs.py")
+    pytest(session, environment(session, "demo-tests"), "tests/test_docs.py")
 
 
 @nox.session

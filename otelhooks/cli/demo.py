@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import shlex
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otelhooks.cli import ExitCode
+from otelhooks.cli.called import command
 from otelhooks.plain_text import sanitize
 
 if TYPE_CHECKING:
@@ -150,9 +151,9 @@ def _read(reader: Any, trace_id: str) -> Any:
 
 def _say_more(store: Path | None) -> None:
     """Suggest three commands to look further."""
-    command = f"{sys.executable} -m otelhooks"
-    where = f" --store {store}" if store is not None else ""
+    otelhooks = command()
+    where = f" --store {shlex.quote(str(store))}" if store is not None else ""
     click.echo("\nLook further:")
-    click.echo(f"  {command} trace list --denied{where}")
-    click.echo(f"  {command} trace show last{where}")
-    click.echo(f"  {command} doctor --prove")
+    click.echo(f"  {otelhooks} trace list --denied{where}")
+    click.echo(f"  {otelhooks} trace show last{where}")
+    click.echo(f"  {otelhooks} doctor --prove")
