@@ -501,7 +501,7 @@ def matrix(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Every block of README and docs, where the frameworks are."""
-    pytest(session, environment(session, "demo-tests"), "tests/test_docs.py")
+    pytest(session, environment(session, "docs"), "tests/test_docs.py")
 
 
 @nox.session
