@@ -7,7 +7,6 @@ logs at exit. Telemetry: fails open.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
@@ -16,6 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otelhooks.store.writer import SqliteLogExporter, SqliteSpanExporter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from opentelemetry.sdk.trace import ReadableSpan
@@ -31,13 +31,14 @@ class SpanQueue(BatchSpanProcessor):
 
     Args:
         path: File of the store.
+        otel: The ``OTEL_*`` variables that are set.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, otel: Mapping[str, str]) -> None:
         self._exporter_behind = SqliteSpanExporter(path)
         # People watch the store while it is written: wait one second, not five.
-        delay = None if "OTEL_BSP_SCHEDULE_DELAY" in os.environ else 1_000
-        most = None if "OTEL_BSP_MAX_QUEUE_SIZE" in os.environ else _MOST
+        delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else 1_000
+        most = None if "OTEL_BSP_MAX_QUEUE_SIZE" in otel else _MOST
         super().__init__(self._exporter_behind, most, delay)
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -52,11 +53,12 @@ class LogQueue(BatchLogRecordProcessor):
 
     Args:
         path: File of the store.
+        otel: The ``OTEL_*`` variables that are set.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, otel: Mapping[str, str]) -> None:
         self._exporter_behind = SqliteLogExporter(path)
-        most = None if "OTEL_BLRP_MAX_QUEUE_SIZE" in os.environ else _MOST
+        most = None if "OTEL_BLRP_MAX_QUEUE_SIZE" in otel else _MOST
         super().__init__(self._exporter_behind, max_queue_size=most)
 
     def on_emit(self, log_record: Any) -> None:

@@ -130,9 +130,9 @@ def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
     resource = make_resource(otel)
     meters = NoOpMeterProvider()
     tracers = _tracer_provider(resource, otel, meters)
-    tracers.add_span_processor(SpanQueue(place))
+    tracers.add_span_processor(SpanQueue(place, otel))
     loggers = _logger_provider(resource, otel, meters)
-    loggers.add_log_record_processor(LogQueue(place))
+    loggers.add_log_record_processor(LogQueue(place, otel))
     store = f"local store {place}"
     return Built(tracers, meters, loggers, {"traces": store, "metrics": NOWHERE, "logs": store})
 

@@ -445,14 +445,15 @@ class TestTrouble:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        if most:
-            monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", most)
-            monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", most)
+        variables = ("OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE") if most else ()
+        otel = dict.fromkeys(variables, most)
+        for name, value in otel.items():
+            monkeypatch.setenv(name, value)  # which the SDK reads itself
         check(path)
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         provider = TracerProvider(shutdown_on_exit=False)
-        provider.add_span_processor(SpanQueue(path))
+        provider.add_span_processor(SpanQueue(path, otel))
         for _ in range(2_500):
             provider.get_tracer("t").start_span("s").end()
         holder.execute("ROLLBACK")
