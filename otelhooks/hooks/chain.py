@@ -15,6 +15,7 @@ from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
 from otelhooks.hooks.watch import Watch
 from otelhooks.records.failures import WrongAnswer, brief, error_type
+from otelhooks.records.hook_result import refuse_unread
 
 __all__ = ["CHECK_FAILED", "Chain", "observed", "rule_verdict"]
 
@@ -98,8 +99,14 @@ class Chain:
             self.watch.hook_failed(registration, error)
             verdict = self.crash(registration, error)
         elif value.allow:
-            self.last = value
-            return None
+            try:
+                refuse_unread(value, self.point)
+            except WrongAnswer as error:
+                self.watch.hook_failed(registration, error)
+                verdict = self.crash(registration, error)
+            else:
+                self.last = value
+                return None
         else:
             verdict = Verdict(
                 self.point,

@@ -19,7 +19,8 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
-from otelhooks.records.failures import brief
+from otelhooks.records.failures import WrongAnswer, brief
+from otelhooks.records.hook_result import refuse_unread
 
 __all__ = [
     "inspect_point",
@@ -108,6 +109,12 @@ def post_point(
     observed: list[Observed] = []
     for registration in hooks.transformers:
         value = yield from run_hook(registration, context, data, watch)
+        if isinstance(value, types.HookResult):
+            try:
+                refuse_unread(value, point)
+            except WrongAnswer as error:
+                watch.hook_failed(registration, error)
+                value = Raised(error)
         blocked = _block(point, registration, value)
         is_seen_only = is_observed(registration, monitor)
         if blocked is not None and blocked.error is None and is_seen_only:

@@ -831,6 +831,19 @@ class TestRule8Failures:
         assert withheld is not None
         assert "secret" not in str(seen)
 
+    @pytest.mark.parametrize("field", ["response", "output", "input", "modified_prompt"])
+    def test_so_does_one_with_a_field_of_another_point(self, field: str) -> None:
+        """A ready answer that the point does not take must not let the call run."""
+        verdict, _ = tool_call(decide(lambda data: types.HookResult(**{field: "x"})))
+        assert not verdict.allowed
+        said = f"`{field}` changes nothing at pre_tool_call, which takes `modified_args` or"
+        assert said in str(verdict.error)
+        given = types.ToolResult(name="t", result="secret")
+        hook = hooks.post_tool_call_transform(lambda data: types.HookResult(modified_args={}))
+        seen, withheld = TestRule5Transforms().post(hook, data=given)
+        assert withheld is not None
+        assert "secret" not in str(seen)
+
     @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()])
     def test_stopping_the_process_escapes(self, error: BaseException) -> None:
         def fail(data: Any) -> Result:

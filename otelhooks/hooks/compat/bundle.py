@@ -160,7 +160,8 @@ def _arguments(answer: types.HookResult) -> types.HookResult | None:
         return answer if has_own else None
     if not isinstance(given, dict):
         raise TypeError(f"`input` is {type(given).__name__}, not a dict or its JSON")
-    return answer.model_copy(update={"replace_args": cast("dict[str, Any]", given)})
+    args = cast("dict[str, Any]", given)
+    return answer.model_copy(update={"replace_args": args, "input": None})
 
 
 def _model_call(answer: types.HookResult) -> types.HookResult | None:
@@ -168,12 +169,15 @@ def _model_call(answer: types.HookResult) -> types.HookResult | None:
     tools = _first(answer, "tools", "modified_tools")
     if messages is None and tools is None and answer.response is None:
         return None
-    return answer.model_copy(update={"modified_messages": messages, "modified_tools": tools})
+    own = {"modified_messages": messages, "modified_tools": tools}
+    return answer.model_copy(update={**own, "messages": None, "tools": None})
 
 
 def _prompt(answer: types.HookResult) -> types.HookResult | None:
     prompt = _first(answer, "input", "modified_prompt")
-    return None if prompt is None else answer.model_copy(update={"modified_prompt": prompt})
+    if prompt is None:
+        return None
+    return answer.model_copy(update={"modified_prompt": prompt, "input": None})
 
 
 def _ready_answer(answer: types.HookResult) -> types.HookResult | None:
