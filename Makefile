@@ -4,7 +4,7 @@
 # What .ci/run runs, in its order: the longest first, so that no core waits for another at the end;
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
-  beside upstream hcs redis rollout docs types demo configs minimal lint
+  beside upstream hcs redis rollout docs site types demo configs minimal lint
 TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
@@ -85,7 +85,8 @@ otel-oldest: ## fast tests and processes with OpenTelemetry 1.38 and every other
 pythons: ## fast tests and processes on each other Python of this machine
 wheel: ## fast tests and commands against the built wheel, in another folder
 minimal: ## the bare package imports and denies
-docs: ## every block of README and docs, with the frameworks of the demo
+docs: ## every block of README and docs, and the commands of the guide
+site: ## the documentation as a site, in the user's cache; a broken link or anchor fails
 e2e: ## real agents through collector, trace store, metrics and alerts, every hop looked at
 e2e-full: ## fleets of collectors with Kafka between them, and what is left when a part of one fails
 viewers: ## what Phoenix and MLflow show of a run, through Chromium, which must be installed

@@ -469,6 +469,8 @@ def beside(session: nox.Session) -> None:
     """Agents that others trace as well: Logfire, OpenInference, Traceloop, OpenTelemetry's own."""
     for lock in ("beside-latest", "beside_v2-latest"):
         pytest(session, environment(session, lock), *THEIRS, "tests/beside")
+    page = "tests/test_docs.py::test_a_page_of_the_guide_runs[docs/guide/beside.md]"
+    pytest(session, environment(session, "beside-latest"), page)
     clients = environment(session, "beside_clients-latest")
     pytest(session, clients, *THEIRS, "tests/beside/test_clients.py")
 
@@ -500,8 +502,19 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Every block of README and docs, where the frameworks are."""
+    """Every block of README and docs, where the frameworks are; the guide's commands too."""
     pytest(session, environment(session, "docs"), "tests/test_docs.py")
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """The documentation as a site: no broken link, no page left out, nothing from elsewhere."""
+    python, folder = environment(session, "site"), CACHE / "site"
+    quiet = {"NO_MKDOCS_2_WARNING": "1"}
+    built = ("--strict", "--site-dir", str(folder))
+    session.run(python, "-m", "mkdocs", "build", *built, env=quiet)
+    pytest(session, python, "tests/site", env={"SITE_FOLDER": str(folder)})
+    session.log(f"open {folder / 'index.html'}")
 
 
 @nox.session

@@ -3,14 +3,14 @@
 In order, in one folder:
 
 - a block with a title, such as ``yaml title="policies/prod.yaml"``, is written to that file;
-- ``python`` without a title is run here, in one namespace for the page, and what it prints must be what
-  the ``text`` block behind it shows, if there is one;
-- each ``$`` line of a ``console`` block is run by a shell in a terminal of its own, and what it prints
-  must be what the lines below it show. ``...`` on a line of its own is any number of words; times, ids and
-  versions may differ. A command that fails is followed by ``$ echo $?``. What is shown behind a question
-  that ends in ``[n]:`` is typed there. What runs in the background ends with its block;
+- ``python`` without a title is run here, in one namespace for the page, and what it prints must be
+  what the ``text`` block behind it shows, if there is one;
+- the ``$`` lines of a ``console`` block are run by a shell in a terminal, and what each prints must be
+  what the lines below it show. ``...`` on a line of its own is any number of words; times, ids and
+  versions may differ. A command that fails is followed by ``$ echo $?``. What is shown behind a
+  question that ends in ``[n]:`` is typed there. What runs in the background ends with its block;
 - the port 8765 is one that is free;
-- ``pip install`` names what the page needs: it is not run, and where that is missing the page is left out.
+- ``pip install`` names what the page needs. It is not run; a page that lacks something is left out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MARK = "\x1e"
 # What openai-agents says at its end where there is no key.
 _NO_KEY = "OPENAI_API_KEY is not set, skipping trace export"
 _VARIES = {
-    "TIME": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?|\b\d{8}T\d+Z|\b\d\d:\d\d:\d\d(?:\.\d+)?",
+    "TIME": r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?|\b\d{8}T\d+Z",
     "DURATION": r"\b\d[\d.,]* ?(?:ns|µs|ms|s|min)\b",
     "PATH": r"(?<![\w.])(?:/[\w.+-]+){2,}",
     "VERSION": r"\b\d+\.\d+\.\d+\b",
@@ -76,7 +76,7 @@ class Command(NamedTuple):
 
 
 def commands(block: Block) -> list[Command]:
-    """Return the commands of a console block; a line that begins with `> ` goes on with the one before."""
+    """Return the commands of a console block; a line with `> ` goes on with the one before."""
     found: list[tuple[list[str], list[str]]] = []
     for line in block.code.splitlines():
         if line.startswith("$ "):
@@ -149,7 +149,7 @@ def run_cells(blocks: Sequence[Block], folder: Path) -> list[str]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return what a reader's shell has: the local store is in the default place, the user's folder."""
+    """Return what a reader's shell has: the local store is in the user's folder."""
     given = {name: value for name, value in os.environ.items() if name != "OTELHOOKS_STORE"}
     return given | {
         "HOME": str(folder),
@@ -185,7 +185,9 @@ def run_console(block: Block, folder: Path) -> None:
 
 def _terminal(script: str, answers: list[str], folder: Path) -> str:
     """Return what a shell shows that runs a script; each answer is typed at its question."""
-    import fcntl, pty, termios  # Windows has none of these, and no bash
+    import fcntl  # Windows has none of these three, and no bash
+    import pty
+    import termios
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
@@ -230,7 +232,7 @@ def _pieces(terminal: int, shell: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def assert_alike(seen: str, shown: str, where: str) -> None:
-    """Compare an output with the one of a page, word by word: a tree's lines break where they will."""
+    """Compare an output with the one of a page, by words: a tree's lines break where they will."""
     words = _words(shown)
     pattern = "".join(r".*" if word == _REST else rf"(?:^|\s){re.escape(word)}" for word in words)
     text = " ".join(_words(seen))

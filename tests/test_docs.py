@@ -143,6 +143,8 @@ def page_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 GUIDE = sorted((DOCS / "guide").glob("*.md"))
 NOTEBOOK = DOCS / "guide" / "notebooks.md"
+# Its pages start programs, which the fast tests do not: they run where the frameworks are.
+GUIDE_NEEDS = ("openai-agents",)
 with_python = [
     page
     for page in pages()
@@ -164,7 +166,7 @@ def test_the_python_blocks_of_a_page_run(page: Path, page_folder: Path) -> None:
 def test_a_page_of_the_guide_runs(page: Path, page_folder: Path) -> None:
     """Files, cells and commands, in order and in one folder; commands print what is shown."""
     run = [block for block in blocks(page) if not missing(block.needs)]
-    if needs := missing(guide.needs(run)):
+    if needs := missing((*GUIDE_NEEDS, *guide.needs(run))):
         pytest.skip(f"needs {', '.join(needs)}")
     guide.run(run, page_folder, page)
 
@@ -172,7 +174,7 @@ def test_a_page_of_the_guide_runs(page: Path, page_folder: Path) -> None:
 @pytest.mark.timeout(300)  # it starts a kernel
 def test_the_notebook_of_the_guide_shows_what_its_page_does(tmp_path: Path) -> None:
     """Its Python blocks are cells; a text block behind one is what is shown below it."""
-    if needs := missing(("ipykernel", "nbclient", "openai-agents")):
+    if needs := missing((*GUIDE_NEEDS, "ipykernel", "nbclient")):
         pytest.skip(f"needs {', '.join(needs)}")
     of_page = blocks(NOTEBOOK)
     shown = iter(guide.run_cells([each for each in of_page if each.language == "python"], tmp_path))

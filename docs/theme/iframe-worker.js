@@ -22,7 +22,7 @@ if (location.protocol === "file:") {
       document.body.append(frame);
     }
     postMessage(data) {
-      this.ready.then(() => this.frame.contentWindow.postMessage(data, "*"));
+      this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })));
     }
     terminate() {
       this.frame.remove();

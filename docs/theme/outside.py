@@ -1,7 +1,7 @@
 """A hook of MkDocs: anchors as on a forge, and pages of the repository that lie outside docs.
 
-These are under ``repository/`` there, so a relative link that crosses the border of docs is rewritten; one
-that leads to no file of the site is left as it is, and fails a strict build.
+These are under ``repository/`` there, so a relative link that crosses the border of docs is
+rewritten; one that leads to no file of the site fails a strict build.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ OUTSIDE = (
 
 # A fenced block, a code span, or a link to a relative target.
 _LINK = re.compile(
-    r"^```.*?^```$|`[^`\n]*`|(?P<text>\]\()(?P<target>(?![a-z]+:|#)[^)\s#]+)", re.MULTILINE | re.DOTALL
+    r"^```.*?^```$|`[^`\n]*`|(?P<text>\]\()(?P<target>(?![a-z]+:|#)[^)\s#]+)",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -64,8 +65,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _of_repository(src_uri: str) -> PurePosixPath:
-    return PurePosixPath(src_uri.removeprefix("repository/")) if _is_outside(src_uri) else (
-        PurePosixPath("docs", src_uri)
+    return (
+        PurePosixPath(src_uri.removeprefix("repository/"))
+        if _is_outside(src_uri)
+        else (PurePosixPath("docs", src_uri))
     )
 
 

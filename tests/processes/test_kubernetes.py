@@ -98,10 +98,10 @@ def mounted(container: dict[str, Any], tmp_path: Path) -> Iterator[Any]:
     given = {each["name"]: each["value"] for each in container["env"]}
     variables = {name: value for name, value in given.items() if name.startswith(config.PREFIX)}
     own = {"OTELHOOKS_POLICIES": str(tmp_path / "mount"), "OTELHOOKS_ANNOUNCE": "false"}
-    mount = "mount --bind volume mount && mount -o remount,bind,ro mount"
+    script = 'mount --bind volume mount && mount -o remount,bind,ro mount && exec "$0" program.py'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable]
     with subprocess.Popen(
-        ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{mount} && exec "$0" program.py']
-        + [sys.executable],
+        command,
         cwd=tmp_path,
         env=os.environ | variables | own,
         stdout=subprocess.PIPE,

@@ -278,7 +278,7 @@ def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool
 
 
 def _is_read_only(place: str) -> bool:
-    """Return whether a place is mounted read-only: Kubernetes gives a ConfigMap's folder mode 0777."""
+    """Return whether a place is mounted read-only, as ConfigMaps are: their folders have 0777."""
     return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
 
 
