@@ -5,7 +5,7 @@ In order, in one folder:
 - a block with a title, such as ``yaml title="policies/prod.yaml"``, is written to that file;
 - ``python`` without a title is run here, in one namespace for the page, and what it prints must be
   what the ``text`` block behind it shows, if there is one;
-- the ``$`` lines of a ``console`` block are run by a shell in a terminal, and what each prints must be
+- the ``$`` lines of a ``console`` block are run by a shell in a terminal; what each prints must be
   what the lines below it show. ``...`` on a line of its own is any number of words; times, ids and
   versions may differ. A command that fails is followed by ``$ echo $?``. What is shown behind a
   question that ends in ``[n]:`` is typed there. What runs in the background ends with its block;

@@ -275,6 +275,7 @@ def test_every_command_has_help_and_is_documented(name: str) -> None:
 def test_commands_that_a_page_names_exist(page: Path) -> None:
     """In blocks for the terminal, and in backticks."""
     shells = [block.code for block in blocks(page) if block.language in {"console", "sh"}]
+    shells = [re.sub(r"^\$ pip install .*", "", code, flags=re.MULTILINE) for code in shells]
     inline = re.findall(r"`([^`\n]+)`", prose(page))
     known = commands()
     for words in re.findall(r"(?:^|\s)otelhooks ([a-z]+(?: [a-z]+)?)", "\n".join(shells + inline)):
