@@ -89,7 +89,7 @@ docs: ## every block of README and docs, and the commands of the guide
 site: ## the documentation as a site, in the user's cache; a broken link or anchor fails
 e2e: ## real agents through collector, trace store, metrics and alerts, every hop looked at
 e2e-full: ## fleets of collectors with Kafka between them, and what is left when a part of one fails
-viewers: ## what Phoenix and MLflow show of a run, through Chromium, which must be installed
+viewers: ## what Phoenix and MLflow show of a run, and our site, through Chromium, which must be installed
 prove: ## `doctor --prove` with the frameworks of the demo, and with all that can be installed together
 bench: ## each budget beside its figure
 bench-adapters: ## what each newer adapter adds, beside what others trace its framework with

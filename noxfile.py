@@ -415,13 +415,16 @@ def e2e_full(session: nox.Session) -> None:
 
 @nox.session
 def viewers(session: nox.Session) -> None:
-    """A run as people see it: in a real Phoenix and MLflow, through Chromium (to be installed).
+    """A run in a real Phoenix and MLflow, and our site, as people see them: through Chromium.
 
-    `--basetemp FOLDER` leaves pictures of the pages there. Phoenix's plugin for pytest is not ours.
+    Chromium must be installed. `--basetemp FOLDER` leaves pictures of the pages there. Phoenix's
+    plugin for pytest is not ours.
     """
     for name, viewer in (("viewers", "phoenix"), ("viewers_mlflow", "mlflow")):
         python = environment(session, f"{name}-latest")
         pytest(session, python, "-p", f"no:{viewer}", f"tests/viewers/test_{viewer}.py")
+    python, options = environment(session, "viewers-latest"), ("-p", "no:phoenix")
+    pytest(session, python, *options, "tests/viewers/test_site.py", env=build_site(session))
 
 
 @nox.session
@@ -509,12 +512,16 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def site(session: nox.Session) -> None:
     """The documentation as a site: no broken link, no page left out, nothing from elsewhere."""
-    python, folder = environment(session, "site"), CACHE / "site"
+    pytest(session, environment(session, "site"), "tests/site", env=build_site(session))
+    session.log(f"open {CACHE / 'site' / 'index.html'}")
+
+
+def build_site(session: nox.Session) -> dict[str, str]:
+    """Build the site, and return the variable that tells tests where it is."""
+    built = ("--strict", "--site-dir", str(CACHE / "site"))
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
-    built = ("--strict", "--site-dir", str(folder))
-    session.run(python, "-m", "mkdocs", "build", *built, env=quiet)
-    pytest(session, python, "tests/site", env={"SITE_FOLDER": str(folder)})
-    session.log(f"open {folder / 'index.html'}")
+    session.run(environment(session, "site"), "-m", "mkdocs", "build", *built, env=quiet)
+    return {"SITE_FOLDER": str(CACHE / "site")}
 
 
 @nox.session

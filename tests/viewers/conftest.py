@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -43,7 +44,11 @@ def serve(pictures: Path) -> Serve:
     ) -> Iterator[None]:
         with (pictures / "server.log").open("w") as log:
             server = subprocess.Popen(
-                command, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT
+                command,
+                env=os.environ | own,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         try:
             _wait(address, server)
@@ -59,7 +64,7 @@ def serve(pictures: Path) -> Serve:
             subprocess.run([sys.executable, PROGRAM], env=os.environ | variables, check=True)
             yield
         finally:
-            server.kill()
+            os.killpg(server.pid, signal.SIGKILL)  # it may have workers
             server.wait()
 
     return serving
