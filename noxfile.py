@@ -535,6 +535,7 @@ def bench_adapters(session: nox.Session) -> None:
     """Print what each newer adapter adds to a run, beside what others trace it with."""
     python = environment(session, "bench_adapters-latest")
     quiet = {"CREWAI_DISABLE_TELEMETRY": "true", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+    quiet |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OTELHOOKS_ANNOUNCE": "false"}
     session.run(python, "-m", "tests.bench.adapters", *session.posargs, env=quiet)
 
 

@@ -16,7 +16,10 @@ os.environ["CREWAI_TRACING_ENABLED"] = "false"  # it would ask whether to show t
 os.environ["CREWAI_TESTING"] = "true"  # likewise
 
 pytest.register_assert_rewrite(
-    "tests.frameworks.contract", "tests.frameworks.scenarios", "tests.conformance"
+    "tests.frameworks.client_costs",
+    "tests.frameworks.contract",
+    "tests.frameworks.scenarios",
+    "tests.conformance",
 )
 
 

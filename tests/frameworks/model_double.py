@@ -46,18 +46,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append(asked)
         self.server.paths.append(self.path)
         path = self.path.partition("?")[0]
-        step = self.server.steps.pop(0)
-        words, calls = _parts(step)
-        kind, body = "application/json", ""
-        is_stream = asked.get("stream") or ":streamGenerateContent" in path
-        for end, (whole, events) in _FORMS.items():
-            if path.endswith(end):
-                made = whole(words, calls, len(self.server.requests))
-                if is_stream:
-                    kind = "text/event-stream"
-                    body = "".join(_line(event) for event in events(made)) + _DONE.get(end, "")
-                else:
-                    body = json.dumps(made)
+        kind, pieces = spoken(path, asked, self.server.steps.pop(0), len(self.server.requests))
+        body = "".join(pieces)
         data = body.encode()
         self.send_response(200)
         self.send_header("Content-Type", kind)
@@ -68,6 +58,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Keep the test's output clean."""
+
+
+def spoken(path: str, asked: dict[str, Any], step: Step, number: int) -> tuple[str, list[str]]:
+    """Return an answer as its content type and the pieces in which it is sent.
+
+    Args:
+        path: Of the request, which tells the form.
+        asked: The request's body.
+        step: What the model says.
+        number: Of the request, for ids.
+    """
+    words, calls = _parts(step)
+    end = next(end for end in _FORMS if path.endswith(end))
+    whole, events = _FORMS[end]
+    made = whole(words, calls, number)
+    if not (asked.get("stream") or ":streamGenerateContent" in path):
+        return "application/json", [json.dumps(made)]
+    return "text/event-stream", [*map(_line, events(made)), *_DONE.get(end, ())]
 
 
 def _parts(step: Step) -> tuple[str, list[Any]]:
@@ -238,7 +246,7 @@ def _generated_events(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**made, "candidates": [candidate]}
 
 
-_DONE = {"/chat/completions": "data: [DONE]\n\n"}
+_DONE = {"/chat/completions": ("data: [DONE]\n\n",)}
 _FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "/chat/completions": (_chat, _chat_events),
     "/responses": (_response, _response_events),

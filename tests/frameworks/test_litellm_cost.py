@@ -1,0 +1,29 @@
+"""What a request through LiteLLM makes, counted."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+import pytest
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its import fetches a file otherwise
+import litellm  # noqa: F401  # here, not in a request that is counted
+
+from tests.frameworks.client_costs import Costs, Limits
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{warning}")  # of LiteLLM
+    for warning in (
+        ".*ReadOnly.*:UserWarning",
+        ".*Pydantic serializer.*:UserWarning",
+        ":pydantic.warnings.PydanticDeprecatedSince211",
+    )
+]
+
+
+@pytest.mark.parametrize("client", ["litellm"])
+class TestCosts(Costs):
+    limits: ClassVar = {
+        "litellm": Limits(request=(113, 120), message=(10, 10), call=(49, 51), chunk=(15, 21)),
+    }
