@@ -66,6 +66,7 @@ FRAMEWORKS = {
     "mcp2": ("mcp", ("mcp",)),
     "langchain": ("langchain", ("langchain.agents", "langchain_core.tools", "langgraph.graph")),
     "hedera_agent_kit": ("hedera_agent_kit", ("hedera_agent_kit", "hedera_agent_kit.langchain")),
+    "hedera_adk": ("hedera_adk", ("hedera_agent_kit.adk", "google.adk.runners")),
     "google_antigravity": ("google_antigravity", ("google.antigravity", "mcp")),
     "fastmcp": ("fastmcp", ("fastmcp", "mcp")),
     "google_adk": ("google_adk", ("google.adk.tools.base_tool", "google.adk.runners")),
@@ -83,6 +84,7 @@ AGES = ("latest", "between", "oldest")
 
 # Further arguments for `uv pip compile`, by lock. Reasons stand in the `.in` files.
 CERTIFI = ("--override", "tests/locks/certifi-override.txt")
+ADK = ("--override", "tests/locks/hedera_adk-override.txt")
 LOWEST = ("--resolution", "lowest-direct")
 LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dev": ("--group", "dev"),
@@ -108,6 +110,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "langchain-oldest": ("--group", "test", *LOWEST),
     "hedera_agent_kit-latest": ("--group", "test", *CERTIFI),
     "hedera_agent_kit-oldest": ("--group", "test", *LOWEST),
+    "hedera_adk-latest": ("--group", "test", *CERTIFI, *ADK),
     "google_antigravity-latest": ("--group", "test"),
     "google_antigravity-oldest": ("--group", "test", *LOWEST),
     "google_adk-latest": ("--group", "test"),

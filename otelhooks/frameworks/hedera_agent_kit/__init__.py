@@ -54,6 +54,7 @@ ADAPTER = kit.Adapter(
         kit.listen(f"{_LANGCHAIN}._arun", calls.from_langchain, required=False, overrides=True),
     ),
     leads={
+        "hedera_agent_kit.adk.tool:HederaAdkTool": (calls.ADK, calls.behind_adk),
         _LANGCHAIN: (calls.LANGCHAIN, calls.behind_langchain),
         "hedera_agent_kit.mcp.toolkit": (calls.MCP, calls.behind_mcp),
     },

@@ -12,8 +12,10 @@ from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import overrides, steps
+from otelhooks.frameworks.kit.values import Value
 
 __all__ = [
+    "ADK",
     "LANGCHAIN",
     "MCP",
     "PLUGINS",
@@ -22,6 +24,7 @@ __all__ = [
     "Commit",
     "Normalize",
     "ToolRun",
+    "behind_adk",
     "behind_langchain",
     "behind_mcp",
     "from_langchain",
@@ -29,7 +32,7 @@ __all__ = [
     "note_error",
 ]
 
-LANGCHAIN, MCP = "hedera_agent_kit.langchain", "hedera_agent_kit.mcp"
+ADK, LANGCHAIN, MCP = (f"hedera_agent_kit.{name}" for name in ("adk", "langchain", "mcp"))
 """Where agent frameworks lead calls of the kit's toolkits."""
 
 PLUGINS = "hedera_agent_kit.plugins"
@@ -66,6 +69,11 @@ def behind_api(api: Any, method: Any) -> steps.StageParams | None:
 def behind_langchain(tool: Any, name: str) -> steps.StageParams | None:
     """Return what hooks are shown of a call of the kit's tool for langchain."""
     return behind_api(tool.hedera_api, name) if tool.method == name else None
+
+
+def behind_adk(tool: Any, name: str) -> steps.StageParams | None:
+    """Return what hooks are shown of a call of the kit's tool for ADK."""
+    return behind_api(tool._hedera_api, name)
 
 
 def behind_mcp(handler: Any, name: str) -> steps.StageParams | None:
@@ -143,6 +151,7 @@ class ApiCall(_Call):
         self.is_known = self.tool is not None
         self.kind = kind_of(self.tool)
         self.comes_from(MCP, _unpacked)
+        self.comes_from(ADK, self._validated)
 
     async def call(self, wrapped: Any, args: Any) -> Any:
         """Call it; the tool, or the overridden method, has the next seat."""
@@ -152,6 +161,14 @@ class ApiCall(_Call):
             self.expect(self.name, self.tool, args)
         further, named = self.further
         return await _awaited(wrapped(self.method, args, *further, **named))
+
+    def _validated(self, arguments: dict[str, Any]) -> Any:
+        """Return the parameters that the kit's tool for ADK makes of a call's arguments."""
+        if self.tool is None:
+            return arguments
+        return Value(
+            self.tool.parameters.model_validate(arguments).model_dump(), self.text_name
+        ).shown
 
     def stages(self) -> steps.StageParams | None:
         """Return what hooks are shown of the tool's steps."""
