@@ -509,7 +509,7 @@ def matrix(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Every block of README and docs, where the frameworks are; the guide's commands too."""
-    pytest(session, environment(session, "docs"), "tests/test_docs.py")
+    pytest(session, environment(session, "docs"), "tests/test_docs.py", "tests/test_pictures.py")
 
 
 @nox.session
@@ -525,6 +525,12 @@ def build_site(session: nox.Session) -> dict[str, str]:
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run(environment(session, "site"), "-m", "mkdocs", "build", *built, env=quiet)
     return {"SITE_FOLDER": str(CACHE / "site")}
+
+
+@nox.session
+def pictures(session: nox.Session) -> None:
+    """Draw the pictures of README and docs from a run of the demo, where it shows something new."""
+    session.run(environment(session, "demo-tests"), "-m", "tests.pictures", "docs/pictures")
 
 
 @nox.session

@@ -19,7 +19,7 @@ WIDTH = 110
 _MAX_WIDTH = 200
 
 # Rich's own form, without its fonts: they would be fetched from a server whenever the picture is
-# opened.
+# opened. Each line is cut by itself; a frame around all of them would cut the last underscores off.
 _FORM = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -28,13 +28,10 @@ _FORM = """\
 {styles}
 </style>
 <defs>
-<clipPath id="{unique_id}-clip-terminal">
-<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
-</clipPath>
 {lines}
 </defs>
 {chrome}
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+<g transform="translate({terminal_x}, {terminal_y})">
 {backgrounds}
 <g class="{unique_id}-matrix">
 {matrix}

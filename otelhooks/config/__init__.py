@@ -201,7 +201,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "frameworks": readers.frameworks,
     "mode": readers.choice("enforce", "monitor"),
     "candidate": readers.policies,
-    "approvals": readers.objects,
+    "approvals": readers.approvers,
     "approval_timeout": readers.time_limit,
     "capture_content": readers.capture,
     "redact": readers.redact,

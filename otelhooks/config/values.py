@@ -7,6 +7,7 @@ skipped.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -216,6 +217,23 @@ def objects(value: object, origin: str) -> tuple[Any, ...]:
         else:
             found.append(item)
     return tuple(found)
+
+
+def approvers(value: object, origin: str) -> tuple[Any, ...]:
+    """Read approvers; a class stands for its one instance, so that a variable can name one."""
+    return tuple(
+        _instance(each, origin) if isinstance(each, type) else each
+        for each in objects(value, origin)
+    )
+
+
+@functools.cache  # a second call of `instrument()` has the same arguments then
+def _instance(kind: type, origin: str) -> Any:
+    try:
+        return kind()
+    except Exception as error:
+        problem = f"{origin} cannot be the class `{kind.__name__}`: {error}"
+        raise ConfigError(problem, hint="name an object, or a class without arguments") from error
 
 
 def policies(value: object, origin: str) -> tuple[Any, ...]:

@@ -172,7 +172,8 @@ def _refuse_questions(files: Loaded) -> None:
                 int(line),
                 int(column),
                 f"rule `{rule.label}` asks, and nobody answers",
-                hint="give instrument() `approvals=`, or OTELHOOKS_APPROVALS=module:attribute",
+                hint="give instrument() `approvals=`, or set OTELHOOKS_APPROVALS, for example to"
+                " otelhooks.approvals:Terminal",
             )
 
 

@@ -166,6 +166,18 @@ class TestValues:
         assert getattr(found, name) == (module.one, *module.many)
         assert found.redact is module.inner.deep
 
+    def test_a_class_of_approvers_stands_for_the_same_object_each_time(self, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_APPROVALS", "otelhooks.approvals:Terminal")
+        (channel,) = load().approvals
+
+        assert type(channel) is otelhooks.approvals.Terminal
+        assert load().approvals == (channel,)
+
+    def test_a_class_that_needs_arguments_is_no_approver(self, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_APPROVALS", "pathlib:Path, types:ModuleType")
+        with pytest.raises(ConfigError, match="cannot be the class `module`"):
+            load()
+
     def test_references_work_as_arguments_too(self, module):
         assert load(policies=["my_guards:one"]).policies == (module.one,)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from opentelemetry import propagate, trace
@@ -79,7 +79,7 @@ def inside_run(
     given: Any,
     result: Callable[[], Any],
     is_failure: Callable[[Exception], bool],
-) -> Iterator[None]:
+) -> Generator[None, None, None]:
     """Open a span around a part of a run, such as a node of a graph, which hooks do not see.
 
     Args:

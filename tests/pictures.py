@@ -1,0 +1,62 @@
+"""The pictures of README and docs, drawn from real runs: ``python -m tests.pictures FOLDER``.
+
+A picture has what it shows as text in its ``<desc>``, for readers that cannot see it. One is drawn
+again only if a run shows something else than before, times aside: a run without changes leaves the
+files as they are.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+__all__ = ["draw"]
+
+_DESCRIPTION = re.compile(r"<desc>(.*?)</desc>", re.DOTALL)
+_TIME = re.compile(r"(?<= )\d[\d.,]* (?:ms|s|min)(?![a-z])")
+
+
+def draw(folder: Path, *, framework: str = "openai_agents") -> list[Path]:
+    """Draw the pictures that differ from what a run shows, and return their paths.
+
+    Args:
+        folder: Holds ``trace.svg``, or will.
+        framework: Whose agent the demonstration runs.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        store, new = Path(name) / "store.db", Path(name) / "trace.svg"
+        _otelhooks("demo", "--framework", framework, "--store", str(store))
+        _otelhooks("trace", "show", "--store", str(store), "--svg", str(new))
+        shown = _otelhooks("trace", "show", "--store", str(store))
+        picture = new.read_text(encoding="utf-8")
+    target = folder / "trace.svg"
+    if target.is_file() and _said(_description(target)) == _said(shown):
+        return []
+    described = f"<desc>{html.escape(shown, quote=False)}</desc>\n<style>"
+    target.write_text(picture.replace("<style>", described, 1), encoding="utf-8")
+    return [target]
+
+
+def _otelhooks(*arguments: str) -> str:
+    command = [sys.executable, "-m", "otelhooks", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _description(picture: Path) -> str:
+    found = _DESCRIPTION.search(picture.read_text(encoding="utf-8"))
+    return "" if found is None else html.unescape(found[1])
+
+
+def _said(shown: str) -> str:
+    """Return a tree without its heading, which has id and date, without times and line ends."""
+    _, begin, tree = shown.partition("invoke_agent ")
+    return " ".join(_TIME.sub("", f"{begin}{tree}").split())
+
+
+if __name__ == "__main__":
+    drawn = draw(Path(sys.argv[1]))
+    print("\n".join(f"drew {path}" for path in drawn) or "no picture differs")
