@@ -14,8 +14,8 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
 from otelhooks.hooks.watch import Watch
+from otelhooks.records.changes import refuse_unread
 from otelhooks.records.failures import WrongAnswer, brief, error_type
-from otelhooks.records.hook_result import refuse_unread
 
 __all__ = ["CHECK_FAILED", "Chain", "observed", "rule_verdict"]
 

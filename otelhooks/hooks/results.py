@@ -19,8 +19,8 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
+from otelhooks.records.changes import refuse_unread
 from otelhooks.records.failures import WrongAnswer, brief
-from otelhooks.records.hook_result import refuse_unread
 
 __all__ = [
     "inspect_point",

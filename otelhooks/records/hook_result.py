@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 import pydantic
 from typing_extensions import Self
 
+from otelhooks.records.changes import CHANGES
 from otelhooks.records.failures import WrongAnswer
 
-__all__ = ["HookAction", "HookResult", "refuse_unread"]
+__all__ = ["HookAction", "HookResult"]
 
 
 class HookAction(str, enum.Enum):
@@ -24,11 +25,6 @@ class HookAction(str, enum.Enum):
     @classmethod
     def _missing_(cls, value: object) -> HookAction | None:
         return cls.DENY if value == "block" else None
-
-
-_CHANGES = frozenset(
-    ("modified_args", "replace_args", "modified_prompt", "modified_messages", "modified_tools")
-) | {"response", "input", "output", "messages", "tools"}
 
 
 class HookResult(pydantic.BaseModel):
@@ -100,7 +96,7 @@ class HookResult(pydantic.BaseModel):
 
     def _derive_action(self) -> None:
         if self.action is None:
-            given = _CHANGES & self.model_fields_set
+            given = CHANGES & self.model_fields_set
             changes = any(getattr(self, name) is not None for name in given)
             derived = HookAction.MODIFY if changes else HookAction.ALLOW
             self.action = derived if self.allow else HookAction.DENY
@@ -111,34 +107,6 @@ class HookResult(pydantic.BaseModel):
                 msg = f"allow=False contradicts action='{self.action.value}'"
                 raise ValueError(msg)
 
-
-def refuse_unread(answer: HookResult, point: str) -> None:
-    """Refuse an answer with a change that its point does not read, and that would change nothing.
-
-    Args:
-        answer: A hook's answer.
-        point: Such as ``pre_tool_call``; any other than those that read changes passes.
-
-    Raises:
-        WrongAnswer: It has one.
-    """
-    given, read = _CHANGES & answer.model_fields_set, _READ.get(point)
-    if not given or read is None:
-        return
-    for name in sorted(given.difference(read)):
-        if getattr(answer, name) is not None:
-            fields = " or ".join(f"`{each}`" for each in read)
-            raise WrongAnswer(f"`{name}` changes nothing at {point}, which takes {fields}")
-
-
-_READ = {
-    "pre_turn": ("modified_prompt",),
-    "pre_agent": ("response",),
-    "pre_model_call": ("modified_messages", "modified_tools", "response"),
-    "pre_tool_call": ("modified_args", "replace_args"),
-    **dict.fromkeys(("post_model_call", "post_tool_call", "post_agent"), ("output",)),
-}
-"""The changes that each point reads."""
 
 _MEANT = {
     **dict.fromkeys(("modified_result", "modified_output", "result", "value"), "output"),

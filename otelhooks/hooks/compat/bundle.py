@@ -175,9 +175,8 @@ def _model_call(answer: types.HookResult) -> types.HookResult | None:
 
 def _prompt(answer: types.HookResult) -> types.HookResult | None:
     prompt = _first(answer, "input", "modified_prompt")
-    if prompt is None:
-        return None
-    return answer.model_copy(update={"modified_prompt": prompt, "input": None})
+    changed = {"modified_prompt": prompt, "input": None}
+    return None if prompt is None else answer.model_copy(update=changed)
 
 
 def _ready_answer(answer: types.HookResult) -> types.HookResult | None:
