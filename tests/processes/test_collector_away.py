@@ -88,7 +88,12 @@ def test_it_ends_soon_and_the_next_program_sends_what_it_kept(tmp_path, collecto
 
 def test_ctrl_c_still_ends_the_program(tmp_path):
     """By the signal, as shells and supervisors see it, and not with a status of its own."""
-    interrupted = PROGRAM.partition("end =")[0] + "import signal; signal.raise_signal(2)"
+    interrupt = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background has none
+signal.raise_signal(signal.SIGINT)
+"""
+    interrupted = PROGRAM.partition("end =")[0] + interrupt
     variables = {"OTELHOOKS_STORE": str(tmp_path / "store.db"), "OTELHOOKS_EXIT_TIMEOUT": "10"}
     done = subprocess.run(
         [sys.executable, "-c", interrupted, "1"],
