@@ -43,7 +43,7 @@ def draw(folder: Path, *, framework: str = "openai_agents") -> list[Path]:
 
 def _otelhooks(*arguments: str) -> str:
     command = [sys.executable, "-m", "otelhooks", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def _description(picture: Path) -> str:

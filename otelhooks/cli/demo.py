@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from otelhooks.setup.instrument import Handle
 
 STORIES = {
-    "openai_agents": ("agents", "openai-agents"),
-    "langchain": ("langchain", "langchain"),
-    "mcp": ("mcp", "mcp"),
+    "openai_agents": (("agents",), "openai-agents"),
+    "langchain": (("langchain", "mcp"), "langchain mcp"),
+    "mcp": (("mcp",), "mcp"),
 }
-"""Adapter to the module that it needs, and the distribution to install for it."""
+"""Adapter to the modules that its story needs, and the distributions to install for it."""
 
 
 @click.command()
@@ -48,7 +48,7 @@ def demo(only: str | None, styles: bool, store: Path | None) -> None:
     write a hook tells another story than the others.
     """
     chosen = [name for name in STORIES if only in (None, name)]
-    installed = [name for name in chosen if importlib.util.find_spec(STORIES[name][0])]
+    installed = [name for name in chosen if all(map(importlib.util.find_spec, STORIES[name][0]))]
     for name in chosen:
         if name not in installed:
             click.echo(f"{name}: not installed (pip install {STORIES[name][1]})", err=True)

@@ -303,8 +303,8 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
     yield f"    {before}{python()} {program}"
     yield f"    {last[answers.spans]}"
     if answers.ask:
-        yield "\nQuestions are asked at the terminal, and where there is none the answer is no. For other"
-        yield "ways to ask see docs/approvals.md."
+        yield "\nQuestions are asked at the terminal, and where there is none the answer is no."
+        yield "For other ways to ask see docs/approvals.md."
     if answers.mode == "monitor":
         yield f"\nNothing is stopped until {POLICY} says `mode: enforce`."
 

@@ -15,8 +15,6 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from otelhooks.demo import story
 
@@ -73,6 +71,10 @@ def play(steps: Sequence[Any]) -> None:
 @tool
 async def ask_docs(query: str) -> str:
     """Ask the documentation's MCP server."""
+    # Here, so that the scripted model needs langchain alone.
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     parameters = StdioServerParameters(command=story.SERVER.command, args=story.SERVER.args)
     async with (
         stdio_client(parameters) as (read, write),

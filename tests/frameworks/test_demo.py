@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from otelhooks.cli import cli
 
 pytest.importorskip("mcp")
 
@@ -39,3 +43,28 @@ def test_the_three_commands_at_the_end_work_when_they_are_pasted(
     assert (listed.returncode, "3 refused" in listed.stdout) == (0, True), listed
     assert (shown.returncode, "invoke_agent mcp-host" in shown.stdout) == (0, True), shown
     assert (proved.returncode, "proved" in proved.stdout) == (0, True), proved
+
+
+def test_the_scripted_model_of_langchain_needs_nothing_but_langchain(tmp_path: Path) -> None:
+    pytest.importorskip("langchain")
+    code = (
+        "import sys; sys.modules['mcp'] = None; from otelhooks.demo import scripted_model;"
+        " scripted_model('langchain', ['Done.'])"
+    )
+    done = shell(f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}", tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_story_of_langchain_says_that_it_calls_a_server_of_mcp(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("langchain")
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "mcp" else real(name)
+    )
+    result = CliRunner().invoke(cli, ["demo", "--framework", "langchain"])
+
+    assert result.exit_code == 1
+    assert "langchain: not installed (pip install langchain mcp)" in result.stderr
