@@ -560,11 +560,15 @@ def bench_collector(session: nox.Session) -> None:
 
 # Pages without a mark of translated prose; none may come back.
 IN_VOICE = [
-    f"docs/{name}.md"
-    for name in (
-        *("approvals", "costs", "hooks", "index", "policies", "policy-files", "security"),
-        *("tracing", "frameworks/litellm"),
-    )
+    "README.md",
+    *map(str, sorted(ROOT.glob("docs/guide/*.md"))),
+    *(
+        f"docs/{name}.md"
+        for name in (
+            *("approvals", "costs", "hooks", "index", "policies", "policy-files", "security"),
+            *("terms", "tracing", "frameworks/litellm"),
+        )
+    ),
 ]
 
 
@@ -573,7 +577,7 @@ def lint(session: nox.Session) -> None:
     """Style: ruff's rules and its format, and the words of the pages that have been rewritten."""
     session.run(sys.executable, "-m", "ruff", "check", ".")
     session.run(sys.executable, "-m", "ruff", "format", "--check", ".")
-    session.run(sys.executable, "-m", "tests.words", "README.md", *IN_VOICE)
+    session.run(sys.executable, "-m", "tests.words", *IN_VOICE)
 
 
 # Packages that are private as a whole, none of whose classes a user meets.

@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["LOGGED", "columns_of", "is_unseen", "one_line", "pieces", "sanitize"]
+__all__ = ["LOGGED", "columns_of", "counted", "is_unseen", "one_line", "pieces", "sanitize"]
 
 LOGGED = 200
 """Most columns of a foreign name or value in a log line."""
@@ -141,3 +141,8 @@ def _last(shown: list[str], columns: int) -> str:
     widths = itertools.accumulate(map(columns_of, reversed(shown)))
     kept = sum(end <= columns for end in widths)
     return "".join(shown[len(shown) - kept :])
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``1 rule`` and ``2 rules``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

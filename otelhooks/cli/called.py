@@ -1,4 +1,4 @@
-"""How commands are to be called that the output suggests."""
+"""How to call the commands that the output suggests."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otelhooks.errors import ConfigError
-from otelhooks.plain_text import one_line
+from otelhooks.plain_text import counted, one_line
 
 if TYPE_CHECKING:
     from otelhooks.cli.project.draft import Answers
@@ -32,7 +32,7 @@ _SHOWN = 12
 
 
 class _Word(click.Choice[str]):
-    """One of a few words; a misspelt one is told which may be meant."""
+    """One of a few words; the error for a misspelt one names the nearest."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         near = get_close_matches(str(value).lower(), list(self.choices), n=1)
@@ -66,7 +66,7 @@ class _Word(click.Choice[str]):
     help="The project's folder; default: this one.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default answers.")
-@click.option("--force", is_flag=True, help="Replace policy and cases that are there already.")
+@click.option("--force", is_flag=True, help="Replace an existing policy and its cases.")
 def init(
     deny: tuple[str, ...],
     ask: tuple[str, ...],
@@ -80,8 +80,8 @@ def init(
 
     Reads the Python files of a project without running them, finds the frameworks and tools in
     them, asks three questions, and writes policies/agents.yaml with its cases. Then it says which
-    line the program needs. What a flag says is not asked. Where there is no terminal, nothing is
-    asked at all.
+    line the program needs. A flag answers its question, and without a
+    terminal nothing is asked.
 
     Exit code 2: there is such a file already, or it cannot be written.
     """
@@ -137,8 +137,6 @@ def _targets(folder: Path, *, force: bool) -> list[Path]:
 
 def _found(found: Survey) -> Iterator[str]:
     """Yield what the files say, and what they could not say."""
-    from otelhooks.cli.policies.subject import counted
-
     yield f"Read {counted(found.files, 'Python file')}."
     if found.frameworks:
         yield "\nFrameworks"
@@ -249,7 +247,7 @@ def _checked(deny: Sequence[str], ask: Sequence[str]) -> tuple[tuple[str, ...], 
         Selector(tool)
         if tool in deny and tool in ask:
             raise ConfigError(
-                f"`{tool}` is to be denied, and asked about", hint="deny goes first: name it once"
+                f"`{tool}` is both denied and asked about", hint="deny goes first: name it once"
             )
     return tuple(dict.fromkeys(deny)), tuple(dict.fromkeys(ask))
 
@@ -264,7 +262,7 @@ def _doubts(found: Survey, wanted: Sequence[str]) -> Iterator[str]:
 
 
 def _choose(question: str, words: Sequence[str], *, asks: bool) -> str:
-    """Ask for one of a few words, the first of which is the default."""
+    """Ask for one of a few words; the first is the default."""
     if not asks:
         return words[0]
     kind = _Word(words, case_sensitive=False)

@@ -14,7 +14,7 @@ import click
 from otelhooks.cli import ExitCode
 from otelhooks.cli.since import since_ns
 from otelhooks.errors import ConfigError
-from otelhooks.plain_text import one_line
+from otelhooks.plain_text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,7 +116,6 @@ def check_command(
     warnings only; 1: something is wrong; 2: a file cannot be loaded.
     """
     from otelhooks.cli.policies import check, hook_lint
-    from otelhooks.cli.policies.subject import counted
 
     subject = _open(policies)
     calls = _source("", None, 1).calls() if with_store else ()

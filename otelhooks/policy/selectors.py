@@ -83,7 +83,7 @@ class Selector:
             )
         if "," in _COMPLETE_SET.sub("", text):
             raise ConfigError(
-                f"`{text}` is no tool: it has a comma",
+                f"`{text}` cannot be one tool: it has a comma",
                 hint="write a list of tools, or `[,]` if the comma is part of a name",
             )
         self.text: str = text

@@ -19,6 +19,7 @@ from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge, RuleLike
 from otelhooks.pipeline.offered_tools import Offers
 from otelhooks.pipeline.runtime import Loaded, Runtime, active
+from otelhooks.plain_text import counted
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
 from otelhooks.setup import guarded
@@ -95,7 +96,7 @@ class Handle:
             for entry in guarded.coverage_so_far()
             if entry.version
         ]
-        counts = f"{_count(len(self._rules.given), 'rule')}, {_count(hooks, 'hook')}"
+        counts = f"{counted(len(self._rules.given), 'rule')}, {counted(hooks, 'hook')}"
         return [
             f"mode {self._rules.mode}, {counts}",
             ", ".join(frameworks) or "no framework imported yet",
@@ -206,10 +207,10 @@ class Handle:
             log.error("policy files could not be loaded again; the old ones hold: %s", error)
             return
         log.info(
-            "policy files loaded again: %s; mode %s; %d rules (version %s)",
+            "policy files loaded again: %s; mode %s; %s (version %s)",
             now.describe(),
             self._rules.mode,
-            len(self._rules.given),
+            counted(len(self._rules.given), "rule"),
             self._rules.version,
         )
 
@@ -273,10 +274,6 @@ class Handle:
 
     def is_strict(self, loaded: Loaded) -> bool:
         return loaded.can_deny if self._config.strict is None else self._config.strict
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def registered(hooks: Iterable[Any]) -> list[Registered]:

@@ -21,6 +21,7 @@ from otelhooks.pipeline import runtime as runtimes
 from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
+from otelhooks.plain_text import counted
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
@@ -433,13 +434,13 @@ def _say(handle: Handle) -> None:
     rules = handle._rules
     files = handle._policies.describe()
     log.info(
-        "instrumented: %s; mode %s; %d rules (version %s%s), %d hooks; %s",
+        "instrumented: %s; mode %s; %s (version %s%s), %s; %s",
         states or "no framework imported yet",
         rules.mode,
-        len(rules.given),
+        counted(len(rules.given), "rule"),
         rules.version,
         f"; {files}" if files else "",
-        len(handle._hooks) + len(handle._policy_hooks) + len(handle._file_hooks),
+        counted(len(handle._hooks) + len(handle._policy_hooks) + len(handle._file_hooks), "hook"),
         handle._providers.describe(),
     )
 

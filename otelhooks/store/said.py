@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
+from otelhooks.plain_text import counted
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _of_model(attributes: Mapping[str, Any], told: set[str], shown: set[str]) ->
             lead = f"{message.get('role') or 'message'}: "
             said += [Said(lead, text) for text in _parts(message, shown)]
     if earlier and said:
-        said.insert(0, Said(EARLIER, f"{earlier} earlier message{'' if earlier == 1 else 's'}"))
+        said.insert(0, Said(EARLIER, counted(earlier, "earlier message")))
     return said
 
 

@@ -134,8 +134,8 @@ def _facts(attributes: Mapping[str, Any], name: str, above: str | None) -> list[
         facts.append(cost)
     approver = attributes.get(semconv.APPROVAL_APPROVER_TYPE)
     waited = attributes.get(semconv.APPROVAL_WAIT_DURATION)
-    name = attributes.get(semconv.APPROVAL_APPROVER_ID, "")
-    by = [f"by {one_line(f'{approver} {name}'.strip())}"] if approver else []
+    approver_id = attributes.get(semconv.APPROVAL_APPROVER_ID, "")
+    by = [f"by {one_line(f'{approver} {approver_id}'.strip())}"] if approver else []
     if isinstance(waited, (int, float)):
         by.append(f"after {duration(waited)}")
     if by:

@@ -338,7 +338,7 @@ class TestLogging:
             governed(policies=[policy.deny("secret_tool", reason="secret reason")])
         lines = [r.getMessage() for r in caplog.records if "instrumented" in r.getMessage()]
         assert len(lines) == 1
-        assert "mode enforce; 1 rules" in lines[0]
+        assert "mode enforce; 1 rule " in lines[0]
         assert "secret" not in lines[0]
 
 

@@ -21,7 +21,7 @@ from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.selectors import EXACT, Selector
 
-__all__ = ["Draft", "learn", "quoted"]
+__all__ = ["Draft", "is_plain", "learn", "quoted"]
 
 MAX_CASES = 200
 """Most calls that a draft keeps as cases."""
@@ -62,7 +62,7 @@ class _Tool:
         """Why it is left out; empty if it is drafted."""
         if self.seen["denied"] or self.seen["denied, observed"]:
             return "was denied"
-        if not _is_plain(self.rule_name):
+        if not is_plain(self.rule_name):
             return "is no name that a rule can have for one tool"
         if self.seen["worked"]:
             return ""
@@ -193,7 +193,7 @@ def _rule_name(call: RecordedCall) -> str:
     return call.tool if "/" not in call.tool else f"[local]{call.tool}"
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Return whether a rule with this name is about one tool, and no other."""
     try:
         return Selector(name).specificity == EXACT

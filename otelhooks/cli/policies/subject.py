@@ -15,6 +15,7 @@ from otelhooks.config import Config, values
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.registry import HookSet, registrations
+from otelhooks.plain_text import counted
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import HookChain, Loaded, load_hooks
 from otelhooks.policy.labels import Label
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from otelhooks.policy.files.source import Source
 
 __all__ = ["Subject", "counted"]
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number of things, such as ``1 rule`` and ``2 rules``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _nobody(call: types.ToolCall) -> bool:

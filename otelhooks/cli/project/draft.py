@@ -78,7 +78,7 @@ class Answers(NamedTuple):
 def suggested(survey: Survey) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return tools to deny and tools to ask about, by the words of their names.
 
-    Where no tool has such a name, what any agent may be given: deletions, and the shells of
+    If no tool has such a name, those that any agent may have: deletions, and the shells of
     frameworks.
     """
     deny: list[str] = []
@@ -163,6 +163,6 @@ def line(answers: Answers, *, imports: bool) -> str:
 
 
 def arguments(answers: Answers) -> str:
-    """Return the arguments of ``instrument()``; rules that ask need somebody who answers."""
+    """Return the arguments of ``instrument()``; rules that ask need an approver."""
     asks = ", approvals=otelhooks.approvals.Terminal()" if answers.ask else ""
     return f'policies="{POLICY}"{asks}'

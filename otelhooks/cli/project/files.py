@@ -88,7 +88,7 @@ def _read(folder: Path) -> Sources:
                 unread.append((name, f"it has more than {MAX_FILE_BYTES:,} bytes"))
                 continue
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about escapes in somebody else's texts
+                warnings.simplefilter("ignore")  # about escapes in the texts of the project
                 modules.append(Module(name, ast.parse(text)))
         except OSError as error:
             unread.append((name, error.strerror or type(error).__name__))

@@ -50,7 +50,7 @@ class Framework(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The file with which the program begins, as far as can be told.
+    """The file with which the program begins, as far as its files show.
 
     Args:
         path: Relative to the folder.
@@ -73,7 +73,7 @@ class Survey(NamedTuple):
         frameworks: Those imported first, then those that are only declared.
         tools: Tools that rules can name.
         unnamed: Tools whose names a rule would take for something else.
-        entry: Where the program begins; None if that cannot be told.
+        entry: Where the program begins; None if the files do not show it.
         unread: Path and reason of each file that could not be read.
         is_cut: Whether there may be more files.
     """

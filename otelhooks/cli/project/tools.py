@@ -1,4 +1,4 @@
-"""Tools that a project defines, by the ways in which frameworks are told of a tool.
+"""Tools that a project defines, in the ways that frameworks have for it.
 
 Found are functions under a decorator such as ``@tool`` or ``@function_tool``, functions in
 ``tools=[...]``, what ``FunctionTool(...)`` and the like wrap, classes of tools with a ``name``, and
@@ -11,9 +11,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from otelhooks.cli.policies import learn
 from otelhooks.cli.project.files import Module
-from otelhooks.errors import ConfigError
-from otelhooks.policy.selectors import EXACT, Selector
+from otelhooks.policy.selectors import Selector
 
 __all__ = ["Tool", "dotted", "find", "is_plain"]
 
@@ -51,11 +51,7 @@ class Tool(NamedTuple):
 
 def is_plain(name: str) -> bool:
     """Return whether a rule with this name is about one tool of the program, and no other."""
-    try:
-        selector = Selector(name)
-    except ConfigError:
-        return False
-    return selector.specificity == EXACT and selector.server is None and len(name) <= MAX_NAME
+    return len(name) <= MAX_NAME and learn.is_plain(name) and Selector(name).server is None
 
 
 def dotted(node: ast.expr) -> str:

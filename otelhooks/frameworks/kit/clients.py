@@ -224,9 +224,9 @@ class ClientCall(ModelCall):
         return functools.partial(driver, on_first=lambda: None, release=self.release)
 
     def release(self, item: Any) -> Iterable[Any]:
-        """Return what may go on: calls only when they were judged, texts at once.
+        """Return what the loop may have: calls only when they were judged, texts at once.
 
-        Where a hook may change the answer, texts wait as well.
+        If a hook may change the answer, texts wait as well.
         """
         if not self._events:
             self.note_first_chunk()
