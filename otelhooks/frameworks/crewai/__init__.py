@@ -8,15 +8,16 @@ Seats and what passes through them:
 - ``CrewStructuredTool.invoke`` and ``ainvoke``: the text format ("Action: ...").
 - ``BaseLLM.call`` and ``acall``, and every method that overrides them: model calls. Functions
   that a client runs itself (``available_functions``) are tool calls there.
-- The executors of agents, and ``LiteAgent.kickoff``: runs. ``Crew.kickoff`` and ``akickoff``:
-  workflows.
+- The executors of agents, and ``LiteAgent.kickoff``: runs. ``Crew.kickoff`` and ``akickoff``,
+  ``Flow.kickoff_async``: workflows.
+- The prompts of ``SyncHumanInputProvider``: questions to the user.
 """
 
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.crewai.models import Compaction, ModelCall, note_usage
-from otelhooks.frameworks.crewai.runs import CrewRun, LiteRun, Run
+from otelhooks.frameworks.crewai.runs import CrewRun, Feedback, FlowRun, LiteRun, Run
 from otelhooks.frameworks.crewai.tools import (
     Structured,
     Tool,
@@ -35,6 +36,7 @@ _MODEL = "crewai.llms.base_llm:BaseLLM"
 _ITSELF = "crewai.agents.agent_executor:AgentExecutor"
 _BEFORE = "crewai.experimental.agent_executor:AgentExecutor"
 _FIRST = "crewai.agents.crew_agent_executor:CrewAgentExecutor"
+_ASKING = "crewai.core.providers.human_input:SyncHumanInputProvider"
 _MOVED = "1.15.29"
 
 ADAPTER = kit.Adapter(
@@ -72,17 +74,19 @@ ADAPTER = kit.Adapter(
         kit.seat("crewai.lite_agent:LiteAgent.kickoff", LiteRun, entry=True),
         kit.seat("crewai.crew:Crew.kickoff", CrewRun, entry=True),
         kit.seat("crewai.crew:Crew.akickoff", CrewRun, entry=True),
+        kit.seat("crewai.flow.runtime:Flow.kickoff_async", FlowRun, entry=True),
+        kit.seat(f"{_ASKING}._prompt_input", Feedback),
+        kit.seat(f"{_ASKING}._prompt_input_async", Feedback),
     ),
     not_covered=(
         kit.NotCovered("`tool._run`, `tool.func`", "calling them is plain Python"),
         kit.NotCovered(
             "text that a crew or a model streams", "it is on the event bus while the model speaks"
         ),
-        kit.NotCovered("`Flow`", "its methods are your code; the crews in it are guarded"),
-        kit.NotCovered("remote agents (A2A), tools of the provider", "they run elsewhere"),
         kit.NotCovered(
-            "`Task(human_input=True)`", "the console asks for feedback, which is not a tool call"
+            "`Flow.resume`, `@human_feedback`", "what follows a pause is no run of the flow's"
         ),
+        kit.NotCovered("remote agents (A2A), tools of the provider", "they run elsewhere"),
         kit.NotCovered(
             "agents of other frameworks (`agent_adapters`)", "their adapters guard them"
         ),

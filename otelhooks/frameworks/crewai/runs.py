@@ -1,5 +1,5 @@
 # pyright: basic
-"""Runs of CrewAI: of agents by their executors, of lite agents, and of crews."""
+"""Runs of CrewAI: of agents by their executors, of lite agents, of crews, and of flows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import json
 from typing import Any
 
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.kit.questions import Question
 
-__all__ = ["CrewRun", "LiteRun", "Run"]
+__all__ = ["CrewRun", "Feedback", "FlowRun", "LiteRun", "Run"]
 
 
 def _is_in_loop() -> bool:
@@ -95,14 +96,18 @@ class CrewRun(kit.Run):
     def read(self, crew: Any, /, inputs: Any = None, *further: Any, **given: Any) -> Any:
         if crew.stream:
             return kit.SKIP  # it calls itself in a thread
-        self.operation, self.agent = "invoke_workflow", crew.name or "crew"
+        self.of(crew.name or "crew", inputs, further, given)
+        return None
+
+    def of(self, name: str, inputs: Any, further: Any, given: Any) -> None:
+        """Read the name and the inputs; a single text is the prompt, else JSON of all of them."""
+        self.operation, self.agent = "invoke_workflow", name
         self.inputs, self.further, self.given = inputs, further, given
         self._text = ""
         if inputs and len(inputs) == 1 and isinstance(next(iter(inputs.values())), str):
             [(self._text, self.prompt)] = inputs.items()
         else:
             self.prompt = json.dumps(inputs, default=str) if inputs else ""
-        return None
 
     def call(self, wrapped: Any) -> Any:
         inputs = self.inputs
@@ -118,3 +123,64 @@ class CrewRun(kit.Run):
 
     def with_answer(self, raw: Any, answer: Any) -> Any:
         return raw.model_copy(update={"raw": str(answer)})
+
+
+class FlowRun(CrewRun):
+    """A run of a flow, which holds the runs of its crews and agents.
+
+    Its result can be anything, so that a refusal raises.
+    """
+
+    pauses = ("crewai.flow.async_feedback.types:HumanFeedbackPending",)
+
+    def read(self, flow: Any, /, inputs: Any = None, *further: Any, **given: Any) -> Any:
+        if flow.stream or _is_internal(flow):
+            return kit.SKIP  # it calls itself in a thread, or is a part of an agent
+        self.of(flow.name or type(flow).__name__, inputs, further, given)
+        self.belongs_to(str((inputs or {}).get("id") or ""))
+        return None
+
+    def denied(self, reason: str) -> Any:
+        raise self.exception(reason)
+
+    def answered(self, answer: Any) -> Any:
+        return answer
+
+    def is_paused(self, raw: Any) -> bool:
+        return self.is_control_flow(raw)
+
+    def answer_of(self, raw: Any) -> Any:
+        return getattr(raw, "raw", raw)
+
+    def with_answer(self, raw: Any, answer: Any) -> Any:
+        return super().with_answer(raw, answer) if hasattr(raw, "raw") else answer
+
+
+class Feedback(Question):
+    """What a person says of a task's result under ``human_input=True``; nothing accepts it."""
+
+    def read(self, *given: Any) -> None:
+        self.crew = given[-1]
+
+    def call(self, wrapped: Any) -> Any:
+        return wrapped(self.crew)
+
+    def spec(self) -> Any:
+        text = "How is the result? Say nothing if it is good, or what to improve."
+        return self.spec_of({"questions": [{"question": text, "options": []}]})
+
+    def answered(self, answer: Any) -> Any:
+        if isinstance(answer, str):
+            return answer
+        if answer.cancelled or len(answer.responses) != 1 or answer.responses[0].skipped:
+            return self.declined()
+        return answer.responses[0].freeform_response
+
+    def declined(self) -> Any:
+        raise self.exception("The question for feedback was declined.")
+
+
+def _is_internal(flow: Any) -> bool:
+    """Return whether it is a flow that CrewAI is made of, such as an agent's executor."""
+    module = type(flow).__module__
+    return module.startswith("crewai.") and not module.startswith("crewai.flow.")
