@@ -169,8 +169,9 @@ class GeneratedCall(JsonCall):
         def items(*args: Any, **kwargs: Any) -> Iterator[Any]:
             native = wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
-            # A copy reads the client's response: `stream` gets another one.
-            inner = copy.copy(stream).__stream__()
+            # A copy reads the client's response: `stream` gets another one. Another tracer's proxy
+            # around the stream cannot be copied.
+            inner = copy.copy(inspect.unwrap(stream)).__stream__()
             yield Opened(native=native, stream=stream)
             yield from inner
 
@@ -211,8 +212,9 @@ class GeneratedCall(JsonCall):
             native = await wrapped(*args, **kwargs)
             stream = native.parse() if hasattr(native, "http_response") else native
             stream = await stream if inspect.isawaitable(stream) else stream
-            # A copy reads the client's response: `stream` gets another one.
-            inner = copy.copy(stream).__stream__()
+            # A copy reads the client's response: `stream` gets another one. Another tracer's proxy
+            # around the stream cannot be copied.
+            inner = copy.copy(inspect.unwrap(stream)).__stream__()
             yield Opened(native=native, stream=stream)
             async for item in inner:
                 yield item
