@@ -21,7 +21,7 @@ from otelhooks.plain_text import sanitize
 if TYPE_CHECKING:
     from otelhooks.setup.instrument import Handle
 
-STORIES = {
+STORIES: dict[str, tuple[tuple[str, ...], str]] = {
     "openai_agents": (("agents",), "openai-agents"),
     "langchain": (("langchain", "mcp"), "langchain mcp"),
     "mcp": (("mcp",), "mcp"),

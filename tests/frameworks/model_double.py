@@ -70,7 +70,9 @@ def spoken(path: str, asked: dict[str, Any], step: Step, number: int) -> tuple[s
         number: Of the request, for ids.
     """
     words, calls = _parts(step)
-    end = next(end for end in _FORMS if path.endswith(end))
+    end = next((end for end in _FORMS if path.endswith(end)), None)
+    if end is None:  # a form that nothing here speaks
+        return "application/json", []
     whole, events = _FORMS[end]
     made = whole(words, calls, number)
     if not (asked.get("stream") or ":streamGenerateContent" in path):

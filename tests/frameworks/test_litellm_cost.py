@@ -25,5 +25,5 @@ pytestmark = [
 @pytest.mark.parametrize("client", ["litellm"])
 class TestCosts(Costs):
     limits: ClassVar = {
-        "litellm": Limits(request=(113, 120), message=(10, 10), call=(49, 51), chunk=(15, 21)),
+        "litellm": Limits(request=(114, 121), message=(10, 10), call=(49, 51), chunk=(15, 21)),
     }
