@@ -94,7 +94,8 @@ def init(
     for text in _found(found):
         click.echo(text)
     asks = not yes and sys.stdin.isatty()
-    if not asks and not yes:
+    is_answered = (deny or ask) and spans and mode
+    if not (asks or yes or is_answered):
         click.echo("No terminal to ask at: the default answers are taken.", err=True)
     wanted = _rules(found, deny, ask, asks=asks)
     answers = draft.Answers(
@@ -290,7 +291,8 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
         yield f"\nAdd this line to {one_line(entry.path)}, {place}:\n"
         yield f"    {line(answers, imports=entry.imports)}"
     before, otelhooks = _SET[answers.spans], command()
-    program = "your_program.py" if entry is None else _program(entry.path)
+    is_named = entry is not None and one_line(entry.path) == entry.path
+    program = _program(entry.path) if entry is not None and is_named else "your_program.py"
     last = {
         "local": f"{otelhooks} trace show",
         "collector": f"{before}{otelhooks} doctor --telemetry",
@@ -314,4 +316,4 @@ def _program(path: str) -> str:
     package, _, name = path.rpartition("/")
     if name == "__main__.py" and package:
         return f"-m {shlex.quote(package.replace('/', '.'))}"
-    return shlex.quote(path)
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)

@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from otelhooks.hooks.context import HookContext, TurnContext
+from otelhooks.process import forks
 from otelhooks.state import StateStore
 
 __all__ = ["MAX_KEYS", "MAX_LOGS", "RunState", "run_state"]
@@ -52,7 +53,7 @@ class RunState:
 
 
 _states: weakref.WeakKeyDictionary[HookContext, RunState] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = forks.held_over_forks()
 
 
 def run_state(context: HookContext) -> RunState:

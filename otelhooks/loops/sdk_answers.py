@@ -128,8 +128,31 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+_BESIDE = (
+    *("parsed", "parsed_output", "logprobs", "annotations", "citations", "audio"),
+    *("logprobs_result", "avg_logprobs", "grounding_metadata", "citation_metadata"),
+)
+"""Fields that repeat a text beside it, or quote what it is made of."""
+
+
+def _set_anew(value: Any, name: str, text: str | None) -> None:
+    """Put a text into its place, and forget what repeats another one."""
+    if _get(value, name) != text:
+        _set(value, name, text)
+        _forget(value)
+
+
+def _forget(value: Any) -> None:
+    for name in _BESIDE:
+        if (old := _get(value, name)) is not None:
+            _set(value, name, [] if isinstance(old, list) else None)
+
+
 def _set_arguments(call: Any, args: dict[str, Any]) -> None:
     holder = _get(call, "function") or _get(call, "function_call") or call
+    if (parsed := _get(holder, "parsed_arguments")) is not None:
+        validate = getattr(type(parsed), "model_validate", dict)
+        _set(holder, "parsed_arguments", validate(args))
     for name in ("arguments", "args", "input"):
         if isinstance(given := _get(holder, name), Mapping):
             return _set(holder, name, args)
@@ -165,7 +188,9 @@ def _write_chat(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
     message = _get(choice, "message")
     kept = [one.native for one in _chat_parts(raw) if one.name and keeps(one)]
     _set(raw, "choices", [choice])
-    _set(message, "content", text or None)
+    if text != "".join(one.text for one in _chat_parts(raw) if not one.name):
+        _forget(choice)
+        _set_anew(message, "content", text or None)
     _set(message, "tool_calls", [one for one in kept if _get(one, "type")] or None)
     for name in ("refusal", "reasoning_content", "reasoning", "function_call"):
         if (value := _get(message, name)) is not None and not any(one is value for one in kept):
@@ -189,7 +214,7 @@ def _response_parts(raw: Any) -> list[_Part]:
 
 def _set_output_text(item: Any, text: str) -> None:
     block = _items(item, "content")[0]
-    _set(block, "text" if _get(block, "type") == "output_text" else "refusal", text)
+    _set_anew(block, "text" if _get(block, "type") == "output_text" else "refusal", text)
     _set(item, "content", [block])
 
 
@@ -232,7 +257,7 @@ def _write_parts(
 
 
 def _set_text(part: Any, text: str) -> None:
-    _set(part, "text", text)
+    _set_anew(part, "text", text)
 
 
 def _write_response(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
@@ -247,6 +272,9 @@ def _write_message(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
 
 def _write_content(raw: Any, text: str, keeps: Callable[[_Part], bool]) -> None:
     first = _items(raw, "candidates")[0]
+    if text != "".join(one.text for one in _content_parts(raw)):
+        _forget(first)
+        _forget(raw)
     left = _write_parts(_content_parts(raw), text, keeps, _set_text)
     _set(raw, "candidates", [first])
     _set(_get(first, "content"), "parts", left)

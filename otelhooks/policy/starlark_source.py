@@ -41,6 +41,7 @@ MAX_SIZE = 1_000_000
 _METHODS = {
     *("clear", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"),
 }
+_OF_ATTRIBUTES = {"dir", "getattr", "hasattr"}
 
 
 class Place(Protocol):
@@ -166,12 +167,19 @@ def refuse_attributes(nodes: Sequence[ast.AST], parameter: str, place: Place) ->
     """
     if parameter in _bound_names(nodes):
         return  # another value has this name somewhere
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
+        problem = hint = ""
         if isinstance(node, ast.Attribute) and _is_name(node.value, parameter):
-            if node.attr not in _METHODS:
+            if node.attr not in _METHODS or id(node) not in called:
                 problem = f"`{parameter}` has keys, and no attribute `{node.attr}`"
                 hint = f'write `{parameter}["{node.attr}"]`, or `{parameter}.get("{node.attr}")`'
-                raise error_at(place, node.lineno, node.col_offset + 1, problem, hint=hint)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+            if node.func.id in _OF_ATTRIBUTES and _is_name(node.args[0], parameter):
+                problem = f"`{node.func.id}` reads attributes, and `{parameter}` has keys"
+                hint = f'write `"key" in {parameter}`, or `{parameter}.get("key")`'
+        if isinstance(node, ast.expr) and problem:
+            raise error_at(place, node.lineno, node.col_offset + 1, problem, hint=hint)
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -10,13 +10,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from otelhooks.config import is_helper
+from otelhooks.hooks.verdict import DENY
 from otelhooks.plain_text import one_line
 from otelhooks.process.console import program_logs
 from otelhooks.setup.unasked import is_one_of_several
 from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:
-    from otelhooks.hooks.verdict import Verdict
+    from otelhooks.hooks.verdict import Observed, Verdict
     from otelhooks.telemetry.providers import Providers
 
 __all__ = ["tell"]
@@ -33,11 +34,16 @@ def tell(verdict: Verdict, tool: str, providers: Providers) -> None:
         tool: Name of the tool, as metrics have it.
         providers: They say where the rest goes.
     """
-    rule = f" (rule {verdict.rule_id} of {verdict.policy_id})" if verdict.rule_id else ""
+    shown: Verdict | Observed = verdict
+    for seen in verdict.observed:
+        if shown is verdict or seen.decision == DENY:
+            shown = seen
+    rule = f" (rule {shown.rule_id} of {shown.policy_id})" if shown.rule_id else ""
+    only = ", observed only: monitor mode" if shown is not verdict else ""
     where = providers.describe()
     if "local store" in where:
         where = "`otelhooks trace show` shows it"
-    line = one_line(f"first verdict: {verdict.decision} {tool}{rule}; {where}")
+    line = one_line(f"first verdict: {shown.decision} {tool}{rule}{only}; {where}")
     log.info("%s", line)
     if sys.stderr is not None and not _is_logging() and not (is_helper() or is_one_of_several()):
         sys.stderr.write(f"otelhooks: {line}; OTELHOOKS_ANNOUNCE=false leaves this line out\n")

@@ -194,7 +194,7 @@ class Handle:
 
         Operations that have begun end with what they started with.
         """
-        before = self._policies
+        before, could_stop = self._policies, _can_stop(self._rules)
         try:
             now = before.read_again(self._config)
             with self._lock:
@@ -206,8 +206,11 @@ class Handle:
             # Catch everything: agents must go on under the last policies that loaded.
             log.error("policy files could not be loaded again; the old ones hold: %s", error)
             return
-        log.info(
-            "policy files loaded again: %s; mode %s; %s (version %s)",
+        stops_no_more = could_stop and not _can_stop(self._rules)
+        log.log(
+            logging.WARNING if stops_no_more else logging.INFO,
+            "policy files loaded again%s: %s; mode %s; %s (version %s)",
+            ", and no rule stops a call any more" if stops_no_more else "",
             now.describe(),
             self._rules.mode,
             counted(len(self._rules.given), "rule"),
@@ -274,6 +277,11 @@ class Handle:
 
     def is_strict(self, loaded: Loaded) -> bool:
         return loaded.can_deny if self._config.strict is None else self._config.strict
+
+
+def _can_stop(rules: PolicySet) -> bool:
+    """Return whether a rule that the program was given can deny, or hold up, a call."""
+    return any(rule.can_deny for rule in rules.given) or rules.default == "deny"
 
 
 def registered(hooks: Iterable[Any]) -> list[Registered]:

@@ -26,6 +26,10 @@ _MOST = 16_384
 """Most records that wait, unless a variable of the SDK says otherwise; its own default is 2048."""
 
 
+_BUSY_S = 3.0
+"""How long a batch waits while others write, in seconds: less than a process waits at its end."""
+
+
 class SpanQueue(BatchSpanProcessor):
     """Waiting spans.
 
@@ -35,11 +39,15 @@ class SpanQueue(BatchSpanProcessor):
     """
 
     def __init__(self, path: Path, otel: Mapping[str, str]) -> None:
-        self._exporter_behind = SqliteSpanExporter(path)
+        self._exporter_behind = SqliteSpanExporter(path, busy_s=_BUSY_S)
         # People watch the store while it is written: wait one second, not five.
         delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else 1_000
         most = None if "OTEL_BSP_MAX_QUEUE_SIZE" in otel else _MOST
         super().__init__(self._exporter_behind, most, delay)
+
+    def hurry(self) -> None:
+        """Try no further batch after one that fails from now on: the process ends."""
+        self._exporter_behind.hurry()
 
     def on_end(self, span: ReadableSpan) -> None:
         """Queue a span that has ended, if it is sampled."""
@@ -57,9 +65,13 @@ class LogQueue(BatchLogRecordProcessor):
     """
 
     def __init__(self, path: Path, otel: Mapping[str, str]) -> None:
-        self._exporter_behind = SqliteLogExporter(path)
+        self._exporter_behind = SqliteLogExporter(path, busy_s=_BUSY_S)
         most = None if "OTEL_BLRP_MAX_QUEUE_SIZE" in otel else _MOST
         super().__init__(self._exporter_behind, max_queue_size=most)
+
+    def hurry(self) -> None:
+        """Try no further batch after one that fails from now on: the process ends."""
+        self._exporter_behind.hurry()
 
     def on_emit(self, log_record: Any) -> None:
         """Queue a log record."""

@@ -66,6 +66,7 @@ class _SqliteExporter(Generic[R]):
         self._max_bytes = max_bytes
         self._busy_s = busy_s
         self._is_shut_down = False
+        self._is_ending = self._is_given_up = False
         self._is_swept = False
         # By identity: hashing a resource costs more than storing a span. The objects are kept too,
         # or their ids could be reused for others.
@@ -82,6 +83,10 @@ class _SqliteExporter(Generic[R]):
     def expect(self) -> None:
         """Note that a queue has taken a record for this exporter, and may drop it."""
         next(self._expected)
+
+    def hurry(self) -> None:
+        """Try no further batch after one that fails from now on: the process ends."""
+        self._is_ending = True
 
     def shutdown(self) -> None:
         """Close the file and log how many records were lost, if any; later batches are refused."""
@@ -108,11 +113,14 @@ class _SqliteExporter(Generic[R]):
         self._received += len(records)
         if self._is_shut_down:
             return self._lost(len(records), "shut down", "the exporter was shut down")
+        if self._is_given_up:
+            return self._lost(len(records), "given up", "the process ends")
         try:
             rows, origins = self._rows(records)
             if rows:
                 self._write(rows, origins)
         except schema.StoreError as error:
+            self._is_given_up = self._is_ending  # so that what is left can be counted in time
             return self._lost(len(records), error.cause, str(error))
         except Exception as error:  # telemetry fails open
             return self._lost(len(records), type(error).__name__, outline(error))

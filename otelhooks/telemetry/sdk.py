@@ -81,7 +81,7 @@ def from_environment(otel: Mapping[str, str], unsent: Path | None = None) -> Bui
         unsent: Folder for spans and events that a collector cannot take; None: they are lost.
 
     Raises:
-        ConfigError: A name or protocol is unknown, or an exporter cannot be created.
+        ConfigError: A name or protocol is unknown, or an exporter or queue cannot be created.
     """
     resource = make_resource(otel)
     targets: dict[str, str] = {}
@@ -100,15 +100,16 @@ def from_environment(otel: Mapping[str, str], unsent: Path | None = None) -> Bui
     if span_exporters := exporters("traces", otel, targets, unsent):
         tracers = _tracer_provider(resource, otel, meters)
         for exporter in span_exporters:
-            tracers.add_span_processor(_make(BatchSpanProcessor, exporter, meter_provider=meters))
+            queue = _queue("BSP", BatchSpanProcessor, exporter, meter_provider=meters)
+            tracers.add_span_processor(queue)
     loggers: SdkLoggerProvider | None = None
     if log_exporters := exporters("logs", otel, targets, unsent):
         loggers = _logger_provider(resource, otel, meters)
         for exporter in log_exporters:
             from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
-            processor = _make(BatchLogRecordProcessor, exporter, meter_provider=meters)
-            loggers.add_log_record_processor(processor)
+            queue = _queue("BLRP", BatchLogRecordProcessor, exporter, meter_provider=meters)
+            loggers.add_log_record_processor(queue)
     spilling = [e for e in (*span_exporters, *log_exporters) if isinstance(e, Spilling)]
     beside = [each for each in of_metrics if not isinstance(each, MetricReader)]
     for each in spilling:
@@ -130,11 +131,13 @@ def for_store(path: Path | None, otel: Mapping[str, str]) -> Built:
     resource = make_resource(otel)
     meters = NoOpMeterProvider()
     tracers = _tracer_provider(resource, otel, meters)
-    tracers.add_span_processor(SpanQueue(place, otel))
+    spans, events = _queue("BSP", SpanQueue, place, otel), _queue("BLRP", LogQueue, place, otel)
+    tracers.add_span_processor(spans)
     loggers = _logger_provider(resource, otel, meters)
-    loggers.add_log_record_processor(LogQueue(place, otel))
+    loggers.add_log_record_processor(events)
     store = f"local store {place}"
-    return Built(tracers, meters, loggers, {"traces": store, "metrics": NOWHERE, "logs": store})
+    targets = {"traces": store, "metrics": NOWHERE, "logs": store}
+    return Built(tracers, meters, loggers, targets, [spans.hurry, events.hurry])
 
 
 def from_file(path: str) -> Built:
@@ -227,6 +230,22 @@ def _make(factory: Any, *args: Any, **options: Any) -> Any:
     """Call with the options that this version of the SDK supports."""
     known = inspect.signature(factory).parameters
     return factory(*args, **{key: item for key, item in options.items() if key in known})
+
+
+def _queue(prefix: str, factory: Any, *args: Any, **options: Any) -> Any:
+    """Create a queue in front of an exporter.
+
+    Raises:
+        ConfigError: Variables of its size or delay do not go together.
+    """
+    try:
+        return _make(factory, *args, **options)
+    except ValueError as error:
+        raise ConfigError(
+            f"the variables OTEL_{prefix}_* cannot be used: {error}",
+            hint=f"OTEL_{prefix}_MAX_EXPORT_BATCH_SIZE is 512 unless you set it; it may not exceed"
+            f" OTEL_{prefix}_MAX_QUEUE_SIZE",
+        ) from error
 
 
 # --- Sampler and configurators --------------------------------------------------------------------

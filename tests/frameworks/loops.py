@@ -132,6 +132,35 @@ class Loops:
         assert path(model, tools) == "done"
         assert "'x': 2" in told(model)
 
+    def test_a_hook_that_changes_a_text_leaves_the_arguments(self, path, model, tools):
+        seen = []
+
+        @hooks.post_model_call_transform
+        def changed(data):
+            seen.extend(call.args for call in data.tool_calls)
+            return data.model_copy(update={"text": "changed"})
+
+        model.steps = [["text", SAFE], "done"]
+        otelhooks.instrument(hooks=[changed])
+        path(model, tools)
+        assert seen == [{"x": 1}]
+        assert "{'x': 1}" in told(model)
+
+    def test_a_hook_leaves_out_a_call_by_its_arguments_and_changes_another(
+        self, path, model, tools
+    ):
+        @hooks.post_model_call_transform
+        def chosen(data):
+            calls = [call for call in data.tool_calls if call.args.get("x") != 1]
+            calls = [call.model_copy(update={"args": {"x": 3}}) for call in calls]
+            return data.model_copy(update={"tool_calls": calls})
+
+        model.steps = [[SAFE, ("call_t", "safe", {"x": 2})], "done"]
+        otelhooks.instrument(hooks=[chosen])
+        assert path(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert "{'x': 3}" in told(model)
+
     def test_hooks_see_and_replace_results(self, path, model, tools):
         @hooks.post_tool_call_transform
         def masked(data):

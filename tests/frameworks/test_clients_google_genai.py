@@ -268,6 +268,52 @@ class TestIgnoringTheVerdict:
         assert len(model.requests) == 2
 
 
+class TestHooks:
+    @pytest.fixture(autouse=True)
+    def hooked(self):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            return "masked"
+
+        @hooks.post_model_call_transform
+        def withheld(data):
+            return data.model_copy(update={"text": "withheld"}) if "secret" in data.text else None
+
+        otelhooks.instrument(hooks=[masked, withheld])
+
+    def test_what_is_parsed_of_a_withheld_text_is_withheld(self, model):
+        model.steps = ['{"card": "secret"}']
+        config = {"response_schema": {"type": "OBJECT", "properties": {"card": {"type": "STRING"}}}}
+        config["response_mime_type"] = "application/json"
+        client = client_of(model)
+        made = client.models.generate_content(model="small", contents="begin", config=config)
+        assert made.parsed is None
+        assert "secret" not in made.model_dump_json()
+
+    @pytest.mark.parametrize("ids", [["made up"], [None, None], ["made up", "made up"]])
+    def test_results_are_seen_whatever_id_the_loop_gives_them(self, model, ids):
+        model.steps = [[SAFE], "done"]
+        client = client_of(model)
+        said = [types.Content(role="user", parts=[types.Part(text="begin")])]
+        answer = client.models.generate_content(model="small", contents=said, config=CONFIG)
+        call = answer.candidates[0].content.parts[0].function_call
+        call = types.FunctionCall(name=call.name, args=call.args)
+        results = [
+            types.FunctionResponse(id=id, name=call.name, response={"result": "a secret"})
+            for id in ids
+        ]
+        said += [
+            types.Content(role="model", parts=[types.Part(function_call=call)]),
+            types.Content(
+                role="user", parts=[types.Part(function_response=each) for each in results]
+            ),
+        ]
+        client.models.generate_content(model="small", contents=said, config=CONFIG)
+        sent = json.dumps(model.requests[-1])
+        assert "secret" not in sent
+        assert sent.count("masked") == len(ids)
+
+
 class TestStreams:
     def test_what_was_shown_stays_and_the_reason_follows(self, model):
         otelhooks.instrument(policies=DENY)

@@ -728,6 +728,25 @@ def test_hooks_change_the_text_of_every_choice(model, monkeypatch, withheld):
     assert {c.message.content for c in made.choices} == {"withheld" if withheld else "clean"}
 
 
+def test_what_repeats_a_withheld_text_is_withheld(model, monkeypatch):
+    usual, events = model_double._FORMS["/chat/completions"]
+
+    def more(*given: Any) -> Any:
+        made = usual(*given)
+        token = {"token": "secret", "logprob": 0, "bytes": None, "top_logprobs": []}
+        made["choices"][0]["logprobs"] = {"content": [token], "refusal": None}
+        made["choices"][0]["message"]["annotations"] = [{"type": "url_citation", "url": "secret"}]
+        return made
+
+    monkeypatch.setitem(model_double._FORMS, "/chat/completions", (more, events))
+    hook = hooks.post_model_call_transform(lambda data: "masked")
+    otelhooks.instrument(hooks=[hook])
+    model.steps = ["a secret"]
+    with client_of(model) as client:
+        made = client.chat.completions.create(model="small", messages=[], logprobs=True)
+    assert "secret" not in made.model_dump_json()
+
+
 class TestResults:
     """What a later request tells of a call's result, in forms that an answer does not fix."""
 
@@ -1249,6 +1268,13 @@ class TestOddStreams:
         otelhooks.instrument(policies=DENY)
         shown = self.events(model)
         assert "danger" not in json.dumps([event.to_dict() for event in shown])
+
+    def test_a_stream_that_ends_twice_shows_neither(self, model, monkeypatch):
+        first = {**_ended(_item("danger")), "type": "response.incomplete"}
+        self.said(monkeypatch, model, "/responses", [first, _ended(_item("safe"))])
+        otelhooks.instrument(policies=DENY)
+        with pytest.raises(ValueError, match="ended twice"):
+            self.events(model)
 
     def test_what_was_judged_is_shown(self, model, monkeypatch):
         self.said(

@@ -90,6 +90,12 @@ def test_nodes_that_only_call_the_model_or_tools_are_none(with_rules: Any, tree:
     assert [name for name, _ in tree() if name == "execute_tool add"]
 
 
+def test_a_node_of_ones_own_is_a_span_whatever_its_name(with_rules: Any, tree: Any) -> None:
+    with_rules(policy.deny("other"))
+    graph(("agent", plan), ("model", plan)).invoke({"n": 1})
+    assert {name for name, _ in tree()} >= {"node agent", "node model"}
+
+
 def test_a_task_is_a_span_in_that_of_its_entrypoint(with_rules: Any, tree: Any) -> None:
     @task
     def double(n: int) -> int:

@@ -55,6 +55,11 @@ def test_it_is_said_once_with_where_to_look(stderr):
     )
 
 
+def test_in_monitor_mode_it_is_what_would_be_denied(stderr):
+    (line,) = stderr("start(mode='monitor'); drop()")
+    assert "first verdict: deny drop (rule no-drop of code), observed only: monitor mode;" in line
+
+
 def test_where_a_collector_is_set_that_is_named(stderr):
     lines = stderr(
         "start(exit_timeout=0); search(1)", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9"

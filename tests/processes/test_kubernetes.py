@@ -113,6 +113,17 @@ def mounted(container: dict[str, Any], tmp_path: Path) -> Iterator[Any]:
 
 
 @own_mounts
+def test_a_file_that_every_user_may_write_is_refused_on_such_a_mount(
+    manifest: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Another mount of the same file may be writable."""
+    project(tmp_path / "volume", manifest["ConfigMap"]["data"], "2026_11_26_10_00_00.1")
+    for name in manifest["ConfigMap"]["data"]:
+        (tmp_path / "volume" / name).resolve().chmod(0o666)
+    assert "every user may write" in request.getfixturevalue("mounted").read()
+
+
+@own_mounts
 @pytest.mark.timeout(300)
 def test_a_changed_configmap_changes_the_verdict_without_a_restart(
     manifest: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest

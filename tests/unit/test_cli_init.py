@@ -228,6 +228,12 @@ def test_without_a_terminal_nothing_is_asked_and_that_is_said(project: Path) -> 
     assert "No terminal to ask at: the default answers are taken." in result.stderr
 
 
+def test_if_flags_answer_everything_no_default_is_spoken_of(project: Path) -> None:
+    answered = init("--deny", "delete_order", "--spans", "none", "--mode", "enforce")
+
+    assert "No terminal" not in answered.stderr
+
+
 def test_a_project_without_risky_tools_gets_rules_for_what_any_agent_may_be_given(
     project: Path,
 ) -> None:
@@ -578,3 +584,18 @@ def test_names_of_files_cannot_write_to_the_terminal(project: Path) -> None:
 
     assert "\x1b" not in shown
     assert "\\x1b" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("-c print(1)#.py", "'./-c print(1)#.py'"), ("a\x1b]0;x\x07\n b #.py", "your_program.py")],
+)
+def test_the_command_for_an_odd_file_name_runs_no_other_thing(
+    name: str, shown: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text("import crewai\nif __name__ == '__main__': ...\n")
+    result = init("--yes", "--dir", str(tmp_path))
+
+    lines = [line for line in result.stdout.splitlines() if line.endswith(f" {shown}")]
+    assert len(lines) == 1
+    assert "\x1b" not in result.stdout

@@ -336,6 +336,19 @@ class TestReload:
         _replace(folder / "base.yaml", "policies: [{deny: act, reason: repaired}]\n")
         assert _until(lambda: _reason(act) == "repaired")
 
+    @pytest.mark.parametrize(
+        "text", ["policies: []\n", "mode: monitor\npolicies: [{deny: act, reason: never}]\n"]
+    )
+    def test_one_after_which_nothing_is_stopped_is_warned_about(
+        self, governed: Any, tmp_path: pathlib.Path, text: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        file = tmp_path / "rules.yaml"
+        file.write_text("policies: [{deny: act, reason: never}]\n")
+        governed(policies=file, reload=True)
+        with caplog.at_level(logging.WARNING, "otelhooks"):
+            _replace(file, text)
+            assert _until(lambda: "no rule stops a call any more" in caplog.text)
+
     def test_a_folder_that_vanishes_changes_nothing(
         self, governed: Any, folder: pathlib.Path, caplog: pytest.LogCaptureFixture
     ) -> None:

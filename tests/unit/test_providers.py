@@ -177,6 +177,18 @@ class TestStore:
         store.close()
         assert (name, count) == ("hello", 1)
 
+    @pytest.mark.parametrize("kind", ["BSP", "BLRP"])
+    @pytest.mark.parametrize("exporter", ["", "console"])
+    def test_a_queue_smaller_than_its_batch_is_an_error_that_names_both(
+        self, make, monkeypatch, kind, exporter
+    ):
+        monkeypatch.setenv(f"OTEL_{kind}_MAX_QUEUE_SIZE", "10")
+        if exporter:
+            monkeypatch.setenv("OTEL_TRACES_EXPORTER", exporter)
+            monkeypatch.setenv("OTEL_LOGS_EXPORTER", exporter)
+        with pytest.raises(ConfigError, match=f"OTEL_{kind}_MAX_EXPORT_BATCH_SIZE is 512"):
+            make()
+
     def test_metrics_go_nowhere(self, make):
         assert isinstance(make().meter_provider, NoOpMeterProvider)
 

@@ -158,6 +158,43 @@ def test_what_stands_beside_a_text_goes_with_it(field: str, made: Any) -> None:
     assert "secret" not in as_json(new)
 
 
+BESIDE = {
+    "chat": (chat, lambda made: made["choices"][0]["message"]),
+    "choice": (chat, lambda made: made["choices"][0]),
+    "response": (response, lambda made: made["output"][1]["content"][0]),
+    "message": (message, lambda made: made["content"][0]),
+    "candidate": (content, lambda made: made["candidates"][0]),
+    "content": (content, lambda made: made),
+}
+
+
+@pytest.mark.parametrize("place", BESIDE)
+@pytest.mark.parametrize(
+    "field", ["parsed", "parsed_output", "logprobs", "annotations", "citations", "audio"]
+)
+def test_what_repeats_a_text_goes_with_it_and_stays_with_it(
+    place: str, field: str, made: Any
+) -> None:
+    form, holder = BESIDE[place]
+    answer = form()
+    holder(answer)[field] = ["secret"]
+    calls = sdk_answers.read(made(answer)).tool_calls
+    kept = [types.ToolCall(id=id, name=name, args=args) for id, name, args in calls]
+    new = sdk_answers.rewritten(made(answer), types.ModelResponse(text="no", tool_calls=kept))
+    assert "secret" not in as_json(new)
+    same = sdk_answers.rewritten(made(answer), types.ModelResponse(text="secret", tool_calls=[]))
+    assert as_json(same).count("secret") >= 2
+
+
+def test_parsed_arguments_are_those_of_the_hook(made: Any) -> None:
+    answer = chat()
+    answer["choices"][0]["message"]["tool_calls"][0]["function"]["parsed_arguments"] = {"a": 1}
+    call = types.ToolCall(id="c1", name="t", args={"a": 2})
+    new = sdk_answers.rewritten(made(answer), types.ModelResponse(text="no", tool_calls=[call]))
+    assert as_json(new).count('"a": 2') == 1
+    assert '"a": 1' not in as_json(new)
+
+
 def test_blocks_of_text_are_read(made: Any) -> None:
     answer = chat()
     answer["choices"][0]["message"]["content"] = [{"type": "text", "text": "secret"}]

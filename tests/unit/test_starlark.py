@@ -78,6 +78,17 @@ class TestExpressions:
         name = "n" if ".n" in text else "command"
         assert f'write `args["{name}"]`' in str(raised.value)
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("args.values == 'x'", "args.get == 'x'", "args.keys"),
+            *("hasattr(args, 'n')", "getattr(args, 'n', 0) > 3", "'n' in dir(args)"),
+        ],
+    )
+    def test_so_is_a_method_that_is_not_called_and_what_reads_attributes(self, text: str) -> None:
+        with pytest.raises(PolicyFileError, match="has keys"):
+            expression(text)
+
     @pytest.mark.parametrize("text", ["args.get('n')", "[args.n for args in [struct(n=1)]]"])
     def test_so_is_no_method_and_no_other_value_of_that_name(self, text: str) -> None:
         expression(text)({"n": 1})

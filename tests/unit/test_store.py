@@ -463,6 +463,24 @@ class TestTrouble:
         assert (lost > 0) is bool(most)
         assert (f"{lost} spans could not be stored" in caplog.text) is bool(most)
 
+    def test_at_the_end_a_locked_store_is_waited_for_once_and_all_is_counted(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        check(path)
+        holder = sqlite3.connect(path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        exporter = SqliteSpanExporter(path, busy_s=0.5)
+        exporter.hurry()
+        started = time.monotonic()
+        for _ in range(20):
+            exporter.export(make_spans(10))
+        exporter.shutdown()
+        took = time.monotonic() - started
+        holder.execute("ROLLBACK")
+        holder.close()
+        assert took < 5
+        assert "200 spans could not be stored" in caplog.text
+
     def test_one_exporter_shut_down_leaves_the_other_working(self, path: Path) -> None:
         spans, logs = SqliteSpanExporter(path), SqliteLogExporter(path)
         spans.export(make_spans(1))

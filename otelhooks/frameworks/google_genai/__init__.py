@@ -67,6 +67,10 @@ def _parts_of(message: Any) -> Sequence[Any]:
     return [part for one in message.candidates or () for part in _parts_of(one.content)]
 
 
+_BESIDE = ("logprobs_result", "avg_logprobs", "grounding_metadata", "citation_metadata")
+"""Fields of a candidate that repeat its text, or quote what it is made of."""
+
+
 def _is_text(part: Any) -> bool:
     return part.text is not None and not part.thought
 
@@ -123,16 +127,23 @@ class Generated(ClientCall):
         self._asked: Counter[str] = Counter()
         self._salt = next((str(p.text) for one in self._sent for p in _parts_of(one)), "")
         pending: list[tuple[str, str]] = []
+        answered: dict[str, str] = {}  # the last of each name: a result may come in pieces
+        known: set[str | None] = set()
         for message in self._sent:
             for part in _parts_of(message):
                 if call := part.function_call:
                     self._ids[id(part)] = self._id(call, self._asked)
                     pending.append((call.name, self._ids[id(part)]))
+                    known.add(call.id)
                 elif result := part.function_response:
-                    found = [one for one in pending if one[0] == result.name]
-                    if found and not result.id:
-                        pending.remove(found[0])
-                        self._ids[id(part)] = found[0][1]
+                    if result.id and result.id in known:
+                        continue
+                    found = next((one for one in pending if one[0] == result.name), None)
+                    if found is not None:
+                        pending.remove(found)
+                        answered[result.name] = found[1]
+                    if result.name in answered:
+                        self._ids[id(part)] = answered[result.name]
 
     def _id(self, call: Any, asked: Counter[str]) -> str:
         """Return a call's id, or one made of conversation, name, arguments and order."""
@@ -163,7 +174,7 @@ class Generated(ClientCall):
             elif result := part.function_response:
                 value = (result.response or {}).get("result", result.response)
                 text = value if isinstance(value, str) else json.dumps(value, default=str)
-                yield kit.Part("result", part, text, id=result.id or self._ids.get(id(part), ""))
+                yield kit.Part("result", part, text, id=self._ids.get(id(part)) or result.id or "")
             else:
                 yield kit.Part("text" if _is_text(part) else "other", part, part.text or "")
 
@@ -182,11 +193,15 @@ class Generated(ClientCall):
         kept = [[part for part in parts if id(part) in other] for other in others]
         theirs = {id(part) for other in kept for part in other}
         kept.insert(0, [part for part in parts if id(part) not in theirs])
+        before = {id(part) for one in of.candidates for part in _parts_of(one.content)}
+        is_same = all(id(part) in before for part in parts if _is_text(part))
+        beside = {} if is_same else dict.fromkeys(_BESIDE)
         candidates = [
-            one.model_copy(update={"content": _content("model", own)})
+            one.model_copy(update={"content": _content("model", own), **beside})
             for one, own in zip(of.candidates, kept, strict=True)
         ]
-        return of.model_copy(update={"candidates": candidates})
+        parsed = {} if is_same else {"parsed": None}
+        return of.model_copy(update={"candidates": candidates, **parsed})
 
     def about(self, raw: Any) -> Mapping[str, Any]:
         reason = raw.candidates[0].finish_reason if raw.candidates else None

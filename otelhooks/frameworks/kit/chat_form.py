@@ -107,12 +107,18 @@ class ChatForm(JsonCall):
             message["tool_calls"] = listed
         if own and not listed:
             message["function_call"] = own[0]
-        if is_shared or not (own or _content(message.get("content"))):
+        old = _content(message.get("content"))
+        if is_shared or not (own or old):
             message["content"] = "\n".join(texts) or None
+        beside: dict[str, Any] = {}
+        if old != (message.get("content") or "") and old not in texts:  # they repeat the old text
+            message = {key: message[key] for key in message if key not in ("annotations", "audio")}
+            beside = {"logprobs": None}
         reason = choice.get("finish_reason")
         is_asking = reason in (None, "tool_calls", "function_call")
         return {
             **choice,
+            **beside,
             "message": message,
             "finish_reason": reason if own or not is_asking else "stop",
         }

@@ -13,7 +13,6 @@ coverage gap, and under ``strict=True`` the request is not sent. Decision code: 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -44,6 +43,7 @@ from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.runtime import log as _log
 from otelhooks.pipeline.tool_call import tool
 from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.process import forks
 from otelhooks.telemetry import semconv
 
 __all__ = ["ON_DENIED", "Call", "ClientCall", "UnreadCall"]
@@ -55,7 +55,7 @@ _MOST_TIMES = 5
 """How often one request is repeated because every call in its answer was denied."""
 
 _TEXT = "arguments"
-_lock = threading.Lock()
+_lock = forks.held_over_forks()
 
 
 class ClientCall(ModelCall):
@@ -252,6 +252,15 @@ class ClientCall(ModelCall):
 
     # -- answers ------------------------------------------------------------------------------
 
+    def args_of(self, part: Part) -> dict[str, Any]:
+        return json_text.read(part.text, _TEXT) if part.text else dict(part.args or {})
+
+    def rewritten(self, part: Part, new: Part) -> Part:
+        if new.name != part.name:
+            return new
+        text = json_text.write(part.text, _TEXT, new.args, True) if part.text else ""
+        return part._replace(native=self.with_args(part, new.args, text))
+
     def _watched(self, context: Any, operation: Operation) -> Operation:
         """Run an operation where this one began, wherever a stream's consumer is by now."""
         value: Any = None
@@ -279,7 +288,7 @@ class ClientCall(ModelCall):
         for part in parts:
             if part.kind == "call":
                 call = self.asked_for(part)
-                call.args = json_text.read(part.text, _TEXT) if part.text else dict(part.args or {})
+                call.args = self.args_of(part)
                 call.raw = part.text or None
                 given = digest_of(call.name, call.args)
                 asked = yield from tool(rt, self.seat, call)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from otelhooks import types
 from otelhooks.frameworks.kit.passages import Passage
-from otelhooks.hooks.calls import Call
+from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.context import current_branch
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Operation
@@ -159,11 +159,19 @@ class ModelCall(Passage, ModelRequest):
         parts = [Part("text", text=response.text)] if response.text else []
         return self.composed([*parts, *_asked(response)])
 
+    def args_of(self, part: Part) -> Any:
+        """Return the arguments of a call in an answer, as hooks see them."""
+        return part.args
+
+    def rewritten(self, part: Part, new: Part) -> Part:
+        """Return a call of an answer with a hook's name and arguments."""
+        return new
+
     def changed(self, raw: Any, response: Any) -> Any:
         """Replace the first text, and leave out calls that a hook left out."""
         whole = isinstance(response, types.ModelResponse)
         text = response.text if whole else str(response)
-        kept = {one.id: one for one in _asked(response)} if whole else None
+        kept = _asked(response) if whole else None
         parts: list[Part] = []
         for one in self.parts(raw):
             if one.kind == "text":
@@ -171,8 +179,9 @@ class ModelCall(Passage, ModelRequest):
                 text = ""
             elif one.kind != "call" or kept is None:
                 parts.append(one)
-            elif (new := kept.get(one.id)) is not None:
-                parts.append(one if (new.name, new.args) == (one.name, one.args) else new)
+            elif (new := _taken(kept, one)) is not None:
+                is_same = new.name == one.name and same_json(new.args, self.args_of(one))
+                parts.append(one if is_same else self.rewritten(one, new))
         return self.composed([*parts, Part("text", text=text)] if text else parts, raw)
 
     @staticmethod
@@ -271,12 +280,22 @@ class _Seat(ModelSeat):
         if not self._call.table.kind:
             return as_messages(request.messages)
         return [
-            {"role": role, "parts": list(map(_shown, parts))}
+            {"role": role, "parts": list(map(self._shown, parts))}
             for message in self._call.natives()
             for role, parts in itertools.groupby(
                 self._call.parts(message), lambda part, of=message: self._call.role(part, of)
             )
         ]
+
+    def _shown(self, part: Part) -> dict[str, Any]:
+        if part.kind == "call":
+            args = self._call.args_of(part)
+            return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": args}
+        if part.kind == "result":
+            return {"type": "tool_call_response", "id": part.id, "response": part.text}
+        if part.kind == "other" and part.args is not None:
+            return part.args
+        return {"type": "text", "content": part.text}
 
 
 class _Reply(ModelReply):
@@ -299,7 +318,8 @@ class _Reply(ModelReply):
 
     @functools.cached_property
     def tool_calls(self) -> list[tuple[str, str, Any]]:  # type: ignore[override]
-        return [(one.id, one.name, one.args) for one in self._parts if one.kind == "call"]
+        args = self._call.args_of
+        return [(one.id, one.name, args(one)) for one in self._parts if one.kind == "call"]
 
     @property
     def asked(self) -> dict[str, str]:
@@ -313,11 +333,10 @@ def _asked(response: types.ModelResponse) -> list[Part]:
     ]
 
 
-def _shown(part: Part) -> dict[str, Any]:
-    if part.kind == "call":
-        return {"type": "tool_call", "id": part.id, "name": part.name, "arguments": part.args}
-    if part.kind == "result":
-        return {"type": "tool_call_response", "id": part.id, "response": part.text}
-    if part.kind == "other" and part.args is not None:
-        return part.args
-    return {"type": "text", "content": part.text}
+def _taken(calls: list[Part], one: Part) -> Part | None:
+    """Take the call of a hook's answer that stands for one of the model's; None if it has none."""
+    same = [call for call in calls if call.id == one.id]
+    found = next((call for call in same if call.name == one.name), same[0] if same else None)
+    if found is not None:
+        calls.remove(found)
+    return found

@@ -17,13 +17,14 @@ __all__ = ["MODEL_NODES", "anode", "node"]
 _HIDDEN = "langsmith:hidden"
 _BUBBLE_UP = "langgraph.errors:GraphBubbleUp"
 _EDGES = "branch:"
+_AGENTS = ("langchain.agents.", "langgraph.prebuilt.")
 MODEL_NODES = ("model", "agent")
 """Names of the node that calls the model, in the agents of langchain and langgraph."""
 
 
 def node(wrapped: Any, owner: Any, task: Any, *rest: Any, **further: Any) -> Any:
     """Run a node."""
-    if task.name in MODEL_NODES or _is_seen_already(task):
+    if _is_seen_already(task):
         return wrapped(task, *rest, **further)
     with _span(task):
         return wrapped(task, *rest, **further)
@@ -31,7 +32,7 @@ def node(wrapped: Any, owner: Any, task: Any, *rest: Any, **further: Any) -> Any
 
 async def anode(wrapped: Any, owner: Any, task: Any, *rest: Any, **further: Any) -> Any:
     """Run a node whose function may be a coroutine function."""
-    if task.name in MODEL_NODES or _is_seen_already(task):
+    if _is_seen_already(task):
         return await wrapped(task, *rest, **further)
     with _span(task):
         return await wrapped(task, *rest, **further)
@@ -47,10 +48,17 @@ def _span(task: Any) -> Any:
 def _is_seen_already(task: Any) -> bool:
     steps = getattr(task.proc, "steps", None) or (task.proc,)
     return (
-        hasattr(steps[0], "tools_by_name")
+        (task.name in MODEL_NODES and _is_of_agent(steps[0]))
+        or hasattr(steps[0], "tools_by_name")
         or any(steps[0] is graph for graph in task.subgraphs)
         or _HIDDEN in (task.config.get("tags") or ())
     )
+
+
+def _is_of_agent(bound: Any) -> bool:
+    """Return whether a node's function is that of an agent of langchain or langgraph."""
+    function = getattr(bound, "func", None) or getattr(bound, "afunc", None)
+    return getattr(function, "__module__", "").startswith(_AGENTS)
 
 
 def _written(task: Any) -> dict[str, Any]:

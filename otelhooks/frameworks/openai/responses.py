@@ -229,7 +229,10 @@ class ResponsesRequest(GeneratedCall):
         return "call" if kind in _ENDS else ""
 
     def joined(self, events: list[dict[str, Any]]) -> Any:
-        end = next((e["response"] for e in reversed(events) if e.get("type") in _ENDS), None)
+        ends = [event["response"] for event in events if event.get("type") in _ENDS]
+        if len(ends) > 1:
+            raise ValueError("a stream ended twice")
+        end = ends[0] if ends else None
         items = _Items()
         for event in events:
             items.add(event)

@@ -267,7 +267,8 @@ def _refuse_foreign(path: str, place: str, status: os.stat_result, trusted: bool
         return  # who can write it can write this code as well
     place = place or os.curdir
     sticky_folder = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    if status.st_mode & stat.S_IWOTH and not sticky_folder and not _is_read_only(place):
+    is_mounted = stat.S_ISDIR(status.st_mode) and _is_read_only(place)
+    if status.st_mode & stat.S_IWOTH and not sticky_folder and not is_mounted:
         problem, remedy = f"every user may write `{place}`", f"run `chmod o-w {place}`"
     elif status.st_uid not in {0, os.geteuid()}:
         problem = f"`{place}` belongs to another user (uid {status.st_uid})"
