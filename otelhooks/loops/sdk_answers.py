@@ -151,8 +151,8 @@ def _forget(value: Any) -> None:
 def _set_arguments(call: Any, args: dict[str, Any]) -> None:
     holder = _get(call, "function") or _get(call, "function_call") or call
     if (parsed := _get(holder, "parsed_arguments")) is not None:
-        validate = getattr(type(parsed), "model_validate", dict)
-        _set(holder, "parsed_arguments", validate(args))
+        validate = _get(parsed, "model_validate")
+        _set(holder, "parsed_arguments", args if validate is None else validate(args))
     for name in ("arguments", "args", "input"):
         if isinstance(given := _get(holder, name), Mapping):
             return _set(holder, name, args)
