@@ -54,7 +54,7 @@ def check(path: str | os.PathLike[str] | None = None, *, expect: Sequence[str] =
     if not chains:
         report.add(where, 0, "empty", "no audit records here", "warning")
     for wanted in sorted(missing):
-        message = f"no record has the hash {wanted}: records were cut off or written anew"
+        message = f"no record has the hash {wanted}: records were cut off or rewritten"
         report.add(where, 0, "expect", message)
     report.findings.sort(key=lambda finding: (finding.file, finding.line))
     return report
@@ -160,7 +160,9 @@ def _check_chain(
         check_file(report, path, name, state, missing, may_grow=is_live or is_spool)
         if not is_spool and not state.is_closed and not is_last:
             if state.last is not None and len(report.findings) == before:
-                message = "the segment ends here without its closing record, yet the chain goes on"
+                message = (
+                    "the segment ends here without its closing record, but the chain continues"
+                )
                 report.add(path, state.last[1].line, "cut", message)
             state.expected = None
     if state.last is None:  # not even an opening record, which names the parent

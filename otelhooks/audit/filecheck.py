@@ -99,7 +99,7 @@ def check_file(
                 message = f"{record.parsed.fields.get('count')} records could not be stored here"
                 report.add(path, record.line, "lost", message, "warning")
     if is_spool and by_number:
-        message = f"{len(by_number)} records lie in the spool file: the segment was not writable"
+        message = f"{len(by_number)} records are in the spool file: the segment was not writable"
         report.add(path, 0, "spooled", message, "warning")
 
 
@@ -152,7 +152,7 @@ def _check_order(
         is_replacing = number - expected == len(unreadable)
         for line in unreadable:
             kind = "edited" if is_replacing else "foreign"
-            report.add(path, line, kind, "this is no audit record")
+            report.add(path, line, kind, "this is not an audit record")
         if is_replacing:
             expected = number
         unreadable.clear()
@@ -170,7 +170,7 @@ def _check_order(
         seen[number] = record
         expected = number + 1
     for line in unreadable:
-        report.add(path, line, "foreign", "this is no audit record")
+        report.add(path, line, "foreign", "this is not an audit record")
     state.expected = expected
     return seen
 
@@ -199,7 +199,7 @@ def _tell_hole(
     later = [other for other in lines if expected <= other < number and lines[other] > line]
     if later:
         other = min(later)
-        message = f"record {number} stands before record {other}, which is in line {lines[other]}"
+        message = f"record {number} comes before record {other}, which is in line {lines[other]}"
         report.add(path, line, "reorder", message)
     if number - expected > len(later):
         message = f"{numbers('record', expected, number - 1)} before this line"

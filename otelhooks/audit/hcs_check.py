@@ -73,7 +73,7 @@ def check_export(path: Path, expect: Sequence[str], check: Callable[..., Report]
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"`{path}` is no list of messages of a topic: {type(error).__name__}: {error}",
+            f"`{path}` is not a list of a topic's messages: {type(error).__name__}: {error}",
             hint="save what a mirror node answers at /api/v1/topics/ID/messages",
         ) from error
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +147,7 @@ def _records(report: Report, path: Path, received: Iterable[_Received]) -> Itera
         message = unwrap(data)
         parsed = None if message is None else parse(message.line)
         if message is None or parsed is None:
-            report.add(path, number, "foreign", "this is no audit record", "warning")
+            report.add(path, number, "foreign", "this is not an audit record", "warning")
             continue
         first = payers.setdefault(message.chain, payer)
         if first != payer:

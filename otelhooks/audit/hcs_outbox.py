@@ -215,7 +215,7 @@ class _Trail:
     def _add(self, path: Path, line: bytes, ready: deque[Parcel]) -> None:
         parsed = parse(line)
         if parsed is None or not parsed.is_intact:
-            logger.error("`%s` holds a line that is no intact record: not sent", path)
+            logger.error("`%s` has a line that is not an intact record, which is not sent", path)
             return
         seq = parsed.seq
         if seq < self.next_seq:  # a spool may repeat lines of its segment

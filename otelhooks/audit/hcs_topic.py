@@ -99,7 +99,8 @@ class Topic:
             self._topic_id = self._sdk.TopicId.from_string(topic_id)
         except (TypeError, ValueError) as error:
             raise ConfigError(
-                f"`{topic_id}` is no topic id", hint="give it as `shard.realm.number`: `0.0.12345`"
+                f"`{topic_id}` is not a topic id",
+                hint="give it as `shard.realm.number`: `0.0.12345`",
             ) from error
         try:
             is_text = isinstance(submit_key, str)

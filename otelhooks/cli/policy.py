@@ -428,7 +428,7 @@ def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] =
 
     pairs = [header.partition("=") for header in headers]
     if not all(name and sign for name, sign, _ in pairs):
-        raise ConfigError("a header is no NAME=VALUE", hint="write --header X-Scope-OrgID=team")
+        raise ConfigError("a header is not NAME=VALUE", hint="write --header X-Scope-OrgID=team")
     return open_source(
         traces or os.environ.get("OTELHOOKS_STORE", ""),
         since_ns=None if since is None else since_ns(since),

@@ -28,5 +28,5 @@ def since_ns(text: str) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1e9)
     except (ValueError, OverflowError, OSError):
         raise ConfigError(
-            f"`{text}` is no duration, and no time", hint="write 90m, 24h, 7d or 2026-11-25"
+            f"`{text}` is neither a duration nor a time", hint="write 90m, 24h, 7d or 2026-11-25"
         ) from None

@@ -249,7 +249,8 @@ def export_command(
         )
     if url is not None and not re.match(r"https?://[^/]", url):
         raise ConfigError(
-            f"`{url}` is no address of an OTLP/HTTP receiver", hint="it looks like http://HOST:4318"
+            f"`{url}` is not the address of an OTLP/HTTP receiver",
+            hint="it looks like http://HOST:4318",
         )
     store = _open(store_path)
     wanted: list[str] = []
@@ -304,7 +305,7 @@ def _open(path: Path | None) -> Store:
 def _checked(trace_id: str) -> str:
     if trace_id != "last" and not re.fullmatch(r"[0-9a-fA-F]{1,32}", trace_id):
         raise ConfigError(
-            f"`{trace_id}` is no trace id",
+            f"`{trace_id}` is not a trace id",
             hint="give its first hex digits, as `otelhooks trace list` shows them, or `last`",
         )
     return trace_id

@@ -61,4 +61,4 @@ class Trial:
             went_on: Whether the run ended normally after the deny.
         """
         held = self.ran == ["safe"] and self.is_told and went_on
-        return held, f"bodies that ran: {self.ran}; the model was told why: {self.is_told}"
+        return held, f"bodies that ran: {self.ran}; the model saw the reason: {self.is_told}"

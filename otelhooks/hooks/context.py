@@ -116,7 +116,8 @@ class HookContext(state.StateStore):
         """
         if export:
             if not isinstance(value, _EXPORTABLE):
-                msg = f"cannot export `{key}`: {type(value).__name__} is no str, bool, int or float"
+                kind = type(value).__name__
+                msg = f"cannot export `{key}`: {kind} is not a str, bool, int or float"
                 raise TypeError(msg)
             with self._lock:
                 self._exports = {**(self._exports or {}), key: value}

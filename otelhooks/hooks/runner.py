@@ -104,7 +104,7 @@ class HookRunner:
         named = [(_NAMES.get((r.point, r.kind)), r) for r in registrations(hook)]
         found = [(name, registration) for name, registration in named if only in (None, name)]
         if only is not None and not found:
-            msg = f"Unknown hook type: {type(hook)} is none of `{only}`"
+            msg = f"Unknown hook type: {type(hook)} is not one of `{only}`"
             raise ValueError(msg)
         for name, registration in found:
             self._registered.append(registration)

@@ -247,7 +247,7 @@ class ToolChain(Chain):
         if rule.reason:
             return rule.reason
         if approval.status == "expired":
-            return f"Nobody approved tool '{self.call.name}' in time (policy '{rule.label}')."
+            return f"Tool '{self.call.name}' was not approved in time (policy '{rule.label}')."
         return f"User denied tool '{self.call.name}' (policy '{rule.label}')."
 
     def result(self) -> types.HookResult:

@@ -107,7 +107,7 @@ def ask_handlers(
     for rule in rules:
         handler, ask = rule.handler or channel, rule.ask or channel
         if handler is None or ask is None:
-            error = LookupError("nobody to ask: no handler and no approval channel")
+            error = LookupError("there is no handler and no approval channel to ask")
             return Approval("error", error=error, rejected_by=rule)
         if any(handler is other for other in asked):
             continue

@@ -285,7 +285,9 @@ class _Overrides:
         try:
             value = vars(where)[name]
             if not is_function(value) and not isinstance(value, functools.partialmethod):
-                _logger.error("override not guarded: %s.%s is no function", cls.__qualname__, name)
+                _logger.error(
+                    "override not guarded: %s.%s is not a function", cls.__qualname__, name
+                )
                 return
             arguments = (self._make(value), self._switch)
             wrapt.wrap_object(cls, name, SeatWrapper, arguments)

@@ -378,7 +378,7 @@ class _AgentRun:
         if further is None:
             rt.warn_once(
                 f"continue {self.seat.framework}",
-                "a stop hook wants to go on; %s cannot be sent on from outside",
+                "a stop hook wants to continue; %s cannot be continued from outside",
                 self.seat.framework,
             )
         return further

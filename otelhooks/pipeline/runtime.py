@@ -91,7 +91,7 @@ class _Held:
 
     def evaluate(self, call: Call, context: Any = None) -> Generator[Run, Any, Ruling]:
         threading.Event().wait()
-        raise AssertionError("a call that is held back goes on")
+        raise AssertionError("a call that is held back continues")
 
     def constant(self, call: Call) -> Ruling | None:
         return None

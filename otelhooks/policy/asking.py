@@ -34,7 +34,7 @@ def bind_handler(handler: Callable[..., Any]) -> BoundHandler:
     """
     if not callable(handler):
         raise ConfigError(
-            f"{handler!r} is no handler: it cannot be called",
+            f"{handler!r} is not a handler: it cannot be called",
             hint="give a function of the call, or a channel of `otelhooks.approvals`",
         )
     bound = _bound(handler)

@@ -44,7 +44,8 @@ class Label(Gate):
         labels = read_labels("adds", adds)
         if UNKNOWN in labels:
             raise ConfigError(
-                f"label `{UNKNOWN}` is kept for histories that nobody has seen", hint="take another"
+                f"label `{UNKNOWN}` is reserved for histories that otelhooks has not seen",
+                hint="take another",
             )
         if per not in get_args(Lasting):
             raise ConfigError(f"unknown per `{per}`", hint="one of session, turn is meant")

@@ -55,7 +55,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = "re: the pattern is no text"
+            msg = "re: the pattern is not text"
             raise TypeError(msg)
         if len(text) > _MAX_PATTERN:
             msg = f"re: the pattern is longer than {_MAX_PATTERN} characters"
@@ -66,7 +66,7 @@ class Pattern:
                 tree = _parse.parse(text)
             self._program = _Program(tree)
         except (re.error, OverflowError, RecursionError) as error:
-            msg = f"re: `{text}` is no pattern: {error}"
+            msg = f"re: `{text}` is not a pattern: {error}"
             raise ValueError(msg) from None
         self._from_start = _Automaton(self._program, anywhere=False)
         self._anywhere = _Automaton(self._program, anywhere=True)
@@ -146,7 +146,7 @@ class _Program:
             return self._repeat(least, most, inner, flags, after)
         if kind is not _sre.AT and kind not in _ONE_CHARACTER:
             name = str(kind).lower().replace("_", " ")
-            msg = f"{name} is not supported, since it can take for ever"
+            msg = f"{name} is not supported: it can run without end"
             raise re.error(msg)
         node, key = self._new(), (f"{kind} {value}", flags)
         if key not in self._items:

@@ -46,7 +46,7 @@ class Folder:
         """
         text: Any = os.fspath(directory)
         if not isinstance(text, str) or not text.strip() or "\0" in text:
-            raise ConfigError(f"`{directory!r}` is no directory", hint="give a path as text")
+            raise ConfigError(f"`{directory!r}` is not a directory", hint="give a path as text")
         path = os.path.realpath(os.path.expanduser(text))
         return cls(path, _folds_case(path))
 

@@ -58,7 +58,7 @@ class Prices:
             self._function = given
         else:
             raise ConfigError(
-                f"prices: `{given!r}` is no table of prices", hint="give a mapping or a function"
+                f"prices: `{given!r}` is not a table of prices", hint="give a mapping or a function"
             )
 
     def knows(self, model: str) -> bool:
@@ -168,7 +168,7 @@ def _read(model: str, given: Any) -> dict[str, Any]:
         price = dict(zip(_KINDS, cast("list[Any]", given), strict=False))
     if not _is_price(price) or not (above is None or _is_tier(above)):
         raise ConfigError(
-            f"prices of `{model}`: `{given!r}` is no price",
+            f"prices of `{model}`: `{given!r}` is not a price",
             hint=f'give {{"input": 1.25, "output": 10}}; known are {", ".join(_KINDS)}, and '
             '"above": {"tokens": 200000, ...} for calls with more input than that',
         )

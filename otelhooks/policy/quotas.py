@@ -410,14 +410,14 @@ class Budget(_Limit):
 
 def _whole(unit: str, cap: Any) -> int:
     if not isinstance(cap, int) or isinstance(cap, bool) or cap < 1:
-        raise ConfigError(f"{unit}: `{cap!r}` is no number of them", hint="give 1 or more")
+        raise ConfigError(f"{unit}: `{cap!r}` is not a number of them", hint="give 1 or more")
     return cap
 
 
 def _nano(cost_usd: Any) -> int:
     is_number = isinstance(cost_usd, (int, float)) and not isinstance(cost_usd, bool)
     if not is_number or not math.isfinite(cost_usd) or cost_usd < 1 / _NANO:
-        raise ConfigError(f"cost_usd: `{cost_usd!r}` is no amount", hint="give more than 0")
+        raise ConfigError(f"cost_usd: `{cost_usd!r}` is not an amount", hint="give more than 0")
     return round(cast("float", cost_usd) * _NANO)
 
 

@@ -95,7 +95,7 @@ class Policy:
     def __post_init__(self) -> None:
         tool: Any = self.tool
         if not isinstance(tool, str):
-            raise ConfigError(f"`{tool!r}` is no tool name", hint="give a text")
+            raise ConfigError(f"`{tool!r}` is not a tool name", hint="give a text")
         object.__setattr__(self, "tool", str(types.normalize_builtin_tool_name(tool)))
         object.__setattr__(self, "_selector", Selector(self.tool))
         self._check("decision", self.decision, tuple(Decision))
@@ -104,7 +104,7 @@ class Policy:
         for field in ("name", "reason", "id", "agent"):
             value = getattr(self, field)
             if not isinstance(value, str) and (value is not None or field in {"name", "reason"}):
-                raise ConfigError(f"rule `{self.label}`: {field} is no text: {value!r}")
+                raise ConfigError(f"rule `{self.label}`: {field} is not text: {value!r}")
         for field in ("when", "ask_user"):
             value = getattr(self, field)
             if value is not None and not callable(value):
@@ -364,7 +364,7 @@ def read_labels(what: str, given: Any) -> tuple[str, ...]:
     for label in labels:
         if not isinstance(label, str) or not _LABEL.fullmatch(label):
             raise ConfigError(
-                f"{what}: `{label!r}` is no label",
+                f"{what}: `{label!r}` is not a label",
                 hint="use letters, digits and `_ . : / -`, at most 64 of them",
             )
     return tuple(sorted(set(labels)))

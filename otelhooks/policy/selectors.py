@@ -77,7 +77,7 @@ class Selector:
     def __init__(self, text: str) -> None:
         if not text or text != text.strip() or any(map(is_unseen, text.replace(" ", ""))):
             raise ConfigError(
-                f"`{text}` is no tool: it is empty, or has blanks around it or "
+                f"`{text}` is not a tool name: it is empty, or has blanks around it or "
                 "characters that cannot be seen",
                 hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
             )

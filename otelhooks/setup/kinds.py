@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["HINT", "kinds_of", "unmatched"]
 
 HINT = (
-    "name the tools, such as `fetch` or `server/*`: only tools that a framework brings along "
+    "name the tools, such as `fetch` or `server/*`: only tools that ship with a framework "
     "have a kind"
 )
 

@@ -171,7 +171,7 @@ def _refuse_questions(files: Loaded) -> None:
                 path,
                 int(line),
                 int(column),
-                f"rule `{rule.label}` asks, and nobody answers",
+                f"rule `{rule.label}` asks, but there is no approval channel",
                 hint="give instrument() `approvals=`, or set OTELHOOKS_APPROVALS, for example to"
                 " otelhooks.approvals:Terminal",
             )

@@ -98,7 +98,7 @@ def tell(framework: str, mode: str, *, is_chosen: bool) -> None:
     if found and mode == "auto" and not is_chosen:
         _log.warning(
             "%s is also traced by %s: most of its calls have two spans\n"
-            'hint: set spans="annotate", and each verdict goes on a span of theirs; "auto" says '
+            'hint: set spans="annotate", and each verdict is written to its span; "auto" says '
             "that you want both",
             framework,
             names,

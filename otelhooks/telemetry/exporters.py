@@ -125,7 +125,7 @@ def _without_credentials(endpoint: str) -> str:
     try:
         parts = urlsplit(endpoint)
     except ValueError:
-        return "(an endpoint that is no URL)"
+        return "(an endpoint that is not a URL)"
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 

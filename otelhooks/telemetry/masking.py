@@ -316,7 +316,7 @@ def _compile(pattern: Rule) -> Callable[[str], str]:
             compiled = re.compile(pattern)
         except re.error as error:
             raise ConfigError(
-                f"redact has a pattern `{pattern}` that is no regular expression: {error}",
+                f"redact has a pattern `{pattern}` that is not a regular expression: {error}",
                 hint="escape special characters, or give a callable",
             ) from error
         return lambda text: compiled.sub(MASK, text)

@@ -214,7 +214,7 @@ _HINTS = (
     ),
     (
         ("404", "UNIMPLEMENTED", "405"),
-        "the address is no OTLP receiver, or it has no pipeline for this signal",
+        "the address is not an OTLP receiver, or has no pipeline for this signal",
     ),
     (("429", "503", "UNAVAILABLE", "RESOURCE_EXHAUSTED"), "the collector is full, see its log"),
 )

@@ -43,4 +43,4 @@ def report(where: str, error: Exception) -> None:
     cause = (where, type(error))
     if cause not in _logged:
         _logged.add(cause)
-        log.error("telemetry failed in `%s`; calls go on without: %s", where, outline(error))
+        log.error("telemetry failed in `%s`; calls continue without it: %s", where, outline(error))

@@ -167,7 +167,7 @@ def test_two_swapped_records_are_a_reorder(segment):
     segment.write_bytes(b"".join(lines))
     (finding,) = verify(segment.parent)
     assert (finding.line, finding.kind) == (3, "reorder")
-    assert finding.message == "record 3 stands before record 2, which is in line 4"
+    assert finding.message == "record 3 comes before record 2, which is in line 4"
 
 
 def test_an_opening_record_behind_the_first_is_a_reorder(segment):
@@ -469,7 +469,7 @@ def test_the_printed_head_is_what_expect_takes(segment):
     assert invoke("verify", segment.parent, "--expect", head).exit_code == 0
     result = invoke("verify", segment.parent, "--expect", "0" * 64)
     assert result.exit_code == 1
-    assert "records were cut off or written anew" in result.stdout
+    assert "records were cut off or rewritten" in result.stdout
 
 
 def test_the_path_can_come_from_the_environment(segment, monkeypatch):

@@ -331,7 +331,7 @@ def test_an_ask_without_a_channel_is_a_warning(work: Path, monkeypatch: pytest.M
     result = run("check", "ask.yaml")
 
     assert result.exit_code == 0
-    assert "`ask: mail` has nobody to ask, nor 1 more" in result.stdout
+    assert "`ask: mail` (and 1 more) needs an approval channel" in result.stdout
     assert result.stderr == "3 rules, 0 hooks: 0 errors, 1 warning\n"
     monkeypatch.setenv("OTELHOOKS_APPROVALS", "app:ask")
     assert run("check", "ask.yaml").stdout == ""
@@ -570,7 +570,7 @@ def test_a_duration_that_is_none(work: Path, since: str) -> None:
     result = run("replay", "traces.json", "--policy", "rules.yaml", f"--since={since}")
 
     assert result.exit_code == 2
-    assert "is no duration" in result.stderr
+    assert "is neither a duration nor a time" in result.stderr
 
 
 # -- diff, learn, schema, export ------------------------------------------------------------------

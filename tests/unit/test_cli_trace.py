@@ -252,7 +252,7 @@ class TestExport:
         [
             ((), "error: one of --otlp and --file is needed\nhint: "),
             (("--otlp", "http://x", "--file", "y"), "error: one of --otlp and --file"),
-            (("--otlp", "localhost:4317"), "`localhost:4317` is no address"),
+            (("--otlp", "localhost:4317"), "`localhost:4317` is not the address"),
             (("--file", "/nowhere/at/all"), "/nowhere/at/all"),
         ],
     )
@@ -372,7 +372,7 @@ class TestList:
         assert run("list", "--since", "2999-01-01").exit_code == 1
         result = run("list", "--since", "yesterday")
         assert result.exit_code == 2
-        assert "`yesterday` is no duration, and no time" in result.stderr
+        assert "`yesterday` is neither a duration nor a time" in result.stderr
 
     @pytest.mark.parametrize("width", [None, 80])
     def test_a_name_without_end_does_not_stretch_the_table(
@@ -442,7 +442,7 @@ class TestShow:
         ("trace_id", "code", "words"),
         [
             ("ffff0123", 1, "error: no trace starts with `ffff0123`\nhint: see"),
-            ("nonsense", 2, "error: `nonsense` is no trace id\nhint: give its first hex digits"),
+            ("nonsense", 2, "error: `nonsense` is not a trace id\nhint: give its first hex digits"),
         ],
     )
     def test_an_id_that_fits_nothing(

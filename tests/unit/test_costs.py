@@ -200,11 +200,14 @@ class TestSetting:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ({"m": 3}, "is no price"),
-            (3, "no table of prices"),
+            ({"m": 3}, "is not a price"),
+            (3, "not a table of prices"),
             ("nowhere.json", "`nowhere.json`, which cannot be read"),
-            ({"m": {"input": 1, "output": 1, "above": {"input": 1, "output": 1}}}, "is no price"),
-            ({"m": {"input": 1, "output": 1, "above": 200_000}}, "is no price"),
+            (
+                {"m": {"input": 1, "output": 1, "above": {"input": 1, "output": 1}}},
+                "is not a price",
+            ),
+            ({"m": {"input": 1, "output": 1, "above": 200_000}}, "is not a price"),
         ],
     )
     def test_what_is_no_table_is_an_error(self, given: Any, message: str) -> None:

@@ -167,7 +167,7 @@ def test_a_trail_that_is_not_closed_is_a_warning_as_on_disk(trail, tmp_path):
 def test_a_file_of_another_kind_is_refused(tmp_path, text):
     path = tmp_path / "topic.json"
     path.write_text(text)
-    with pytest.raises(ConfigError, match="no list of messages"):
+    with pytest.raises(ConfigError, match="not a list of a topic"):
         check(path)
 
 

@@ -228,7 +228,7 @@ def test_a_line_that_was_edited_is_told_and_the_others_are_sent(tmp_path, caplog
     assert segment is not None
     segment.write_bytes(segment.read_bytes().replace(b'"name":"a"', b'"name":"z"'))
     assert names(take_all(Outbox(tmp_path))) == ["open", "b", "closed"]
-    assert "no intact record: not sent" in caplog.text
+    assert "not an intact record, which is not sent" in caplog.text
 
 
 def test_a_segment_that_cannot_be_read_keeps_back_nothing_that_was_read_before_it(tmp_path, caplog):

@@ -143,7 +143,7 @@ class TestLoadErrors:
                 None,
                 "aliases",
             ),
-            (b"---\nevent: tool.pre\n\xff\n---\n", 3, 1, "no UTF-8"),
+            (b"---\nevent: tool.pre\n\xff\n---\n", 3, 1, "not UTF-8"),
             (b"---\nevent: tool.pre\n\x00\n---\n", 3, 1, "cannot be seen"),
             (b"x" * 10_000_000, 1, 1, "larger than"),
         ],

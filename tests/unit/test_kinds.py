@@ -87,7 +87,7 @@ def test_a_framework_that_is_imported_before_or_later_is_told_of_once(
         assert text == (
             "rule `kind:net` matches nothing: no tool of fake is of kind `net`\n"
             "hint: name the tools, such as `fetch` or `server/*`: "
-            "only tools that a framework brings along have a kind"
+            "only tools that ship with a framework have a kind"
         )
         otelhooks.uninstrument()
         caplog.clear()

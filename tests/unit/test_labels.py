@@ -540,14 +540,14 @@ class TestWrongValues:
         [
             (lambda: policy.label("t", adds=()), "no label is given"),
             (lambda: policy.label("t", adds=3), "no label is given"),
-            (lambda: policy.label("t", adds=""), "is no label"),
-            (lambda: policy.label("t", adds="a b"), "is no label"),
-            (lambda: policy.label("t", adds=["a", 3]), "is no label"),
-            (lambda: policy.label("t", adds="unknown"), "kept for histories"),
+            (lambda: policy.label("t", adds=""), "is not a label"),
+            (lambda: policy.label("t", adds="a b"), "is not a label"),
+            (lambda: policy.label("t", adds=["a", 3]), "is not a label"),
+            (lambda: policy.label("t", adds="unknown"), "reserved for histories"),
             (lambda: policy.label("t", adds="a", per="run"), "unknown per `run`"),
-            (lambda: policy.label("", adds="a"), "is no tool"),
+            (lambda: policy.label("", adds="a"), "is not a tool name"),
             (lambda: policy.deny("t", when_labels=[]), "no label is given"),
-            (lambda: policy.deny("t", when_labels="a b"), "is no label"),
+            (lambda: policy.deny("t", when_labels="a b"), "is not a label"),
         ],
     )
     def test_are_errors(self, make: Any, message: str) -> None:

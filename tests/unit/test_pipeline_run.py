@@ -360,7 +360,7 @@ class TestStop:
 
         governed(hooks=[self.go_on()])
         assert list(run("x")) == ["done"]
-        assert "cannot be sent on from outside" in caplog.text
+        assert "cannot be continued from outside" in caplog.text
 
     def test_stop_arguments_say_the_answer_and_the_place(self, governed: Any, seat: Seat) -> None:
         seen: list[types.StopArgs] = []

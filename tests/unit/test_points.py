@@ -1050,7 +1050,7 @@ class TestAsking:
             raise TimeoutError
 
         verdict = self.answer(late)
-        assert verdict.message == "Nobody approved tool 't' in time (policy 'p')."
+        assert verdict.message == "Tool 't' was not approved in time (policy 'p')."
         assert isinstance(refusal("no", verdict), Exception)
         assert type(refusal("no", verdict)).__name__ == "ApprovalTimeout"
         assert type(refusal("no", None)).__name__ == "Denied"
@@ -1073,7 +1073,7 @@ class TestAsking:
 
         approval = drive(ask_handlers([Rule()], Call("t", {})))  # type: ignore[list-item]
         assert approval.status == "error"
-        assert "nobody to ask" in str(approval.error)
+        assert "no approval channel to ask" in str(approval.error)
 
     def test_a_channel_is_asked_for_rules_without_a_handler(self) -> None:
         class Rule:

@@ -42,7 +42,7 @@ def test_a_handler_that_cannot_be_called_is_an_error_at_load(handler: Any) -> No
 
 @pytest.mark.parametrize("handler", [False, True, "yes", 3])
 def test_what_is_not_a_function_is_an_error_at_load(handler: Any) -> None:
-    with pytest.raises(ConfigError, match="is no handler"):
+    with pytest.raises(ConfigError, match="is not a handler"):
         bind_handler(handler)
 
 

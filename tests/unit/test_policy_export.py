@@ -159,14 +159,14 @@ def test_names_do_not_break_out_of_a_comment() -> None:
 def test_tool_lists_of_servers_are_not_lost_in_silence() -> None:
     server = types.McpStdioServer(name="fs", command="x", disabled_tools=["rm"])
     rules = policy.PolicySet([policy.deny("b")], mcp_servers=[server])
-    with pytest.raises(ConfigError, match="server `fs`: its tool lists stand in code"):
+    with pytest.raises(ConfigError, match="server `fs`: its tool lists are in code"):
         export(rules)
     assert "# left out: server `fs`" in export(rules, leave_out=True)
 
 
 def test_limits_that_were_made_in_code_are_not_lost_in_silence() -> None:
     limit = policy.RateLimit(turns=5)
-    with pytest.raises(ConfigError, match="its numbers stand in code"):
+    with pytest.raises(ConfigError, match="its numbers are in code"):
         export(policy.PolicySet(), [limit])
     assert "# left out: `rate_limit_5_turns_per_session`" in export(
         policy.PolicySet(), [limit], leave_out=True

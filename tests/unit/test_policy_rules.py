@@ -147,7 +147,7 @@ class TestBuilders:
             policy.deny([])
         with pytest.raises(ConfigError, match="mcp_tools cannot be specified when tool is a list"):
             policy.deny(["a"], ["b"])  # type: ignore[call-overload]
-        with pytest.raises(ConfigError, match="is no tool name"):
+        with pytest.raises(ConfigError, match="is not a tool name"):
             policy.deny(["a", 3])  # type: ignore[list-item]
 
     def test_a_condition_as_text_is_that_of_a_policy_file(self, governed: Any) -> None:
@@ -226,10 +226,10 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("tool", "text"),
         [
-            ("", "is no tool"),
-            (" a", "is no tool"),
-            ("a\n", "is no tool"),
-            ("a\0b", "is no tool"),
+            ("", "is not a tool name"),
+            (" a", "is not a tool name"),
+            ("a\n", "is not a tool name"),
+            ("a\0b", "is not a tool name"),
             ("/a", "a server or a tool is missing"),
             ("a/", "a server or a tool is missing"),
             ("a, b", "has a comma"),
@@ -240,8 +240,8 @@ class TestErrors:
             ("a]b", "without its other half"),
             ("**", r"`\*\*` is not known"),
             ("a/**", r"`\*\*` is not known"),
-            (3, "is no tool name"),
-            (None, "is no tool name"),
+            (3, "is not a tool name"),
+            (None, "is not a tool name"),
         ],
     )
     def test_a_tool_that_is_not_understood(self, tool: Any, text: str) -> None:
@@ -258,10 +258,10 @@ class TestErrors:
             ({"when": "x"}, "when:1:2: Variable `x` not found"),
             ({"when": "1 +"}, "when:1:2: no Starlark: invalid syntax"),
             ({"when": " "}, "when:1:2: an empty expression"),
-            ({"name": 3}, "name is no text: 3"),
-            ({"reason": None}, "reason is no text: None"),
-            ({"id": 3}, "id is no text: 3"),
-            ({"agent": 3}, "agent is no text: 3"),
+            ({"name": 3}, "name is not text: 3"),
+            ({"reason": None}, "reason is not text: None"),
+            ({"id": 3}, "id is not text: 3"),
+            ({"agent": 3}, "agent is not text: 3"),
             ({"agent": "a["}, "without its other half"),
         ],
     )

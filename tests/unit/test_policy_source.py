@@ -48,7 +48,7 @@ def test_other_files_of_a_folder_are_left_out_with_a_debug_line(
     (tmp_path / ".#a.yaml").symlink_to("nobody@nowhere")  # an editor's lock
     with caplog.at_level(logging.DEBUG, "otelhooks.policy"):
         assert [each.policy_id for each in source.read_all([tmp_path])] == ["a"]
-    assert "`README.txt` is no policy file" in caplog.text
+    assert "`README.txt` is not a policy file" in caplog.text
 
 
 def test_a_file_of_an_unknown_kind_that_is_named_is_an_error(tmp_path: pathlib.Path) -> None:
@@ -154,10 +154,10 @@ def test_byte_order_mark_and_windows_line_ends_are_taken_away(tmp_path: pathlib.
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        (b"version: 1\nreason: caf\xe9\n", "2:12: byte 22 (0xe9) is no UTF-8"),
-        ("version: 1\n".encode("utf-16"), "1:1: byte 0 (0xff) is no UTF-8"),
-        (b"a: 1\r\nb: \xed\xa0\x80\n", "2:4: byte 9 (0xed) is no UTF-8"),
-        (b"\x80", "1:1: byte 0 (0x80) is no UTF-8"),
+        (b"version: 1\nreason: caf\xe9\n", "2:12: byte 22 (0xe9) is not UTF-8"),
+        ("version: 1\n".encode("utf-16"), "1:1: byte 0 (0xff) is not UTF-8"),
+        (b"a: 1\r\nb: \xed\xa0\x80\n", "2:4: byte 9 (0xed) is not UTF-8"),
+        (b"\x80", "1:1: byte 0 (0x80) is not UTF-8"),
     ],
 )
 def test_what_is_not_utf_8_is_an_error_at_its_byte(

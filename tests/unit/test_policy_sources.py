@@ -237,7 +237,7 @@ def test_what_is_not_otlp_json_is_an_error_with_its_place(
         ("no/such/file", "cannot be read"),
         ("http://localhost:16686", "what kind of server"),
         ("zipkin+http://localhost", "unknown kind"),
-        ("jaeger+ftp://localhost", "no web address"),
+        ("jaeger+ftp://localhost", "not a web address"),
     ],
 )
 def test_a_source_that_cannot_be_is_an_error_that_says_what_to_write(text: str, said: str) -> None:

@@ -215,9 +215,9 @@ def test_default_and_mode_are_of_the_file() -> None:
         ("policies: [{deny: a, when: 'open(args)'}]\n", None, "`open` not found", ""),
         ("policies: [{deny: a, when: '\"a\" * 1000000000 == args'}]\n", None, "constant", ""),
         ("policies: [{deny: a, when_labels: []}]\n", (1, 35), "an empty list", ""),
-        ("policies: [{deny: a, when_labels: ['a b']}]\n", (1, 12), "is no label", "letters"),
+        ("policies: [{deny: a, when_labels: ['a b']}]\n", (1, 12), "is not a label", "letters"),
         ("policies: [{label: a}]\n", (1, 12), "`label` has no `adds`", "`adds:`"),
-        ("policies: [{label: a, adds: unknown}]\n", (1, 12), "kept for histories", "another"),
+        ("policies: [{label: a, adds: unknown}]\n", (1, 12), "reserved for histories", "another"),
         ("policies: [{limit: 5}]\n", (1, 20), "`limit` is a number", "keys and values"),
         ("policies: [{limit: {}}]\n", (1, 12), "a rate limit of nothing", "`tool_calls`"),
         ("policies: [{limit: {calls: 1}}]\n", (1, 21), "unknown key `calls`", "`tool_calls`"),
@@ -390,10 +390,10 @@ class TestIncludes:
     @pytest.mark.parametrize(
         ("named", "problem"),
         [
-            ("gone.yaml", "is not there"),
-            ("folder", "is no YAML file"),
-            ("hook.md", "is no YAML file"),
-            ("https://example.org/a.yaml", "is not there"),
+            ("gone.yaml", "does not exist"),
+            ("folder", "is not a YAML file"),
+            ("hook.md", "is not a YAML file"),
+            ("https://example.org/a.yaml", "does not exist"),
         ],
     )
     def test_what_cannot_be_included_is_an_error(

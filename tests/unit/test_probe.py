@@ -154,7 +154,10 @@ def test_a_sampler_that_drops_denies_is_named(doctor, monkeypatch):
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(401, "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20TOKEN"), (404, "no OTLP receiver")],
+    [
+        (401, "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20TOKEN"),
+        (404, "not an OTLP receiver"),
+    ],
 )
 def test_a_collector_that_refuses_is_told_with_its_answer(doctor, server, status, hint):
     server.answers["/v1/traces"] = status

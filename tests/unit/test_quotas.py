@@ -734,7 +734,7 @@ class TestGates:
         assert Model(usage(1, 1)).told() == "answer"
 
     def test_a_runner_knows_no_point_by_the_name_of_a_gate(self) -> None:
-        with pytest.raises(ValueError, match="none of `pre_turn_hooks`"):
+        with pytest.raises(ValueError, match="not one of `pre_turn_hooks`"):
             hooks.HookRunner(pre_turn_hooks=[policy.RateLimit(turns=1)])
 
     @pytest.mark.parametrize(
@@ -781,27 +781,27 @@ class TestWrongValues:
         ("make", "message"),
         [
             (lambda: policy.RateLimit(), "of nothing"),
-            (lambda: policy.RateLimit(turns=0), "`0` is no number"),
-            (lambda: policy.RateLimit(turns=True), "`True` is no number"),
-            (lambda: policy.RateLimit(tool_calls=1.5), "`1.5` is no number"),
+            (lambda: policy.RateLimit(turns=0), "`0` is not a number"),
+            (lambda: policy.RateLimit(turns=True), "`True` is not a number"),
+            (lambda: policy.RateLimit(tool_calls=1.5), "`1.5` is not a number"),
             (lambda: policy.RateLimit(tool_calls=1, per="week"), "unknown per `week`"),
             (lambda: policy.RateLimit(turns=1, per="turn"), "a turn has one turn"),
             (lambda: policy.RateLimit(turns=1, on_error="log"), "unknown on_error `log`"),
             (lambda: policy.RateLimit(turns=1, severity="bad"), "unknown severity `bad`"),
             (lambda: policy.RateLimit(turns=1, mode="off"), "unknown mode `off`"),
             (lambda: policy.Budget(), "of nothing"),
-            (lambda: policy.Budget(tokens=-1), "`-1` is no number"),
+            (lambda: policy.Budget(tokens=-1), "`-1` is not a number"),
             (lambda: policy.Budget(tokens=1, prices={}), "`prices` without `cost_usd`"),
             (lambda: policy.Budget(tokens=1, unknown="allow"), "`allow`"),
-            (lambda: policy.Budget(cost_usd=0, prices={}), "`0` is no amount"),
-            (lambda: policy.Budget(cost_usd=float("nan"), prices={}), "is no amount"),
-            (lambda: policy.Budget(cost_usd="1", prices={}), "is no amount"),
-            (lambda: policy.Budget(cost_usd=1, prices=3), "no table of prices"),
-            (lambda: policy.Budget(cost_usd=1, prices={"m": 3}), "is no price"),
-            (lambda: policy.Budget(cost_usd=1, prices={"m": (1, 2, 3)}), "is no price"),
-            (lambda: policy.Budget(cost_usd=1, prices={"m": {"input": 1}}), "is no price"),
-            (lambda: policy.Budget(cost_usd=1, prices={"m": (1, -1)}), "is no price"),
-            (lambda: policy.Budget(cost_usd=1, prices={"m": (1, "2")}), "is no price"),
+            (lambda: policy.Budget(cost_usd=0, prices={}), "`0` is not an amount"),
+            (lambda: policy.Budget(cost_usd=float("nan"), prices={}), "is not an amount"),
+            (lambda: policy.Budget(cost_usd="1", prices={}), "is not an amount"),
+            (lambda: policy.Budget(cost_usd=1, prices=3), "not a table of prices"),
+            (lambda: policy.Budget(cost_usd=1, prices={"m": 3}), "is not a price"),
+            (lambda: policy.Budget(cost_usd=1, prices={"m": (1, 2, 3)}), "is not a price"),
+            (lambda: policy.Budget(cost_usd=1, prices={"m": {"input": 1}}), "is not a price"),
+            (lambda: policy.Budget(cost_usd=1, prices={"m": (1, -1)}), "is not a price"),
+            (lambda: policy.Budget(cost_usd=1, prices={"m": (1, "2")}), "is not a price"),
         ],
     )
     def test_are_errors(self, make: Any, message: str) -> None:
@@ -810,7 +810,7 @@ class TestWrongValues:
 
     def test_a_billionth_of_a_dollar_is_the_least(self) -> None:
         assert policy.Budget(cost_usd=1e-9, prices={})
-        with pytest.raises(ConfigError, match="is no amount"):
+        with pytest.raises(ConfigError, match="is not an amount"):
             policy.Budget(cost_usd=0.9e-9, prices={})
 
     def test_their_text_shows_what_they_are(self) -> None:

@@ -51,7 +51,7 @@ class TestRegistration:
             HookRunner([object()])
 
     def test_a_hook_under_the_wrong_keyword_is_a_value_error(self) -> None:
-        with pytest.raises(ValueError, match="none of `pre_turn_hooks`"):
+        with pytest.raises(ValueError, match="not one of `pre_turn_hooks`"):
             HookRunner(pre_turn_hooks=[hooks.on_event(lambda data: None)])
 
     def test_unknown_keywords_and_attributes_are_errors(self) -> None:

@@ -92,7 +92,7 @@ class TestRules:
 
     @pytest.mark.parametrize("directory", ["", "  ", "a\0b", b"/ws"])
     def test_what_is_not_a_directory_is_an_error(self, directory: Any) -> None:
-        with pytest.raises(ConfigError, match="is no directory"):
+        with pytest.raises(ConfigError, match="is not a directory"):
             policy.workspace_only([directory])
 
     @pytest.mark.parametrize("given", ["", [], [""], [3]])

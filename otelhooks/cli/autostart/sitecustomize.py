@@ -30,7 +30,7 @@ def _run_the_users_own(path: list[str]) -> None:
     try:
         spec.loader.exec_module(module)
     except Exception:
-        sys.stderr.write("Error in sitecustomize, otelhooks goes on without it:\n")
+        sys.stderr.write("Error in sitecustomize, otelhooks continues without it:\n")
         traceback.print_exc()
 
 

@@ -104,11 +104,11 @@ def lint_needs(
     """
     asking = [r for r in table.rules if r.decision == ASK and r.policy.ask_user is None]
     if asking and not has_channel:
-        more = f", nor {len(asking) - 1} more" if len(asking) > 1 else ""
+        more = f" (and {len(asking) - 1} more)" if len(asking) > 1 else ""
         yield Finding(
             "warning",
             _place(asking[0]),
-            f"{_text(asking[0])} has nobody to ask{more}: without a channel no program starts",
+            f"{_text(asking[0])}{more} needs an approval channel: no program starts without one",
             "give `approvals=` to instrument(), or set OTELHOOKS_APPROVALS",
         )
     added = {*labels, UNKNOWN}

@@ -147,13 +147,13 @@ def _parsed(text: str) -> dict[str, Any]:
     try:
         return dict(cast("dict[str, Any]", json.loads(text)))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"the call is no JSON: {error}", hint=_HINT) from error
+        raise ConfigError(f"the call is not JSON: {error}", hint=_HINT) from error
 
 
 def _argument(word: str) -> tuple[str, Any]:
     key, sign, text = word.partition("=")
     if not sign or not key:
-        raise ConfigError(f"`{word}` is no KEY=VALUE", hint=_HINT)
+        raise ConfigError(f"`{word}` is not KEY=VALUE", hint=_HINT)
     try:
         return key, json.loads(text)
     except (ValueError, RecursionError):

@@ -63,7 +63,7 @@ class _Tool:
         if self.seen["denied"] or self.seen["denied, observed"]:
             return "was denied"
         if not is_plain(self.rule_name):
-            return "is no name that a rule can have for one tool"
+            return "is not a name that a rule can have for one tool"
         if self.seen["worked"]:
             return ""
         return "never worked: the name may be invented" if self.seen["failed"] else "never ran"

@@ -104,7 +104,7 @@ def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Pa
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"`{name}` is no name for a policy", hint="take letters, digits, `_` and `-`"
+            f"`{name}` is not a valid policy name", hint="take letters, digits, `_` and `-`"
         )
     if name in RESERVED:
         raise ConfigError(

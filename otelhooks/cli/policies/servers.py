@@ -107,7 +107,7 @@ def open_server(
         raise ConfigError(f"unknown kind of server `{kind}`", hint="one of jaeger, tempo is meant")
     if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
         raise ConfigError(
-            f"`{address}` is no web address", hint=f"it looks like {kind}+http://HOST:PORT"
+            f"`{address}` is not a web address", hint=f"it looks like {kind}+http://HOST:PORT"
         )
     since = time.time_ns() - _DAY_NS if since_ns is None else since_ns
     return known[kind](address.rstrip("/"), Web(address, headers), since_ns=since, limit=limit)
@@ -222,7 +222,7 @@ def _oldest_first(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise ConfigError(
             f"the server's answer has another form than expected: {error!r}",
-            hint="check that the address is of the kind that stands before it",
+            hint="check that the address matches the prefix before it",
         ) from error
 
 
@@ -230,8 +230,8 @@ def _list(answer: Any, key: str) -> list[Any]:
     """Return a list from an answer; ``null`` is an empty one."""
     if not isinstance(answer, dict):
         raise ConfigError(
-            "the server's answer is no JSON object",
-            hint="check that the address is of the kind that stands before it",
+            "the server's answer is not a JSON object",
+            hint="check that the address matches the prefix before it",
         )
     found = cast("dict[str, Any]", answer).get(key)
     return cast("list[Any]", found) if isinstance(found, list) else []

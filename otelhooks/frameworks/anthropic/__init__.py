@@ -123,7 +123,7 @@ ADAPTER = kit.Adapter(
     not_covered=(
         kit.NotCovered(
             "legacy completions, message batches",
-            "no rule is asked about them; completions are told of, and refused under `strict=True`",
+            "no rule is asked about them; completions are reported, and denied under `strict=True`",
         ),
         kit.NotCovered("tools of the provider, managed sessions", "they run at the provider"),
         kit.NotCovered("the function behind a tool", "calling it is plain Python"),

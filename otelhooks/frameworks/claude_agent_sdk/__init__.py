@@ -73,11 +73,11 @@ ADAPTER = kit.Adapter(
         ),
         kit.NotCovered(
             "a program at `cli_path` that adds `--bare`",
-            "where a rule can deny, the connection ends when the CLI begins its turn without "
-            "asking; until then it could run what its settings have it run",
+            "if a rule can deny, the connection ends when the CLI begins a turn without "
+            "asking; until then it can run the tools that its settings name",
         ),
         kit.NotCovered(
-            "the shortening of a conversation's history", "the CLI tells no one of its result"
+            "the shortening of a conversation's history", "the CLI does not report its result"
         ),
         kit.NotCovered(
             "the function that a tool was made of",

@@ -111,7 +111,7 @@ class Claude(loops.Loop):
     framework = "claude_agent_sdk"
     provider = "anthropic"
     agent_run = SubRun
-    unseen = "the CLI told of no end"
+    unseen = "the CLI did not report an end"
 
     def __init__(self, query: Any, options: Any) -> None:
         given, again = _conversation(options)

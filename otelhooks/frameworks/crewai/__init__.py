@@ -84,7 +84,7 @@ ADAPTER = kit.Adapter(
             "text that a crew or a model streams", "it is on the event bus while the model speaks"
         ),
         kit.NotCovered(
-            "`Flow.resume`, `@human_feedback`", "what follows a pause is no run of the flow's"
+            "`Flow.resume`, `@human_feedback`", "the flow does not run what follows a pause"
         ),
         kit.NotCovered("remote agents (A2A), tools of the provider", "they run elsewhere"),
         kit.NotCovered(

@@ -96,17 +96,17 @@ ADAPTER = kit.Adapter(
         kit.NotCovered(
             "built-in tools of agents that were configured or that the model defined, and of "
             "agents in workflows",
-            "the harness asks nobody about them; such agents are not started where anything could "
+            "the harness does not ask about them; such agents are not started if a policy could "
             'deny them, unless the option `unjudged` is "allow"',
         ),
         kit.NotCovered(
             "`manage_task` and `schedule`",
-            "the harness asks nobody about them; they are taken away where anything could deny "
+            "the harness does not ask about them; they are removed if a policy could deny "
             'them, unless the option `unjudged` is "allow"',
         ),
         kit.NotCovered(
             "`define_subagent`, `manage_subagents` and `send_message`",
-            "the harness asks nobody about them; they reach only agents that may be started",
+            "the harness does not ask about them; they reach only agents that may be started",
         ),
         kit.NotCovered(
             "the function that a tool was made of",

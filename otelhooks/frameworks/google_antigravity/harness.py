@@ -61,7 +61,7 @@ class Harness(loops.Loop):
     framework = "google_antigravity"
     provider, operation = "gcp.gemini", semconv.OP_GENERATE_CONTENT
     agent_run = SubRun
-    unseen = "the harness told of no end"
+    unseen = "the harness did not report an end"
 
     def __init__(self, connection: Any, conversation: str, facts: Facts) -> None:
         super().__init__(conversation, facts.agent, facts.model)

@@ -19,7 +19,7 @@ from otelhooks.frameworks.kit import loops
 __all__ = ["Turn", "after_turn", "before_stop", "read_steps", "send", "send_trigger"]
 
 _LATE = (
-    "the agent was started before otelhooks.instrument(), so its harness asks nobody;"
+    "the agent was started before otelhooks.instrument(), so its harness does not ask otelhooks;"
     " start it afterwards"
 )
 

@@ -60,7 +60,7 @@ def _put(place: Any, keys: list[Any], value: Any) -> None:
             raise ValueError(f"{key!r} fits no argument")
         if isinstance(key, int):
             if key > _MOST:
-                raise ValueError(f"{key} is no index")
+                raise ValueError(f"{key} is not an index")
             place.extend([None] * (key + 1 - len(place)))
         before: Any = place[key] if isinstance(key, int) else place.get(key)
         if at + 1 == len(keys):

@@ -154,7 +154,7 @@ class Loop:
     provider: ClassVar[str] = ""
     operation: ClassVar[str] = semconv.OP_CHAT
     agent_run: ClassVar[type[RemoteRun]] = RemoteRun
-    unseen: ClassVar[str] = "the loop told of no end"
+    unseen: ClassVar[str] = "the loop did not report an end"
 
     def __init__(self, conversation: str, agent: str, model: str = "") -> None:
         self.conversation, self.agent, self.model = conversation, agent, model

@@ -135,9 +135,8 @@ ADAPTER = kit.Adapter(
         ),
         kit.NotCovered(
             "provider-side tools",
-            "web search and the like run at the provider: those that a rule is against are not "
-            "offered to models, but for those in a definition of Google's that declares functions "
-            "as well",
+            "web search and the like run at the provider: those that a rule denies are not "
+            "offered to models, except those in a Google definition that also declares functions",
         ),
         kit.NotCovered(
             "what a chain does by itself, such as the requests of `APIChain`",

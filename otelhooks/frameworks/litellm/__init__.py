@@ -174,7 +174,7 @@ ADAPTER = kit.Adapter(
     not_covered=(
         kit.NotCovered(
             "`text_completion`, `responses`, `anthropic_messages`",
-            "no rule is asked about them; they are told of, and refused under `strict=True`",
+            "no rule is asked about them; they are reported, and denied under `strict=True`",
         ),
         kit.NotCovered(
             "`generate_content`, `interactions`, realtime, the proxy", "no seat is there"

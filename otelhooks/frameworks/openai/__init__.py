@@ -46,7 +46,7 @@ ADAPTER = kit.Adapter(
         kit.NotCovered("realtime, websockets", "they pass no seat"),
         kit.NotCovered(
             "legacy completions, assistants, decisions, answers that are retrieved later",
-            "no rule is asked about them; they are told of, and refused under `strict=True`",
+            "no rule is asked about them; they are reported, and denied under `strict=True`",
         ),
         kit.NotCovered("tools of the provider, models of sessions", "they run at the provider"),
         kit.NotCovered(

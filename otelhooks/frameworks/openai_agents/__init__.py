@@ -91,7 +91,7 @@ ADAPTER = kit.Adapter(
             "user code that calls it itself calls a plain function",
         ),
         kit.NotCovered(
-            "voice pipelines", "speech is no model call; the agents they run are covered"
+            "voice pipelines", "speech is not a model call; the agents they run are covered"
         ),
         kit.NotCovered(
             "what the Codex tool does inside", "it is one tool call; Codex has hooks of its own"
@@ -101,7 +101,7 @@ ADAPTER = kit.Adapter(
     in_part=(
         (
             "agent.stop, delegation.post_verify",
-            "a streamed run is not sent on: whoever reads it has its end already",
+            "a streamed run cannot be continued: its reader already has its end",
         ),
         ("turn.end", "a streamed answer is read before it can be withheld"),
     ),

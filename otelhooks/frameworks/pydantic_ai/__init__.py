@@ -45,7 +45,7 @@ ADAPTER = kit.Adapter(
     ),
     not_covered=(
         kit.NotCovered("native tools of the provider", "they run at the provider"),
-        kit.NotCovered("the function under `@agent.tool`", "the decorator gives it back as it is"),
+        kit.NotCovered("the function under `@agent.tool`", "the decorator returns it unchanged"),
         kit.NotCovered(
             "`pydantic_ai.direct`, embeddings and batches",
             "a model call is seen where an agent's run makes it",

@@ -82,7 +82,7 @@ class MaxRecipientsPolicy(AbstractPolicy):
         """
         counter = self.counters.get(method)
         if counter is None:
-            msg = f"nobody can count the recipients of `{method}`: give it in `custom_strategies`"
+            msg = f"no strategy counts the recipients of `{method}`: add one to `custom_strategies`"
             raise ValueError(msg)
         count: Any = counter(params.normalized_params)
         if isinstance(count, bool) or not isinstance(count, int):

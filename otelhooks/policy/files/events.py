@@ -53,7 +53,7 @@ EVENTS: dict[str, Event] = {
             "tool.pre",
             "pre_tool_call",
             ("id", "name", "args", "arguments", "arguments_json", "server", "kind", "canonical"),
-            "the tool does not run; the model is told why",
+            "the tool does not run; the model sees the reason",
         ),
         Event(
             "tool.post",
@@ -79,7 +79,7 @@ EVENTS: dict[str, Event] = {
             "error",
             "on_tool_error, on_model_error",
             ("error", "message"),
-            "the failure goes on, with the reason as its text",
+            "the failure is raised, with the reason as its text",
         ),
     )
 }

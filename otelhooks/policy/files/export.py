@@ -64,7 +64,7 @@ def export(rules: PolicySet, gates: Iterable[Gate] = (), *, leave_out: bool = Fa
             part.entry, part.why = None, "YAML has no words for it"
     servers = [s.name for s in rules.mcp_servers if s.enabled_tools or s.disabled_tools]
     unsaid = [f"{_name(part)}: {part.why}" for part in parts if part.entry is None]
-    unsaid += [f"server `{name}`: its tool lists stand in code" for name in servers]
+    unsaid += [f"server `{name}`: its tool lists are in code" for name in servers]
     if unsaid and not leave_out:
         raise ConfigError(
             f"not all of the set can be written as YAML: {'; '.join(unsaid)}",
@@ -148,7 +148,7 @@ def _gate(gate: Gate) -> _Part:
         values = {"adds": gate.adds, "per": gate.per, "id": gate.id, "name": name}
         return _Part([gate], _entry("label", gate.tool, values))
     entry = written(gate)
-    return _Part([gate], entry, "" if entry else "its numbers stand in code")
+    return _Part([gate], entry, "" if entry else "its numbers are in code")
 
 
 def _comes_back(part: _Part) -> bool:

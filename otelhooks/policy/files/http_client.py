@@ -40,7 +40,7 @@ class Client:
         for entry in allowed:
             if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?", entry):
                 raise ConfigError(
-                    f"`http_allow`: `{entry}` is no host", hint="write `host` or `host:port`"
+                    f"`http_allow`: `{entry}` is not a host", hint="write `host` or `host:port`"
                 )
         self._allowed = frozenset(entry.lower() for entry in allowed)
 

@@ -179,7 +179,7 @@ class CompletionPre(ScriptHook, base.PreModelCallHook):
             if key in decision.changes:
                 after = decision.changes[key]
                 if not isinstance(after, list):
-                    raise HookFailed(self.name, f"modify: `{key}` is no list")
+                    raise HookFailed(self.name, f"modify: `{key}` is not a list")
                 changes[f"modified_{key}"] = payloads.put_back(original, before, after)
         return self.result(decision, **changes)
 
@@ -206,13 +206,13 @@ class CompletionPost(ScriptHook, base.PostModelCallTransformHook):
             try:
                 update["tool_calls"] = [types.ToolCall.model_validate(each) for each in given]
             except ValueError as error:
-                raise HookFailed(self.name, "modify: `tool_calls` are no calls") from error
+                raise HookFailed(self.name, "modify: `tool_calls` are not calls") from error
         return data.model_copy(update=update)
 
 
 def _checked(name: str, key: str, value: Any, kind: type[Any]) -> Any:
     if not isinstance(value, kind):
-        raise HookFailed(name, f"modify: `{key}` is no {'text' if kind is str else 'list'}")
+        raise HookFailed(name, f"modify: `{key}` is not {'text' if kind is str else 'a list'}")
     return value
 
 
@@ -246,7 +246,7 @@ class ToolPre(ScriptHook, base.PreToolCallDecideHook):
 
 def _checked_args(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise HookFailed(name, "modify: `args` is no dict")
+        raise HookFailed(name, "modify: `args` is not a dict")
     return cast("dict[str, Any]", value)
 
 

@@ -289,14 +289,14 @@ class _Reader:
             )
         if not path.lower().endswith(sources.YAML):
             raise node.error(
-                f"`{named}` is no YAML file", hint="name files that end in .yaml or .yml"
+                f"`{named}` is not a YAML file", hint="name files that end in .yaml or .yml"
             )
         try:
             included = sources.read(path, trusted=self._trusted)
         except PolicyFileError as error:
             if os.path.lexists(path):
                 raise
-            raise node.error(f"`{named}` is not there", hint="give an existing file") from error
+            raise node.error(f"`{named}` does not exist", hint="name an existing file") from error
         self.read(included, mode, above)
 
 

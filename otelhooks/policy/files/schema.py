@@ -36,7 +36,7 @@ def markdown() -> str:
         parts += [f"#### `{statement.word}`", "", statement.about, ""]
         properties = statement.kind.schema.get("properties")
         if properties is not None:
-            parts += [f"Keys of what stands after `{statement.word}`:", ""]
+            parts += [f"Keys of the value of `{statement.word}`:", ""]
             parts += [*_rows((name, each["description"]) for name, each in properties.items()), ""]
         parts += ["Keys beside it:", "", *_table(statement.options), ""]
     parts += ["### Entries that are one word", ""]

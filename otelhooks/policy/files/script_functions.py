@@ -66,7 +66,7 @@ def _allow() -> dict[str, Any]:
 
 def _block(reason: Any = "", severity: str | None = None) -> dict[str, Any]:
     if not isinstance(reason, str):
-        msg = "block: the reason is no text"
+        msg = "block: the reason is not text"
         raise TypeError(msg)
     if severity is not None and severity not in get_args(Severity):
         msg = f"block: unknown severity `{severity}`"
@@ -76,7 +76,7 @@ def _block(reason: Any = "", severity: str | None = None) -> dict[str, Any]:
 
 def _modify(payload: Any) -> dict[str, Any]:
     if not isinstance(payload, dict):
-        msg = "modify: the payload is no dict"
+        msg = "modify: the payload is not a dict"
         raise TypeError(msg)
     return {"action": MODIFY, "payload": payload}
 
@@ -147,10 +147,10 @@ class _Metrics:
 
 def _check_metric(name: Any, value: Any) -> None:
     if not isinstance(name, str) or not _METRIC.fullmatch(name):
-        msg = f"metrics: `{name}` is no metric name"
+        msg = f"metrics: `{name}` is not a metric name"
         raise ValueError(msg)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        msg = "metrics: the value is no number"
+        msg = "metrics: the value is not a number"
         raise TypeError(msg)
 
 
@@ -186,7 +186,7 @@ def _add_event(name: str, attributes: Mapping[str, Any] | None = None) -> None:
 
 def _own_name(name: Any) -> str:
     if not isinstance(name, str) or not name or active().is_reserved(name):
-        msg = f"span: `{name}` is no name of your own"
+        msg = f"span: `{name}` is not a name of your own"
         raise ValueError(msg)
     return name
 

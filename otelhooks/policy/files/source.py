@@ -161,7 +161,7 @@ def _is_policy_file(folder: str, name: str) -> bool:
     """Return whether a name in a folder is a policy file; a file that is gone by now counts."""
     known = name.lower().endswith(SUFFIXES) and not name.startswith(".")
     if not known or os.path.isdir(os.path.join(folder, name)):
-        log.debug("%s: `%s` is no policy file", folder, name)
+        log.debug("%s: `%s` is not a policy file", folder, name)
         return False
     return True
 
@@ -185,7 +185,7 @@ def read(path: str, *, trusted: bool = False) -> Source:
         raise PolicyFileError(
             path,
             *_place(before, len(before)),
-            f"byte {error.start} (0x{data[error.start]:02x}) is no UTF-8",
+            f"byte {error.start} (0x{data[error.start]:02x}) is not UTF-8",
             hint="save the file as UTF-8",
         ) from error
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")

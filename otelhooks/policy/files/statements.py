@@ -73,9 +73,11 @@ _WHEN_LABELS = Key("when_labels", list_of(LINE), "One of these labels must be in
 _AGENT = Key("agent", GLOB, "Glob on the branch of agents that the rule is for.")
 _ID = Key("id", LINE, "Stable name in telemetry; without it a hash of the rule.")
 _NAME = Key("name", LINE, "What messages call the rule.")
-_REASON = Key("reason", TEXT, "What the model is told, and people are asked with.")
+_REASON = Key("reason", TEXT, "What the model and the approver see.")
 _SEVERITY = Key("severity", choice(*get_args(Severity)), "For alerts.")
-_MODE = Key("mode", choice(*get_args(Mode)), "`monitor` records what the rule says and goes on.")
+_MODE = Key(
+    "mode", choice(*get_args(Mode)), "`monitor` records the decision and does not enforce it."
+)
 _RULE = (_WHEN, _WHEN_LABELS, _AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
 
 
