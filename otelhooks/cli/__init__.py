@@ -101,8 +101,9 @@ def _let_go() -> None:
 def cli() -> None:
     """Hooks, policy and traces for AI agents.
 
-    Exit codes: 0 fine, 1 the answer is no, 2 the command line, a setting or a file cannot be
-    used, 3 a mistake of otelhooks, 141 the reader of the output left.
+    Exit codes: 0 success; 1 the command found something, such as a deny or a failed case; 2 an
+    error in the command line, a setting or a file; 3 a bug in otelhooks; 141 the output's reader
+    closed it early.
     """
 
 

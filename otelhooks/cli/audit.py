@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OK, _FOUND, _BAD_INPUT = 0, 1, 2
 
 _path = click.argument("path", required=False, envvar="OTELHOOKS_AUDIT", type=click.Path())
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 
 
 @click.group()
@@ -39,21 +39,21 @@ def audit() -> None:
     "--expect",
     metavar="HASH",
     multiple=True,
-    help="A head noted earlier, which must still be in the trail. May be repeated.",
+    help="The hash of an earlier --head, which the trail must still contain; may be repeated.",
 )
 @click.option(
     "--allow-unclosed",
     is_flag=True,
-    help="Exit with 0 if there are only warnings, as a killed process leaves behind.",
+    help="Exit with 0 if there are only warnings, such as those of a killed process.",
 )
 def verify_command(
     path: str | None, as_json: bool, head: bool, expect: tuple[str, ...], allow_unclosed: bool
 ) -> None:
-    """Find every edit, gap, cut, reorder, duplicate and foreign line, and say where it is.
+    """Find and locate every edit, gap, cut, reorder, duplicate and foreign line.
 
-    PATH may also be a file with messages of a Hedera topic, saved from a mirror node.
+    PATH may also be a file of a Hedera topic's messages, saved from a mirror node.
 
-    Exit code 0: nothing found; 1: something found; 2: nothing to read at PATH.
+    Exit code 0: no findings; 1: findings; 2: nothing to read at PATH.
     """
     from otelhooks.audit import check
     from otelhooks.errors import ConfigError
@@ -84,12 +84,12 @@ def verify_command(
 @audit.command("show")
 @_path
 @_json
-@click.option("--denied", is_flag=True, help="Only what was denied.")
+@click.option("--denied", is_flag=True, help="Only denied calls.")
 def show_command(path: str | None, as_json: bool, denied: bool) -> None:
     """Print the records of all processes, oldest first.
 
-    Lines that are no audit records, or not intact, are left out and counted. Exit code 0: printed;
-    1: some lines were left out; 2: nothing to read at PATH.
+    Lines that are not intact audit records are left out and counted. Exit code 0: printed; 1: some
+    lines were left out; 2: nothing to read at PATH.
     """
     from otelhooks.audit.checking import files_of
     from otelhooks.errors import ConfigError

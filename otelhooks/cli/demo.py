@@ -30,8 +30,12 @@ STORIES: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 @click.command()
-@click.option("--framework", "only", type=click.Choice(list(STORIES)), help="Only this one.")
-@click.option("--styles", is_flag=True, help="One hook in the five ways to write it, instead.")
+@click.option(
+    "--framework", "only", type=click.Choice(list(STORIES)), help="Run only this framework."
+)
+@click.option(
+    "--styles", is_flag=True, help="Instead, run one hook written in each of the five ways."
+)
 @click.option(
     "--store",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -43,9 +47,9 @@ def demo(only: str | None, styles: bool, store: Path | None) -> None:
     """Watch scripted agents being governed.
 
     Each installed framework runs a real agent with a scripted model: tool calls are allowed,
-    denied, asked about, rewritten, redacted and recovered. Nothing leaves this machine, and no
-    tool does anything. Exits with 1 if a denied call ran after all, or with --styles if one way to
-    write a hook tells another story than the others.
+    denied, approved, rewritten, redacted and recovered. Nothing leaves this machine, and the tools
+    have no effect. Exit code 1: a denied call ran, or (with --styles) the ways to write a hook gave
+    different results.
     """
     chosen = [name for name in STORIES if only in (None, name)]
     installed = [name for name in chosen if all(map(importlib.util.find_spec, STORIES[name][0]))]

@@ -48,14 +48,14 @@ class Proof(Protocol):
 
 
 @click.command()
-@click.option("--all", "show_all", is_flag=True, help="Show all that is known, not one screen.")
+@click.option("--all", "show_all", is_flag=True, help="Show every detail, not only one screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(
-    "--prove", is_flag=True, help="Run a scripted agent of each framework against a deny."
+    "--prove",
+    is_flag=True,
+    help="Run a scripted agent on each framework and check that a deny holds.",
 )
-@click.option(
-    "--telemetry", is_flag=True, help="Only send a test verdict, and say how far it came."
-)
+@click.option("--telemetry", is_flag=True, help="Only send a test verdict and show how far it got.")
 @click.option(
     "--trace-store",
     envvar="OTELHOOKS_TRACE_STORE",
@@ -81,20 +81,20 @@ def doctor(
     """Show which frameworks are guarded.
 
     Imports every supported framework that is installed here, patches it as `instrument()` with a
-    deny rule would, and shows version, state and seats, what is wrong, and what no seat covers.
-    With policies, hook files whose event nothing here fires are listed as well, and rules for a
-    kind that no tool here has. With --all also what is not installed, supported ranges, the tools
-    that have a canonical name or a kind, and why and how far something is not covered.
+    deny rule would, and shows its version, state and seats, what is wrong, and what no seat covers.
+    With policies, it also lists hook files whose event never fires here and rules for a kind that
+    no tool here has. --all adds frameworks that are not installed, supported versions, tools with a
+    canonical name or a kind, and the details of what is not covered.
 
-    With --telemetry a deny in monitor mode, which no alert counts, is sent the way real verdicts
-    go: to the collector that OTEL_ variables name, and from there to the trace store.
+    --telemetry sends a test verdict the way real ones go: to the collector that the OTEL_ variables
+    name, and from there to the trace store. It is a deny in monitor mode, so no alert counts it.
 
-    Agent frameworks and model clients that no adapter guards are listed where they are installed,
-    but for clients that come along with an agent framework.
+    Installed agent frameworks and model clients that no adapter guards are listed as well, except
+    clients that a listed framework depends on.
 
-    Exit code 1: an installed framework is not guarded in full, one could not be proved or there
-    was none to prove, the test verdict did not arrive, or a policy that can deny is set and there
-    is an agent framework or model client that no adapter guards and no setting turns off.
+    Exit code 1: a framework is not fully guarded; a proof failed, or there was nothing to prove;
+    the test verdict did not arrive; or a policy can deny, and an installed framework or client has
+    no adapter and is not turned off by a setting.
     """
     if telemetry:
         _follow_verdict(as_json, trace_store, collector_metrics)

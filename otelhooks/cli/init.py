@@ -45,9 +45,9 @@ class _Word(click.Choice[str]):
     "--deny",
     multiple=True,
     metavar="TOOLS",
-    help="Tools that must not run, with commas: names, `server/tool`, globs, `kind:shell`.",
+    help="Tools to deny, separated by commas: names, `server/tool`, globs, `kind:shell`.",
 )
-@click.option("--ask", multiple=True, metavar="TOOLS", help="Tools about which a person is asked.")
+@click.option("--ask", multiple=True, metavar="TOOLS", help="Tools that a person must approve.")
 @click.option(
     "--spans",
     type=_Word(_SPANS, case_sensitive=False),
@@ -63,9 +63,9 @@ class _Word(click.Choice[str]):
     "folder",
     default=".",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The project's folder; default: this one.",
+    help="The project's folder; default: the current one.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default answers.")
+@click.option("--yes", "-y", is_flag=True, help="Ask no questions; use the defaults.")
 @click.option("--force", is_flag=True, help="Replace an existing policy and its cases.")
 def init(
     deny: tuple[str, ...],
@@ -78,12 +78,11 @@ def init(
 ) -> None:
     """Write a first policy for the agents in a folder.
 
-    Reads the Python files of a project without running them, finds the frameworks and tools in
-    them, asks three questions, and writes policies/agents.yaml with its cases. Then it says which
-    line the program needs. A flag answers its question, and without a
-    terminal nothing is asked.
+    Reads the Python files of a project without running them, finds their frameworks and tools, asks
+    three questions, and writes policies/agents.yaml with its cases. Then it prints the line to add
+    to your program. A flag answers its question; without a terminal, no question is asked.
 
-    Exit code 2: there is such a file already, or it cannot be written.
+    Exit code 2: the file exists already, or cannot be written.
     """
     from otelhooks.cli.policies.scaffold import write_new
     from otelhooks.cli.project import draft

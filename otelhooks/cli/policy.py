@@ -51,14 +51,15 @@ _servers = click.option(
     envvar="OTELHOOKS_MCP_SERVERS",
     default="",
     metavar="MODULE:ATTRIBUTE",
-    help="Configurations of MCP servers, whose lists of tools count. Default:"
+    help="MCP server configurations, whose tool lists are checked. Default:"
     " $OTELHOOKS_MCP_SERVERS.",
 )
 _traces = click.argument("traces", default="", metavar="[TRACES]")
 _since = click.option(
     "--since",
     metavar="TIME",
-    help="Only calls of the last 90m, 24h or 7d, or since a date; of a server 24h, else all.",
+    help="Only calls of the last 90m, 24h or 7d, or since a date. Default: 24h for a "
+    "server, else all.",
 )
 _service = click.option("--service", metavar="NAME", help="Only calls of this program; a glob.")
 _limit = click.option(
@@ -66,14 +67,14 @@ _limit = click.option(
     type=click.IntRange(min=1),
     default=1_000,
     show_default=True,
-    help="Of a server, at most so many traces.",
+    help="Maximum number of traces to read from a server.",
 )
 _headers = click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Sent to a server with every request, such as a token; may be repeated.",
+    help="Header for every request to a server, such as a token; may be repeated.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _json_array = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
@@ -83,9 +84,9 @@ _json_array = click.option("--json", "as_json", is_flag=True, help="Print a JSON
 def policy() -> None:
     """Write, check, test, understand and change policies.
 
-    POLICY is a file, a folder, a pack such as `governed`, or module:attribute; where none is
-    named, those of $OTELHOOKS_POLICIES. No command puts a policy in force, asks anybody, runs a
-    tool or counts for a limit.
+    POLICY is a file, a folder, a pack such as `governed`, or module:attribute; default:
+    $OTELHOOKS_POLICIES. These commands only read: they do not enforce a policy, ask a person, run a
+    tool or count towards a limit.
     """
 
 
@@ -95,14 +96,14 @@ def policy() -> None:
     "--require",
     metavar="KEYS",
     default="",
-    help="What every hook file and rule must say, such as priority,description,severity; `audit`:"
-    " every tool call and result is audited.",
+    help="Keys that every hook file and rule must have, such as priority,description,"
+    "severity; `audit`: every tool call and result is audited.",
 )
 @click.option(
     "--store",
     "with_store",
     is_flag=True,
-    help="Take the tools of MCP servers from the calls in the local store.",
+    help="Learn the tools of MCP servers from the calls in the local store.",
 )
 @_servers
 @_json_array
@@ -111,9 +112,9 @@ def check_command(
 ) -> None:
     """Find rules and hooks that never decide or never match.
 
-    Also those that contradict one another, that ask where no channel is set, that wait for labels
-    which nothing adds, and every error of files that do not load. Exit code 0: nothing found, or
-    warnings only; 1: something is wrong; 2: a file cannot be loaded.
+    Also finds rules that contradict each other, ask without an approval channel, or wait for labels
+    that no rule adds, and reports every error in files that do not load. Exit code 0: no findings,
+    or only warnings; 1: errors; 2: a file cannot be loaded.
     """
     from otelhooks.cli.policies import check, hook_lint
 
@@ -152,14 +153,14 @@ def check_command(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the results to this file, as JUnit XML.",
 )
-@click.option("--verbose", "-v", is_flag=True, help="Name the green cases as well.")
+@click.option("--verbose", "-v", is_flag=True, help="List the passed cases as well.")
 def test_command(
     policies: tuple[str, ...], files: tuple[Path, ...], junit: Path | None, verbose: bool
 ) -> None:
     """Run the cases of policies.
 
-    A case is a call or an event, the verdict it must get, and who must decide. Exit code 0: all
-    green; 1: some are red; 2: a file cannot be used, or there are no cases.
+    A case is a call or an event, the verdict it must get, and the rule that must decide. Exit code
+    0: all passed; 1: some failed; 2: a file cannot be used, or has no cases.
     """
     from otelhooks.cli import policy_words
     from otelhooks.cli.policies import trials
@@ -182,9 +183,9 @@ def test_command(
 @policy.command("explain")
 @click.argument("call", nargs=-1, required=True, metavar="CALL")
 @policy_option
-@click.option("--server", help="Name the application gave to the tool's MCP server.")
-@click.option("--agent", help="Agent that calls, or the path of agents: lead/researcher.")
-@click.option("--labels", metavar="LABELS", help="Labels in force, with commas.")
+@click.option("--server", help="Your application's name for the tool's MCP server.")
+@click.option("--agent", help="The calling agent, or a path of agents: lead/researcher.")
+@click.option("--labels", metavar="LABELS", help="Labels in force, separated by commas.")
 @_servers
 @_json
 def explain_command(
@@ -196,12 +197,12 @@ def explain_command(
     labels: str | None,
     as_json: bool,
 ) -> None:
-    """Say what policies say about one call, and why.
+    """Show how policies decide about one call, and why.
 
     CALL is a tool and its arguments, `run_command CommandLine="rm -rf /"`, or one JSON object
     with `tool` and `args`.
 
-    Exit code 0: it may run, or is asked about; 1: it is denied.
+    Exit code 0: allowed, or a person is asked; 1: denied.
     """
     from otelhooks.cli import policy_words
     from otelhooks.cli.policies.explain import explain, read_call_text
@@ -232,7 +233,9 @@ def explain_command(
 @_limit
 @_headers
 @_servers
-@click.option("--all", "show_all", is_flag=True, help="List every changed call, not ten a tool.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="List every changed call, not only ten for each tool."
+)
 @_json
 def replay_command(
     traces: str,
@@ -245,12 +248,12 @@ def replay_command(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Judge recorded tool calls by other policies: what would change?
+    """Evaluate recorded tool calls under other policies and list what changes.
 
     TRACES is a store, a file of OTLP JSON, jaeger+http://HOST:16686 or tempo+http://HOST:3200;
     default: the local store.
 
-    Exit code 0: nothing would change; 1: something would; 2: a source or policy cannot be used.
+    Exit code 0: no verdict changes; 1: some do; 2: a source or policy cannot be used.
     """
     from otelhooks.cli import policy_words
     from otelhooks.cli.policies.replay import replay
@@ -277,7 +280,7 @@ def replay_command(
 def diff_command(old: str, new: str, as_json: bool) -> None:
     """Show rules and hooks that were added, removed or changed.
 
-    Exit code 0: nothing differs; 1: something does.
+    Exit code 0: no differences; 1: differences.
     """
     from otelhooks.cli import policy_words
     from otelhooks.cli.policies.diff import diff
@@ -314,8 +317,9 @@ def learn_command(
 ) -> None:
     """Draft a policy from recorded tool calls.
 
-    What worked is allowed, the rest denied. TRACES as for `replay`. Tools that were asked about
-    are asked about again; those that were denied, or never worked, are left out.
+    Tools that worked are allowed, and all others denied. Tools that a person was asked about get an
+    ask rule; tools that were denied, or never worked, are left out. TRACES is the same as for
+    `replay`.
     """
     from otelhooks.cli.policies.learn import learn
     from otelhooks.cli.policies.scaffold import write_new
@@ -335,7 +339,7 @@ def learn_command(
 
 @policy.command("new")
 @click.argument("name")
-@click.option("--yaml", "is_yaml", is_flag=True, help="Rules in YAML instead of a hook file.")
+@click.option("--yaml", "is_yaml", is_flag=True, help="Write rules in YAML instead of a hook file.")
 @click.option("--event", default="tool.pre", show_default=True, help="Event of the hook file.")
 @click.option(
     "--dir",
@@ -347,8 +351,8 @@ def learn_command(
 def new_command(name: str, is_yaml: bool, event: str, folder: Path) -> None:
     """Write a new policy and its first case.
 
-    A hook file, or rules in YAML, to be filled in. Exit code 2: there is such a file already,
-    or the event is not known.
+    Writes a hook file, or with --yaml a file of rules, for you to fill in. Exit code 2: the file
+    exists already, or the event is unknown.
     """
     from otelhooks.cli.policies.scaffold import new_policy, write_new
 
@@ -357,11 +361,13 @@ def new_command(name: str, is_yaml: bool, event: str, folder: Path) -> None:
 
 
 @policy.command("schema")
-@click.option("--markdown", is_flag=True, help="The reference of the file formats, for people.")
+@click.option(
+    "--markdown", is_flag=True, help="Print the reference of the file formats as Markdown."
+)
 def schema_command(markdown: bool) -> None:
     """Print the JSON Schema of YAML policies.
 
-    For editors, and for continuous integration.
+    Editors use it to complete and check policy files.
     """
     from otelhooks.policy.files import schema
 
@@ -376,13 +382,13 @@ def schema_command(markdown: bool) -> None:
 @click.option(
     "--leave-out",
     is_flag=True,
-    help="Name rules that YAML cannot say in a comment, instead of stopping.",
+    help="Leave out rules that YAML cannot express, and name them in a comment.",
 )
 def export_command(policies: tuple[str, ...], leave_out: bool) -> None:
     """Print the rules that are loaded as one YAML policy.
 
-    Hook files stay files of their own. Exit code 2: there are rules that YAML cannot say, such
-    as conditions in Python.
+    Hook files are not included. Exit code 2: some rules cannot be written in YAML, such as
+    conditions in Python.
     """
     from otelhooks.policy.files.export import export
 

@@ -30,16 +30,16 @@ _ISOLATING = {"I": "isolates it", "E": "makes it ignore PYTHONPATH", "S": "skips
 def run(command: tuple[str, ...]) -> None:
     """Run a program with otelhooks switched on.
 
-    COMMAND is a Python or a program made with Python, and its arguments:
+    COMMAND is a Python interpreter or a program written in Python, with its arguments:
 
       otelhooks run -- python app.py
 
       otelhooks run -- gunicorn app:main
 
-    The program needs no change: `otelhooks.instrument()` runs when each Python starts, also in
-    Python children, with settings from OTELHOOKS_ and OTEL_ variables, and telemetry providers
-    are set globally. If otelhooks cannot start, the program does not run (exit code 2). Exit code
-    and signals are the program's own.
+    You do not change the program: `otelhooks.instrument()` runs when Python starts, in child
+    processes as well. Settings come from OTELHOOKS_ and OTEL_ variables, and the telemetry
+    providers are set globally. If otelhooks cannot start, the program does not run (exit code 2).
+    Otherwise exit code and signals are the program's own.
     """
     check_variables()
     program = _find(command[0])

@@ -39,9 +39,7 @@ _store = click.option(
     metavar="PATH",
     help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
 )
-_denied = click.option(
-    "--denied", is_flag=True, help="Only where something was denied or not approved."
-)
+_denied = click.option("--denied", is_flag=True, help="Only denied and unapproved calls.")
 
 
 def _filters(command: F) -> F:
@@ -54,7 +52,7 @@ def _filters(command: F) -> F:
             ("rule", "rule, by its id"),
         )
     ):
-        option = click.option(f"--{name}", metavar="NAME", help=f"Only of this {what}; a glob.")
+        option = click.option(f"--{name}", metavar="NAME", help=f"Only this {what}; a glob.")
         command = option(command)
     return command
 
@@ -81,12 +79,16 @@ def trace() -> None:
 @trace.command("list")
 @_store
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of traces.",
 )
 @_denied
 @_filters
 @click.option(
-    "--since", metavar="TIME", help="Only of the last 90m, 24h or 7d, or since a date: 2026-11-25."
+    "--since", metavar="TIME", help="Only the last 90m, 24h or 7d, or since a date: 2026-11-25."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def list_command(
@@ -99,7 +101,7 @@ def list_command(
 ) -> None:
     """List the newest traces, newest first.
 
-    Exit code 0: listed; 1: there are none; 2: the store cannot be read.
+    Exit code 0: listed; 1: no traces; 2: the store cannot be read.
     """
     from otelhooks.cli.since import since_ns
     from otelhooks.store.reader import Wanted
@@ -116,7 +118,7 @@ def list_command(
     if not summaries:
         which = "denied calls" if denied else "traces"
         such = " of that kind" if since is not None or any(names.values()) else ""
-        click.echo(f"there are no {which}{such} in the store", err=True)
+        click.echo(f"the store has no {which}{such}", err=True)
         sys.exit(ExitCode.NO)
 
 
@@ -124,7 +126,7 @@ def list_command(
 @_store
 @click.argument("trace_id", default="last", metavar="[TRACE_ID_PREFIX | last]")
 @click.option(
-    "--service", metavar="NAME", help="With `last`: the last one of this program; a glob."
+    "--service", metavar="NAME", help="With `last`: the last trace of this program; a glob."
 )
 @click.option(
     "--content/--no-content",
@@ -135,7 +137,7 @@ def list_command(
     "--svg",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the tree to this file, as a picture.",
+    help="Draw the tree as an SVG picture in this file instead.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show_command(
@@ -148,10 +150,9 @@ def show_command(
 ) -> None:
     """Show one trace as a tree, with verdicts; default: the last one.
 
-    Content is shown where it was captured.
+    Shows message content if it was captured.
 
-    Exit code 0: shown; 1: there is no such trace; 2: the id fits several, or the store cannot be
-    read.
+    Exit code 0: shown; 1: no such trace; 2: several traces match, or the store cannot be read.
     """
     from otelhooks.store.reader import Wanted
 
@@ -179,8 +180,8 @@ def show_command(
 @_store
 @_denied
 @_filters
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-@click.option("--all", "from_start", is_flag=True, help="Begin with what is in the store already.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+@click.option("--all", "from_start", is_flag=True, help="Start with what the store already has.")
 def tail_command(
     store_path: Path | None,
     denied: bool,
@@ -190,8 +191,8 @@ def tail_command(
 ) -> None:
     """Print spans and events as they are stored, until interrupted.
 
-    An event tells of a verdict at once; the span of the call follows when it has ended. With
-    --denied each decision is printed once. Records that only repeat others are in the JSON alone.
+    An event shows a verdict at once; the call's span follows when the call ends. With --denied,
+    each decision is printed once. --json also prints records that repeat others.
     """
     from otelhooks.cli.trace_words import is_repeated, of_record, type_of
     from otelhooks.store import verdicts
@@ -229,7 +230,7 @@ def tail_command(
     "--file",
     "file",
     type=click.File("w", encoding="utf-8", lazy=True),
-    help="Write OTLP JSON to this file, one request a line; - is stdout.",
+    help="Write OTLP JSON to this file, one request per line; - is stdout.",
 )
 @click.argument("trace_ids", nargs=-1, metavar="[TRACE_ID_PREFIX | last]...")
 def export_command(
@@ -237,10 +238,10 @@ def export_command(
 ) -> None:
     """Send the store, or some traces of it, to a collector or into a file.
 
-    URL is the base address, such as http://localhost:4318. The store keeps what was sent.
+    URL is the base address, such as http://localhost:4318. What was sent stays in the store.
 
-    Exit code 0: all was sent; 1: not all, or there is no such trace; 2: the command line or the
-    store cannot be used.
+    Exit code 0: all sent; 1: some not sent, or no such trace; 2: the command line or the store
+    cannot be used.
     """
     if (url is None) == (file is None):
         raise ConfigError(

@@ -365,7 +365,7 @@ class TestList:
         assert len(json.loads(run("list", "--json", option, fits).stdout)) == 1
         result = run("list", option, differs)
         assert result.exit_code == 1
-        assert result.stderr == "there are no traces of that kind in the store\n"
+        assert result.stderr == "the store has no traces of that kind\n"
 
     def test_since_takes_durations_and_dates(self, busy: Path) -> None:
         assert len(json.loads(run("list", "--json", "--since", "1h").stdout)) == 2
@@ -402,7 +402,7 @@ class TestList:
         tracers.get_tracer("x").start_span("fine").end()
         result = run("list", "--denied")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == "there are no denied calls in the store\n"
+        assert result.stderr == "the store has no denied calls\n"
 
     def test_a_missing_store_is_said_with_a_hint_and_exits_with_1(self, path: Path) -> None:
         result = run("list", "--store", str(path.with_name("other.db")))
