@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from otelhooks.hooks.drive import Raised, Run, run
 from otelhooks.hooks.registry import Registration
 from otelhooks.process import exits, forks
+from otelhooks.records.changes import refuse_decision
 
 if TYPE_CHECKING:
     from otelhooks.hooks.watch import Watch
@@ -96,6 +97,7 @@ class _Queue:
             )
             try:
                 value = entry.variables.run(run, effect)
+                refuse_decision(value)
             except BaseException as error:  # stops a caller, and this thread has none
                 value = Raised(error)
             if type(value) is Raised:

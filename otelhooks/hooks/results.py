@@ -19,7 +19,7 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import PointHooks, Registration, is_observed
 from otelhooks.hooks.verdict import DENY, MODIFY, Observed, Verdict, text_of
 from otelhooks.hooks.watch import Watch
-from otelhooks.records.changes import refuse_unread
+from otelhooks.records.changes import refuse_decision, refuse_unread
 from otelhooks.records.failures import WrongAnswer, brief
 
 __all__ = [
@@ -71,9 +71,13 @@ def run_hook(registration: Registration, context: Any, data: Any, watch: Watch) 
 
 
 def inspect_point(hooks: PointHooks, context: Any, data: Any, watch: Watch) -> Steps:
-    """Run a point's inspectors, in order; one that raises is logged."""
+    """Run a point's inspectors, in order; one that raises, or wants to decide, is logged."""
     for registration in hooks.inspectors:
-        yield from run_hook(registration, context, data, watch)
+        value = yield from run_hook(registration, context, data, watch)
+        try:
+            refuse_decision(value)
+        except WrongAnswer as error:
+            watch.hook_failed(registration, error)
     for registration in hooks.background:
         background.put(registration, context, data, watch)
 

@@ -170,9 +170,9 @@ class PolicySet:
         channel: bool = False,
     ) -> None:
         if default not in get_args(Default):
-            raise ConfigError(f"unknown default `{default}`", hint="one of allow, deny is meant")
+            raise ConfigError(f"unknown default `{default}`", hint="use one of allow, deny")
         if mode not in get_args(Mode):
-            raise ConfigError(f"unknown mode `{mode}`", hint="one of enforce, monitor is meant")
+            raise ConfigError(f"unknown mode `{mode}`", hint="use one of enforce, monitor")
         self.default: Default = default
         self.mode: Mode = mode
         self.mcp_servers: tuple[types.BaseMcpServerConfig, ...] = tuple(mcp_servers or ())

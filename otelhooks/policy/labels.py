@@ -48,7 +48,7 @@ class Label(Gate):
                 hint="take another",
             )
         if per not in get_args(Lasting):
-            raise ConfigError(f"unknown per `{per}`", hint="one of session, turn is meant")
+            raise ConfigError(f"unknown per `{per}`", hint="use one of session, turn")
         policy = Policy(tool, Decision.DENY, name=name)
         self.tool: str = policy.tool
         self.adds: tuple[str, ...] = labels

@@ -75,7 +75,7 @@ class _Limit(Gate):
             if value not in known:
                 listed = ", ".join(str(word) for word in known if word is not None)
                 raise ConfigError(
-                    f"`{words}`: unknown {field} `{value}`", hint=f"one of {listed} is meant"
+                    f"`{words}`: unknown {field} `{value}`", hint=f"use one of {listed}"
                 )
         self.per: Per = per
         self.on_error: OnError = on_error
@@ -312,9 +312,7 @@ class Budget(_Limit):
         if not numbers:
             raise ConfigError("a budget of nothing", hint="give `tokens` or `cost_usd`")
         if unknown not in get_args(Unknown):
-            raise ConfigError(
-                f"unknown `unknown`: `{unknown}`", hint="one of deny, tokens is meant"
-            )
+            raise ConfigError(f"unknown `unknown`: `{unknown}`", hint="use one of deny, tokens")
         if cost_usd is None and prices is not None:
             raise ConfigError("`prices` without `cost_usd`", hint="give `cost_usd` as well")
         self.unknown: Unknown = unknown

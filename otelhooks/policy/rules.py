@@ -128,7 +128,7 @@ class Policy:
         if value not in known:
             words = ", ".join(str(word) for word in known if word is not None)
             raise ConfigError(
-                f"rule `{self.label}`: unknown {field} `{value}`", hint=f"one of {words} is meant"
+                f"rule `{self.label}`: unknown {field} `{value}`", hint=f"use one of {words}"
             )
 
     @property

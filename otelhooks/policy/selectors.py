@@ -81,10 +81,11 @@ class Selector:
                 "characters that cannot be seen",
                 hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
             )
-        if "," in _COMPLETE_SET.sub("", text):
+        separator = re.search("[,;|]", _COMPLETE_SET.sub("", text))
+        if separator is not None:
             raise ConfigError(
-                f"`{text}` cannot be one tool: it has a comma",
-                hint="write a list of tools, or `[,]` if the comma is part of a name",
+                f"`{text}` cannot be one tool: it has a `{separator[0]}`",
+                hint=f"write a list of tools, or `[{separator[0]}]` if it is part of a name",
             )
         self.text: str = text
         self.kind: str | None = None
@@ -93,12 +94,12 @@ class Selector:
         if text == "*":
             self.specificity: int = WILDCARD
             return
-        if text.startswith("kind:"):
-            self.kind = text.removeprefix("kind:")
-            if self.kind not in KINDS:
-                raise ConfigError(
-                    f"unknown kind `{self.kind}`", hint=f"one of {', '.join(KINDS)} is meant"
-                )
+        prefix, colon, kind = text.partition(":")
+        if colon and prefix.strip().lower() == "kind":
+            if prefix != "kind" or kind not in KINDS:
+                kinds = ", ".join(f"`kind:{each}`" for each in KINDS)
+                raise ConfigError(f"unknown kind `{text}`", hint=f"write one of {kinds}")
+            self.kind = kind
             self.specificity = PATTERN
             return
         if "/" in text:

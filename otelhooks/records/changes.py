@@ -9,7 +9,7 @@ from typing import Any
 
 from otelhooks.records.failures import WrongAnswer
 
-__all__ = ["CHANGES", "refuse_unread"]
+__all__ = ["CHANGES", "refuse_decision", "refuse_unread"]
 
 CHANGES = frozenset(
     ("modified_args", "replace_args", "modified_prompt", "modified_messages", "modified_tools")
@@ -34,6 +34,29 @@ def refuse_unread(answer: Any, point: str) -> None:
         if getattr(answer, name) is not None:
             fields = " or ".join(f"`{each}`" for each in read)
             raise WrongAnswer(f"`{name}` changes nothing at {point}, which takes {fields}")
+
+
+def refuse_decision(answer: Any) -> None:
+    """Refuse what an inspector returned, if it denies or changes something: nothing would.
+
+    Args:
+        answer: What the hook returned; anything except a `HookResult` passes.
+
+    Raises:
+        WrongAnswer: It is a deny or a change.
+    """
+    if answer is None:
+        return
+    from otelhooks.types import HookResult
+
+    if isinstance(answer, HookResult) and (
+        not answer.allow
+        or any(getattr(answer, name) is not None for name in CHANGES & answer.model_fields_set)
+    ):
+        raise WrongAnswer(
+            "it only inspects: the deny or change that it returned has no effect; register it as "
+            "a hook that decides or transforms"
+        )
 
 
 _READ = {

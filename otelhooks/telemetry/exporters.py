@@ -100,6 +100,12 @@ def _kind(name: str, signal: str, otel: Mapping[str, str]) -> tuple[str, str]:
         return name, name
     default = "http://localhost:4317" if kind == "grpc" else "http://localhost:4318"
     endpoint = _otlp_setting(signal, "ENDPOINT", otel) or default
+    if kind != "grpc" and not endpoint.lower().startswith(("http://", "https://")):
+        raise ConfigError(
+            f"OTEL_EXPORTER_OTLP_ENDPOINT is `{_without_credentials(endpoint)}`, which is not an "
+            "address for OTLP over HTTP",
+            hint="write http://HOST:4318, or https://HOST:4318",
+        )
     return kind, f"otlp {kind} {_without_credentials(endpoint)}"
 
 

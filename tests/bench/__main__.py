@@ -57,7 +57,7 @@ def main() -> None:
     asked = parser.parse_args()
     unknown = sorted(set(asked.groups) - set(GROUPS))
     if unknown:
-        parser.error(f"unknown group `{unknown[0]}`: one of {', '.join(GROUPS)} is meant")
+        parser.error(f"unknown group `{unknown[0]}`: use one of {', '.join(GROUPS)}")
     logging.disable(logging.ERROR)
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores{load}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from otelhooks import hooks
+from otelhooks import hooks, types
 from otelhooks.hooks import background, results
 from otelhooks.hooks.context import SessionContext
 from otelhooks.hooks.drive import drive
@@ -78,6 +78,13 @@ def test_what_they_raise_is_told_and_the_next_one_runs(error: BaseException) -> 
     assert background.flush()
     assert heard.failed == ["x"]
     assert seen == [2]
+
+
+def test_a_deny_that_has_no_effect_is_told() -> None:
+    heard = Heard()
+    put(lambda data: types.HookResult(allow=False), 1, watch=heard)
+    assert background.flush()
+    assert "it only inspects" in heard.failed[0]
 
 
 def test_a_full_queue_drops_the_oldest_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ def test_flags_name_tools_servers_globs_and_kinds_and_each_has_a_green_case(proj
         (["--spans", "colector"], "Did you mean 'collector'?"),
         (["--spans", "xyz"], "is not one of 'local', 'collector', 'none'."),
         (["--mod", "monitor"], "--mode"),
-        (["--deny", "kind:shel"], "unknown kind `shel`"),
+        (["--deny", "kind:shel"], "unknown kind `kind:shel`"),
         (["--deny", "a", "--ask", "a"], "`a` is both denied and asked about"),
         (["--deny", "a\u200bb"], "cannot be seen"),
         (["--dir", "nowhere"], "does not exist"),

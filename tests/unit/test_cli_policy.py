@@ -205,7 +205,7 @@ def test_check_says_where_a_rule_is_that_never_decides(work: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout == (
         "two.yaml:3:5: error: `allow: a` contradicts `deny: a` (two.yaml:2:5), which decides\n"
-        "hint: keep the one that is meant\n"
+        "hint: keep the one that you mean\n"
     )
 
 

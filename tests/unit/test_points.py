@@ -789,6 +789,26 @@ class TestRule7Inspectors:
         assert log == ["a", "b"]
         assert "fail" in caplog.text
 
+    @pytest.mark.parametrize("answer", [Result(allow=False), Result(output="x")])
+    def test_one_that_denies_or_changes_something_is_logged(
+        self, answer: Result, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def inspect(data: Any) -> Result:
+            return answer
+
+        found = at("post_tool_call", hooks.post_tool_call(inspect))
+        with caplog.at_level(logging.ERROR, "otelhooks.hooks"):
+            drive(results.inspect_point(found, context(), 1, Watch()))
+        assert "inspect` failed at post_tool_call" in caplog.text
+        assert "it only inspects" in caplog.text
+
+    @pytest.mark.parametrize("answer", [Result(), Result(message="seen"), True, "text"])
+    def test_another_answer_passes(self, answer: Any) -> None:
+        heard = Heard()
+        found = at("post_tool_call", hooks.post_tool_call(lambda data: answer))
+        drive(results.inspect_point(found, context(), 1, heard))
+        assert heard.failed == []
+
 
 class TestRule8Failures:
     @pytest.mark.parametrize("error", [ValueError("secret"), Escaped("secret")])

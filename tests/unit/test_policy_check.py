@@ -145,7 +145,7 @@ def test_a_tool_that_a_server_does_not_have() -> None:
     assert found(policy.deny("github/create_*"), known=known) == []
     (finding,) = found(policy.deny("github/creat_pr"), known=known)
     assert "has no such tool" in finding.problem
-    assert finding.hint == "one of create_pr, search is meant"
+    assert finding.hint == "its tools: create_pr, search"
 
 
 def test_a_server_that_is_only_known_from_calls_may_have_more_tools() -> None:

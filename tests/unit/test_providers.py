@@ -266,6 +266,10 @@ class TestVariables:
                 {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "carrier-pigeon"},
                 "OTEL_EXPORTER_OTLP_PROTOCOL cannot be `carrier-pigeon`",
             ),
+            (
+                {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
+                "OTEL_EXPORTER_OTLP_ENDPOINT is `localhost:4318`, which is not an address",
+            ),
             ({"OTEL_CONFIG_FILE": "none.yaml"}, "OTEL_CONFIG_FILE is `none.yaml`"),
         ],
     )

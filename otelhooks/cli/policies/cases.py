@@ -158,7 +158,7 @@ def _word(node: Node | None, what: str, known: Sequence[str]) -> str:
         return known[0]
     word = node.text(what)
     if word not in known:
-        raise node.error(f"unknown {what} `{word}`", hint=f"one of {', '.join(known)} is meant")
+        raise node.error(f"unknown {what} `{word}`", hint=f"use one of {', '.join(known)}")
     return word
 
 
@@ -170,12 +170,12 @@ def _case(node: Node, name: str) -> Case:
     wanted = _EXPECTED_OF_CALL if about_call else _EXPECTED_OF_EVENT
     _only(node, found, (*_CASE_KEYS, *wanted), "a case")
     if "verdict" not in found:
-        raise node.error("a case has no `verdict`", hint=f"one of {', '.join(_VERDICTS)} is meant")
+        raise node.error("a case has no `verdict`", hint=f"use one of {', '.join(_VERDICTS)}")
     verdict = found["verdict"].text("verdict")
     verdict = "deny" if verdict == "block" else verdict
     if verdict not in _VERDICTS:
         raise found["verdict"].error(
-            f"unknown verdict `{verdict}`", hint=f"one of {', '.join(_VERDICTS)} is meant"
+            f"unknown verdict `{verdict}`", hint=f"use one of {', '.join(_VERDICTS)}"
         )
     call, labels = read_call(found["call"]) if about_call else (None, ())
     payload = found["payload"].mapping("payload") if "payload" in found else {}
@@ -229,5 +229,5 @@ def _only(node: Node, found: dict[str, Node], known: Sequence[str], what: str) -
     for key in found:
         if key not in known:
             raise node.key_error(
-                key, f"{what} has no `{key}`", hint=f"one of {', '.join(known)} is meant"
+                key, f"{what} has no `{key}`", hint=f"use one of {', '.join(known)}"
             )

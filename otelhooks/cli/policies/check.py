@@ -141,7 +141,7 @@ def _shadowed(rule: Rule, rules: Sequence[Rule]) -> Iterator[Finding]:
                 hint = "take one of them out"
             else:
                 problem = f"{_text(rule)} contradicts {name} ({where}), which decides"
-                hint = "keep the one that is meant"
+                hint = "keep the one that you mean"
         else:
             problem = f"{_text(rule)} is never reached: {name} ({where}) decides before it"
             hint = "take it out, or give the other rule a `when` or a narrower tool"
@@ -226,7 +226,7 @@ def _unmatched(rule: Rule, known: KnownTools) -> Iterator[Finding]:
                 _place(rule),
                 f"{_text(rule)} never matches: server `{selector.server}` has no such tool"
                 " among its `enabled_tools`",
-                f"one of {', '.join(sorted(names)) or 'none'} is meant",
+                f"its tools: {', '.join(sorted(names)) or 'none'}",
             )
 
 

@@ -48,9 +48,7 @@ def missing(subject: Subject, keys: Sequence[str]) -> Iterator[Finding]:
     known = (*dict.fromkeys((*_OF_HOOKS, *_OF_RULES)), AUDIT)
     for key in keys:
         if key not in known:
-            raise ConfigError(
-                f"`{key}` cannot be required", hint=f"one of {', '.join(known)} is meant"
-            )
+            raise ConfigError(f"`{key}` cannot be required", hint=f"use one of {', '.join(known)}")
     for script in subject.scripts:
         place = f"{script.said.source.path}:1:1"
         for key in keys:

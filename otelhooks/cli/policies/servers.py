@@ -104,7 +104,7 @@ def open_server(
     """
     known: dict[str, Any] = {"jaeger": JaegerSource, "tempo": TempoSource}
     if kind not in known:
-        raise ConfigError(f"unknown kind of server `{kind}`", hint="one of jaeger, tempo is meant")
+        raise ConfigError(f"unknown kind of server `{kind}`", hint="use one of jaeger, tempo")
     if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
         raise ConfigError(
             f"`{address}` is not a web address", hint=f"it looks like {kind}+http://HOST:PORT"

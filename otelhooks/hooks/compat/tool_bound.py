@@ -231,7 +231,7 @@ def _tools(hook: AbstractHook) -> Collection[str]:
         raise TypeError(msg) from None
     is_listed = isinstance(tools, (list, tuple, set, frozenset))
     if not is_listed or not all(isinstance(tool, str) for tool in cast("list[Any]", tools)):
-        msg = f"`relevant_tools` of `{name}` is {tools!r}: a list of names is meant"
+        msg = f"`relevant_tools` of `{name}` is {tools!r}: it must be a list of names"
         raise TypeError(msg)
     return cast("Collection[str]", tools)
 

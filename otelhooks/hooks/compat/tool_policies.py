@@ -64,9 +64,11 @@ class MaxRecipientsPolicy(AbstractPolicy):
         if isinstance(max_recipients, bool) or not isinstance(max_recipients, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"`max_recipients` is {max_recipients!r}, not a whole number")
         if max_recipients < 0:
-            raise ValueError(f"`max_recipients` is {max_recipients}: 0 or more is meant")
+            raise ValueError(f"`max_recipients` is {max_recipients}: it must be 0 or more")
         if isinstance(additional_tools, str):
-            raise TypeError(f"`additional_tools` is {additional_tools!r}: a list of names is meant")
+            raise TypeError(
+                f"`additional_tools` is {additional_tools!r}: it must be a list of names"
+            )
         self.max_recipients: int = max_recipients
         self.description: str = f"Limits the maximum number of recipients to {max_recipients}"
         self.counters: dict[str, Counter] = {**_COUNTERS, **(custom_strategies or {})}

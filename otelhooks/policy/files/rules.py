@@ -278,7 +278,7 @@ class _Reader:
         if not os.path.isabs(expanded) and not Folder.of(folder).contains(real):
             raise node.error(
                 f"`{named}` leads out of the folder of this file",
-                hint="write the absolute path if that file is meant",
+                hint="write the absolute path if you mean that file",
             )
         if real in above:
             raise node.error(f"`{named}` includes this file again", hint="take one of them out")
