@@ -257,7 +257,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("fields", "text"),
         [
-            ({"severity": "hgih"}, "rule `a`: unknown severity `hgih`\nhint: use one of low, medium, "),
+            ({"severity": "hgih"}, "unknown severity `hgih`\nhint: use one of low, medium, high"),
             ({"mode": "observe"}, "rule `a`: unknown mode `observe`"),
             ({"when": 3}, "rule `a`: `when` is not callable"),
             ({"when": "x"}, "when:1:2: Variable `x` not found"),
