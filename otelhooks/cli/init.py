@@ -302,7 +302,7 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
     yield f"    {before}{python()} {program}"
     yield f"    {last[answers.spans]}"
     if answers.ask:
-        yield "\nQuestions are asked at the terminal, and where there is none the answer is no."
+        yield "\nQuestions are asked at the terminal; without one, they are denied."
         yield "For other ways to ask see docs/approvals.md."
     if answers.mode == "monitor":
         yield f"\nNothing is stopped until {POLICY} says `mode: enforce`."

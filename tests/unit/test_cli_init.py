@@ -306,6 +306,21 @@ def test_frameworks_are_those_imported_then_those_declared_and_unguarded_ones_ar
     assert "NOT GUARDED: decorate its tools with @otelhooks.tool" in shown
 
 
+def test_each_imported_package_of_a_framework_is_shown(project: Path) -> None:
+    (project / "other.py").write_text("from langchain_core.tools import tool\n")
+    (project / "requirements.txt").write_text("langgraph\nlangchain-core\n")
+    shown = init("--yes").stdout
+
+    assert len(re.findall(r"^  langgraph .*\(app.py\)", shown, re.MULTILINE)) == 1
+    assert len(re.findall(r"^  langchain-core .*\(other.py\)", shown, re.MULTILINE)) == 1
+
+
+def test_a_notebook_is_said_to_be_left_out(project: Path) -> None:
+    (project / "work.ipynb").write_text("{}")
+
+    assert "not read: work.ipynb: notebooks are not read" in init("--yes").stdout
+
+
 def test_a_module_of_the_project_is_no_framework(project: Path) -> None:
     (project / "agents").mkdir()
     (project / "agents" / "mine.py").write_text("x = 1\n")

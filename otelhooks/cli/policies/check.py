@@ -109,7 +109,8 @@ def lint_needs(
             "warning",
             _place(asking[0]),
             f"{_text(asking[0])}{more} needs an approval channel: no program starts without one",
-            "give `approvals=` to instrument(), or set OTELHOOKS_APPROVALS",
+            "set OTELHOOKS_APPROVALS, or pass `approvals=` to instrument(), which this check "
+            "cannot see",
         )
     added = {*labels, UNKNOWN}
     for rule in table.rules:

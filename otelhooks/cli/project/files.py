@@ -42,7 +42,7 @@ class Sources(NamedTuple):
 
     Args:
         modules: Parsed files, those nearest to the top first.
-        unread: Path and reason of each file that could not be parsed.
+        unread: Path and reason of each notebook, and of each file that could not be parsed.
         is_cut: Whether a bound was reached, so that there may be more.
     """
 
@@ -80,6 +80,9 @@ def _read(folder: Path) -> Sources:
         if path is None or len(modules) + len(unread) >= MAX_FILES or size > MAX_BYTES:
             return Sources(tuple(modules), tuple(unread), True)
         name = path.relative_to(folder).as_posix()
+        if path.suffix == ".ipynb":
+            unread.append((name, "notebooks are not read; name their tools yourself"))
+            continue
         try:
             with path.open("rb") as file:
                 text = file.read(MAX_FILE_BYTES + 1)
@@ -103,7 +106,7 @@ def _at(line: int | None) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path | None]:
-    """Yield Python files, level by level and by name, and None where there are too many folders."""
+    """Yield Python files and notebooks, level by level; None if there are too many folders."""
     folders, seen = deque([folder]), 0
     while folders:
         seen += 1
@@ -121,5 +124,5 @@ def _files(folder: Path) -> Iterator[Path | None]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in _SKIPPED and not entry.name.startswith("."):
                     folders.append(Path(entry.path))
-            elif entry.name.endswith(".py") and entry.is_file(follow_symlinks=False):
+            elif entry.name.endswith((".py", ".ipynb")) and entry.is_file(follow_symlinks=False):
                 yield Path(entry.path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from otelhooks.cli.project import tools
-from otelhooks.cli.project.files import Module, read
+from otelhooks.cli.project.files import MAX_BYTES, Module, read
 from otelhooks.patching import versions
 from otelhooks.setup import catalogue
 from otelhooks.setup.known import KNOWN
@@ -104,7 +104,7 @@ def survey(folder: Path) -> Survey:
     packages = list(_packages())
     local = {module.path.partition("/")[0].removesuffix(".py") for module in sources.modules}
     imported = {module.path: _imported(module.tree) - local for module in sources.modules}
-    found: dict[str, Framework] = {}
+    found: dict[tuple[str, ...], Framework] = {}
     with_agents: list[Module] = []
     for module in sources.modules:
         names = imported[module.path]
@@ -112,12 +112,13 @@ def survey(folder: Path) -> Survey:
         if used or "otelhooks" in names:
             with_agents.append(module)
         for package in used:
-            found.setdefault(package.name, _framework(package, module.path, is_imported=True))
+            framework = _framework(package, module.path, is_imported=True)
+            found.setdefault(package.distributions, framework)
     unread = list(sources.unread)
     for where, distribution in _declared(folder, unread):
         for package in packages:
-            if distribution in package.distributions and package.name not in found:
-                found[package.name] = _framework(package, where, is_imported=False)
+            if distribution in package.distributions and package.distributions not in found:
+                found[package.distributions] = _framework(package, where, is_imported=False)
     every = tools.find(with_agents, sources.modules)
     return Survey(
         files=len(sources.modules),
@@ -173,7 +174,8 @@ def _declared(folder: Path, unread: list[tuple[str, str]]) -> Iterator[tuple[str
         if path.is_symlink() or not path.is_file():
             continue
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8") as file:
+                text = file.read(MAX_BYTES)
             lines = _of_project(text) if path.suffix == ".toml" else text.splitlines()
         except (OSError, ValueError, RecursionError) as error:
             unread.append((path.name, f"it cannot be read: {type(error).__name__}"))
