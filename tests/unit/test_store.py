@@ -611,9 +611,17 @@ def test_rank_orders_what_is_kept_longest(attributes: dict[str, Any], expected: 
     assert verdicts.rank(attributes) == expected
 
 
-def test_the_default_store_lies_in_the_users_data_folder(tmp_path: Path) -> None:
+def test_the_default_store_lies_in_the_users_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTELHOOKS_STORE", raising=False)
     path = schema.default_store_path()
     assert path.parts[-2:] == ("otelhooks", "store.db")
+
+
+def test_a_variable_names_the_default_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OTELHOOKS_STORE", str(tmp_path / "mine.db"))
+    assert Store().path == tmp_path / "mine.db"
 
 
 @pytest.fixture
