@@ -565,8 +565,8 @@ IN_VOICE = [
     *(
         f"docs/{name}.md"
         for name in (
-            *("approvals", "costs", "hooks", "index", "policies", "policy-files", "security"),
-            *("terms", "tracing", "frameworks/litellm"),
+            *("approvals", "costs", "hand-written-loops", "hooks", "index", "policies"),
+            *("policy-files", "security", "terms", "tracing", "frameworks/litellm"),
         )
     ),
 ]
