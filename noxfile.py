@@ -565,7 +565,7 @@ IN_VOICE = [
     *(
         f"docs/{name}.md"
         for name in (
-            *("approvals", "costs", "hand-written-loops", "hooks", "index", "policies"),
+            *("approvals", "costs", "hand-written-loops", "hooks", "index", "local-store", "policies"),
             *("policy-files", "security", "terms", "tracing", "frameworks/litellm"),
         )
     ),
