@@ -565,8 +565,8 @@ IN_VOICE = [
     *(
         f"docs/{name}.md"
         for name in (
-            *("approvals", "costs", "hand-written-loops", "hooks", "index", "local-store", "policies"),
-            *("policy-files", "security", "terms", "tracing", "frameworks/litellm"),
+            *("approvals", "cli", "costs", "hand-written-loops", "hooks", "index", "local-store"),
+            *("policies", "policy-files", "security", "terms", "tracing", "frameworks/litellm"),
         )
     ),
 ]
