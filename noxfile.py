@@ -565,8 +565,9 @@ IN_VOICE = [
     *(
         f"docs/{name}.md"
         for name in (
-            *("approvals", "cli", "costs", "hand-written-loops", "hooks", "index", "local-store"),
-            *("policies", "policy-files", "security", "terms", "tracing", "frameworks/litellm"),
+            *("approvals", "cli", "configuration", "costs", "hand-written-loops", "hooks", "index"),
+            *("local-store", "policies", "policy-files", "security", "terms", "tracing"),
+            "frameworks/litellm",
         )
     ),
 ]
