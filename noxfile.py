@@ -566,8 +566,8 @@ IN_VOICE = [
         f"docs/{name}.md"
         for name in (
             *("approvals", "cli", "configuration", "costs", "hand-written-loops", "hooks", "index"),
-            *("limits-and-labels", "local-store", "policies", "policy-files", "security", "terms"),
-            *("tracing", "frameworks/litellm"),
+            *("limits-and-labels", "local-store", "policies", "policy-files", "policy-tools"),
+            *("security", "terms", "tracing", "frameworks/litellm"),
         )
     ),
 ]
