@@ -565,9 +565,9 @@ IN_VOICE = [
     *(
         f"docs/{name}.md"
         for name in (
-            *("approvals", "cli", "configuration", "costs", "hand-written-loops", "hooks", "index"),
-            *("limits-and-labels", "local-store", "policies", "policy-files", "policy-tools"),
-            *("security", "terms", "tracing", "frameworks/litellm"),
+            *("approvals", "audit", "cli", "configuration", "costs", "hand-written-loops", "hooks"),
+            *("index", "limits-and-labels", "local-store", "policies", "policy-files"),
+            *("policy-tools", "security", "terms", "tracing", "frameworks/litellm"),
         )
     ),
 ]
