@@ -567,7 +567,8 @@ IN_VOICE = [
         for name in (
             *("approvals", "audit", "cli", "configuration", "costs", "hand-written-loops", "hooks"),
             *("index", "limits-and-labels", "local-store", "policies", "policy-files"),
-            *("policy-tools", "security", "terms", "tracing", "frameworks/litellm"),
+            *("policy-tools", "security", "terms", "tracing", "writing-an-adapter"),
+            "frameworks/litellm",
         )
     ),
 ]

@@ -44,7 +44,7 @@ WORDS = {
     "output function": "a function makes the run's answer",
     "history only": "a run has a history and no message",
     "history of others": "a history that otelhooks has not seen",
-    "history joins runs": "a run goes on from another's history",
+    "history joins runs": "a run continues from another's history",
     "invalid arguments": "the framework answers a call with invalid arguments",
     "unknown tool": "the framework answers a call of a tool that does not exist",
     "objects": "arguments are objects, and rules look into them",
