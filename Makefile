@@ -81,8 +81,8 @@ redis: ## limits that processes share, with a real Redis server
 rollout: ## real web servers are told to stop by a signal, and nothing is lost
 hcs: ## the audit trail on a Hedera topic, with consensus nodes on loopback
 upstream: ## the tests of google-antigravity's hooks, policy and records, against ours
-otel-oldest: ## fast tests and processes with OpenTelemetry 1.38 and every other lower bound
-pythons: ## fast tests and processes on each other Python of this machine
+otel-oldest: ## fast tests and processes with the oldest Python here, OpenTelemetry 1.38 and every other lower bound
+pythons: ## fast tests and processes on each other Python of this machine, with the newest packages
 wheel: ## fast tests and commands against the built wheel, in another folder
 minimal: ## the bare package imports and denies
 docs: ## every block of README and docs, and the commands of the guide

@@ -169,6 +169,11 @@ def interpreter(version: str) -> str | None:
     return None
 
 
+def oldest_interpreter() -> str:
+    """Return the oldest supported Python of this machine."""
+    return next(found for found in map(interpreter, PYTHONS) if found is not None)
+
+
 def environment(session: nox.Session, lock: str | Path, base: str = sys.executable) -> str:
     """Return the Python of the environment for a lock file, made first where it is missing.
 
@@ -250,19 +255,22 @@ def mutants(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("version", [nox.param(version, id=version) for version in PYTHONS])
 def unit(session: nox.Session, version: str) -> None:
-    """Fast tests and processes on a Python other than that of `.venv`, if this machine has it."""
+    """Fast tests and processes on a Python that no other session has, if this machine has it."""
     base = interpreter(version)
     if base is None:
         session.skip(f"no Python {version} on this machine")
     if "{}.{}".format(*sys.version_info) == version:
         session.skip("the sessions `test` and `processes` are of this Python")
+    if base == oldest_interpreter():
+        session.skip("the session `otel_oldest` is of this Python")
     pytest(session, environment(session, "dev", base), *FAST, PROCESSES)
 
 
 @nox.session
 def otel_oldest(session: nox.Session) -> None:
-    """Fast tests and processes with the lowest version of every dependency, OpenTelemetry 1.38."""
-    pytest(session, environment(session, "otel-oldest"), *FAST, PROCESSES)
+    """Fast tests and processes with the lowest version of everything, OpenTelemetry 1.38 too."""
+    python = environment(session, "otel-oldest", oldest_interpreter())
+    pytest(session, python, *FAST, PROCESSES)
 
 
 @nox.session
@@ -393,7 +401,7 @@ def redis(session: nox.Session) -> None:
             session.error("there is no redis-server: install one, it need not be started")
         session.run("apt-get", "update", "-qq")
         session.run("apt-get", "install", "-qq", "--no-install-recommends", "redis-server")
-    for python in (sys.executable, environment(session, "otel-oldest")):
+    for python in (sys.executable, environment(session, "otel-oldest", oldest_interpreter())):
         pytest(session, python, "tests/servers")
 
 
