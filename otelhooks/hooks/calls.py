@@ -50,7 +50,7 @@ def same_json(left: Any, right: Any) -> bool:
     """Return whether two values are equal; values that are not JSON are equal if identical."""
     if left is right:
         return True
-    kind = type(left)  # pyright: ignore[reportUnknownVariableType]  # likewise
+    kind = type(left)  # pyright: ignore[reportUnknownVariableType]  # as above
     if kind is not type(right):
         # 1, 1.0 and True are equal in Python but not to a tool that checks the type.
         return False

@@ -57,7 +57,7 @@ class Subclasses:
             self._meet(cls)
 
         hook: Any = __init_subclass__
-        hook.made = self, original  # here, because a table of ours would keep the class alive
+        hook.made = self, original  # here, because our own table would keep the class alive
         make: Any = classmethod
         owner.__init_subclass__ = make(hook)
         self._hooked.add(owner)

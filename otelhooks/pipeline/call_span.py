@@ -44,7 +44,7 @@ def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | N
     before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
     if before is not None and verdict.goes_on(before):
         verdict.decision_id = before.decision_id
-        return None  # the same call goes on after a pause: it was counted and written before
+        return None  # the same call continues after a pause: it was counted and written before
     rt.tell_verdict(op, verdict)
     recorded = True
     if rt.audit is not None:

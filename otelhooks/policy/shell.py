@@ -302,7 +302,7 @@ class _Reader:
         names, self._names = self._names, set[str]()
         is_certain, self._is_certain = self._is_certain, True
         if not words and not sign.strip():
-            return  # a line that goes on
+            return  # a line that continues
         if words:
             self._count += 1
             self._keep(words, self._certain)

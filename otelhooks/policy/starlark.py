@@ -108,7 +108,7 @@ def _host(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         clock = _running.clock or _Clock(_LOAD_LIMIT_S)
-        if clock():  # the interpreter polls too seldom for a loop of slow calls
+        if clock():  # the interpreter polls too rarely for a loop of slow calls
             msg = "no time left"
             raise TimeoutError(msg)
         started = time.thread_time()

@@ -203,7 +203,7 @@ class Handle:
                 self._take(now)
                 self._swap()
         except Exception as error:
-            # Catch everything: agents must go on under the last policies that loaded.
+            # Catch everything: agents must continue under the last policies that loaded.
             log.error("policy files could not be loaded again; the old ones hold: %s", error)
             return
         stops_no_more = could_stop and not _can_stop(self._rules)

@@ -130,7 +130,7 @@ def sends_traces() -> bool:
     if _TRACING not in sys.modules:
         return False
     provider = _trace_provider()
-    provider = getattr(provider, "wrapped", provider)  # Logfire's, which goes on exporting
+    provider = getattr(provider, "wrapped", provider)  # Logfire's, which continues to export
     has_key, is_off = openai_agents_traces()
     if provider is None:  # the default one is created, with its processor, at the first trace
         return has_key and not is_off

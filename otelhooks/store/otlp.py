@@ -266,7 +266,7 @@ def _sdk_span(
         events=[_SpanEvent(event) for event in span.events],
         links=[_Link(link) for link in span.links],
         kind=_KINDS[span.kind],
-        # A description is refused with any status but error; none is recorded there either.
+        # A description is refused with any status except error; none is recorded there either.
         status=Status(_STATUS[span.status], span.status_message),
         start_time=span.started_at,
         end_time=span.ended_at,

@@ -240,7 +240,7 @@ async def _frames(session: Any, inner: Any) -> AsyncIterator[dict[str, Any]]:
                 for one in await _shown(session, frame):
                     yield one
     except GeneratorExit:
-        raise  # the reader has had enough; the turn goes on
+        raise  # the reader has had enough; the turn continues
     except BaseException as error:
         if session.turn is not None:
             await session.turn.fail(error)
@@ -307,7 +307,7 @@ async def _result(session: Any, turn: Any, frame: dict[str, Any]) -> list[dict[s
         session.is_stopped = True
     elif turn.is_open and turn is session.turn:
         if session.agents or session.starting:
-            return [frame]  # the CLI goes on when they are done
+            return [frame]  # the CLI continues when they are done
         turn.text = frame.get("result") or ""
         if frame.get("is_error"):
             await turn.fail(RuntimeError(turn.text or str(frame.get("subtype"))))

@@ -153,7 +153,7 @@ async def _steps(harness: Any, inner: Any) -> AsyncIterator[Any]:
                 else:
                     yield step
     except GeneratorExit:
-        raise  # the reader has had enough; the turn goes on
+        raise  # the reader has had enough; the turn continues
     except BaseException as error:
         if not harness.halted:
             if turn is not None:

@@ -367,7 +367,7 @@ class ClientCall(ModelCall):
             one_line(asked.name, LOGGED),
             self.framework,
         )
-        asked.is_judged = not rt.refuses  # told of once
+        asked.is_judged = not rt.refuses  # reported once
         return rt.refuses
 
 

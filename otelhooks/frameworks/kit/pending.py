@@ -104,7 +104,7 @@ class Run(runs.Run):
 
     async def _begin(self) -> None:
         self._lock = self._lock or asyncio.Lock()
-        async with self._lock:  # the first steps of a run that goes on may run side by side
+        async with self._lock:  # the first steps of a resumed run may run side by side
             if self._split is None and (rt := runtime.active()) is not None:
                 self._split = await Split(super().steps(rt)).abegin()
                 self._remember(rt)

@@ -60,7 +60,7 @@ class Tool(PositionalCall):
     def call(self, wrapped: Any, args: Any) -> Any:
         made = getattr(getattr(self._tool, "_async_fn", None), "__code__", None)
         if made is not None and made.co_name == "_async_wrapped_fn" and self.is_async:
-            if "copy_context" not in made.co_names:  # 0.14.8: its thread has no context of ours
+            if "copy_context" not in made.co_names:  # 0.14.8: its thread does not have our context
                 tool = copy.copy(self._tool)
                 tool._async_fn = functools.partial(asyncio.to_thread, tool.real_fn)
                 wrapped = functools.partial(wrapped.__func__, tool)

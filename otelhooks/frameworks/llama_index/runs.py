@@ -211,7 +211,7 @@ def tell(wrapped: Any, ctx: Any, ev: Any) -> Any:
     if ends or kit.is_a(ev, *_ANSWERS):
         run.held.append(ev)
         return None
-    if kit.is_a(ev, f"{_EVENTS}:ToolCall"):  # what was said before it is not the answer
+    if kit.is_a(ev, f"{_EVENTS}:ToolCall"):  # text before it is not the answer
         held, run.held = run.held, []
         for one in held:
             wrapped(one)
