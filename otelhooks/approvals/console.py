@@ -6,8 +6,8 @@ one is not even printed before it ends. This applies to all threads and event lo
 
 On a terminal, input that was typed before a prompt is discarded, so that a key pressed too early
 answers nothing. A reader whose question was withdrawn stops reading: it checks that a line
-is available before it takes one. Where `input` reads from elsewhere (a pipe, a notebook, Windows)
-it cannot be stopped; it then keeps the console until its line comes, and drops that line.
+is available before it takes one. When `input` reads from elsewhere (a pipe, a notebook, Windows),
+it cannot be stopped: it keeps the console until its line comes, and drops that line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Questions in the terminal: allow this call, answer this question.
 
-A model wrote what is printed: `layout` keeps it from looking like a question of ours, and `console`
-keeps one answer from answering another question. The approval channel checks whether there is a
-terminal at all; these functions print and read.
+A model wrote what is printed: `layout` keeps it from looking like one of our questions, and
+`console` keeps one answer from answering another question. The approval channel checks whether
+there is a terminal at all; these functions print and read.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _check_opening(
 def _check_order(
     report: Report, path: Path, records: list[Record | int], state: State, *, is_spool: bool
 ) -> dict[int, Record]:
-    """Check that each record is in its place, once; return them by number."""
+    """Check that each record appears once, at its position; return them by number."""
     numbers = _numbers_of(records)
     lines: dict[int, int] = {}
     for record, number in zip(records, numbers, strict=True):

@@ -52,11 +52,11 @@ _MASKED = ("arguments", "reason", "error")
 class HcsAuditTrailHook(AbstractHook):
     """Record the calls of some tools on a topic of the Hedera Consensus Service.
 
-    Every verdict about them is recorded before the call goes on, including denied calls, and every
-    failed call once more when it has failed. A record is on disk before the call goes on, and on
-    the topic some seconds later; at least once, the same record always with the same ``hash``. If
-    the topic cannot be reached or refuses, this is logged once for each cause and never fails a
-    tool; records wait in the spool, even across the end of the process.
+    Every verdict about them is recorded before the call continues, including denied calls, and
+    every failed call once more when it has failed. A record is on disk before the call continues,
+    and on the topic some seconds later; at least once, the same record always with the same
+    ``hash``. If the topic cannot be reached or refuses, this is logged once for each cause and
+    never fails a tool; records wait in the spool, even across the end of the process.
 
     Everyone can read a public topic forever: arguments are masked, whatever ``redact`` is.
 

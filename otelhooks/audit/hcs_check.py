@@ -1,7 +1,7 @@
 """Check the records of a topic, as returned by a mirror node.
 
 Messages are assembled from their chunks, sorted into the trails that they come from, and these are
-checked like trails on disk. The order of messages on a topic, and a record that is there twice, are
+checked like trails on disk. The order of messages on a topic, and a record that appears twice, are
 not findings: both result from the way records are sent.
 
 Source: Hedera mirror node REST API, ``/api/v1/topics/{id}/messages``.

@@ -123,7 +123,7 @@ class Topic:
             note: Called before each attempt.
 
         Raises:
-            Unsent: It is not there, or not known to be.
+            Unsent: It is not on the topic, or not known to be.
         """
         try:
             client, chunks = self._client_of(), chunks_of(message)

@@ -29,7 +29,7 @@ class Sink(Protocol):
 class AuditTrailHook(OnEventHook):
     """Write every verdict and every failed call to a sink.
 
-    It fails open: a sink that raises is logged once per cause, and the call goes on. A call that
+    It fails open: a sink that raises is logged once per cause, and the call continues. A call that
     must not run without its record needs `instrument(audit=Audit(..., required=True))`.
 
     Args:

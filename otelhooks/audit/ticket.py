@@ -27,8 +27,8 @@ class Ticket:
 
         Returns:
             True if the record is on disk in its segment. False if the write failed (the record is
-            kept and tried again, but was not there when the caller wanted to go on), or if the time
-            was up.
+            kept and tried again, but was not on disk when the caller wanted to continue), or if the
+            time was up.
         """
         if not self._is_resolved:
             if not self._resolved.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):

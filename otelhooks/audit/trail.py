@@ -28,7 +28,7 @@ MAX_QUEUED_BYTES = 32 * 1024 * 1024
 
 
 class Audit:
-    """An append-only, hash-chained audit trail, on disk before the caller goes on.
+    """An append-only, hash-chained audit trail, on disk before the caller continues.
 
     Each process writes a chain of its own into segment files of its own; a forked child starts a
     new chain by itself. Thread-safe. `with Audit(...) as audit:` closes it at the end, and so does
@@ -148,7 +148,7 @@ class Audit:
             record: Read at once, not kept; values that JSON cannot express are stored as text.
 
         Returns:
-            The receipt; call `wait()` on it before the call that the record is about goes on.
+            The receipt; call `wait()` on it before the call that the record is about continues.
         """
         ticket = Ticket()
         try:
@@ -175,7 +175,7 @@ class Audit:
         """Make records that come after the end of the trail wait for the end of the process.
 
         For a process that a signal is about to end: a call whose decision can no longer be recorded
-        must not go on.
+        must not continue.
         """
         self._is_held = True
 

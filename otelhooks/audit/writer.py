@@ -40,8 +40,8 @@ class _Queued:
 class Writer:
     """Brings the lines of one chain to disk, in order.
 
-    What could not be written stays at the head of the queue and is tried again, after a growing
-    pause, before anything newer.
+    A record that could not be written stays at the head of the queue. It is tried again before
+    anything newer, after a growing pause.
 
     Args:
         folder: Folder of the segments.

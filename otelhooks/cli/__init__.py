@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
     UNEXPECTED = 3
     """A bug in otelhooks itself."""
     READER_LEFT = 141
-    """Whoever read the output left, as `head` does: what a shell says of other programs then."""
+    """The reader of the output left, as `head` does: what a shell says of other programs then."""
 
 
 # name -> module, attribute, one line for `otelhooks --help`, so that it imports no command

@@ -1,4 +1,4 @@
-"""``otelhooks demo``: real agents under a policy, and what became of their calls as a tree."""
+"""``otelhooks demo``: real agents under a policy, and the outcome of their calls as a tree."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def of_record(record: Span | Event, width: int | None) -> Text:
 
     Args:
         record: The span or event.
-        width: Columns of the terminal: what does not fit goes on indented, and is broken at
+        width: Columns of the terminal: what does not fit continues indented, and is broken at
             blanks. None for a pipe, which takes one line.
     """
     name = one_line(record.name or "log record", None if width is None else terminal.NAME_WIDTH)

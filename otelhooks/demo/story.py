@@ -153,7 +153,7 @@ def mask_cards(result: types.ToolResult) -> str | None:
 
 @hooks.on_tool_error
 def yesterdays_rate(context: hooks.HookContext, error: Exception) -> str | None:
-    """Answer for the rate service while it is down."""
+    """Answer instead of the rate service while it is down."""
     return "1.08 (yesterday's rate)" if context.get("tool_name") == "lookup_rate" else None
 
 

@@ -29,7 +29,7 @@ class Proof:
     Attributes:
         framework: Adapter's name.
         version: Installed version of its main package.
-        proved: Whether the denied body did not run, and the run went on, on every path tried.
+        proved: Whether the denied body did not run, and the run continued, on every path tried.
         detail: One line about the outcome.
         paths: Path, whether the deny held, and what was seen.
     """

@@ -27,7 +27,7 @@ _FORMS = {
 
 
 def signed(answer: Any, handler: Callable[..., Any]) -> Any:
-    """Return an answer that says who gave it; None, which is no answer, stays None."""
+    """Return an answer that says who gave it; None, which is not an answer, stays None."""
     if answer is None:
         return None
     inner: Any = inspect.unwrap(handler)

@@ -90,8 +90,8 @@ class Call:
         place: Returns what a record says about where it was made, as keyword arguments. Called
             once, when the first record is created; None if only agent and branch are known.
         holds_back: Whether the items of a generator tool must wait for a hook that may change them.
-        is_counted: Whether limits have counted the operation already: it goes on after a pause, or
-            only more is known of it now.
+        is_counted: Whether limits have counted the operation already: it continues after a pause,
+            or only more is known of it now.
         op: The operation that carries it, if any.
         owner: The object whose method is the seat, if that is needed to tell seats of one name
             apart.

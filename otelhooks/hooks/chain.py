@@ -78,7 +78,7 @@ class Chain:
         return self._finish(verdict)
 
     def allow(self, result: types.HookResult | None = None) -> Verdict:
-        """End with what was said so far."""
+        """End with the answers so far."""
         self.verdict.result = result or self.last or types.HookResult.allowed()
         return self._finish(self.verdict)
 
@@ -89,7 +89,7 @@ class Chain:
         return verdict
 
     def judge_hook(self, registration: Registration, value: Any) -> Verdict | None:
-        """Return a hook's answer as a deny, or None if the chain goes on."""
+        """Return a hook's answer as a deny, or None if the chain continues."""
         self.evaluations += 1
         self.observed.pop(id(registration), None)
         if type(value) is Raised:

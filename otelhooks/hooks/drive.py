@@ -121,7 +121,7 @@ def then(value: Any, read: Callable[[Any], Any]) -> Any:
 
 
 def escapes(error: BaseException) -> bool:
-    """Return whether an exception, alone or in a group, must go on up wherever it came from."""
+    """Return whether an exception, alone or in a group, must propagate wherever it came from."""
     if isinstance(error, Exception):
         return False
     trio = sys.modules.get("trio")
@@ -266,7 +266,7 @@ def run(effect: Run) -> Any:
 def _late(limit: float) -> Raised:
     """Return the failure of a value that comes too late.
 
-    Its coroutine never suspended, or went on after it was cancelled.
+    Its coroutine never suspended, or kept running after it was cancelled.
     """
     return Raised(TimeoutError(f"no answer within {limit:g} s"))
 

@@ -140,7 +140,7 @@ def _unreadable(error: BaseException) -> Verdict:
 def pre_turn(
     hooks: PointHooks, context: Any, prompt: Any, watch: Watch, monitor: bool = False
 ) -> Generator[Run, Any, tuple[Verdict, Any]]:
-    """Decide about a user's message; return the verdict and the message that goes on."""
+    """Decide about a user's message; return the verdict and the message to pass on."""
     chain = Chain("pre_turn", watch, context, monitor)
     current = prompt
     for registration in hooks.deciders:
@@ -177,7 +177,7 @@ def pre_agent(
 def pre_model_call(
     hooks: PointHooks, context: Any, call: Any, watch: Watch, monitor: bool = False
 ) -> Generator[Run, Any, tuple[Verdict, Any]]:
-    """Decide about a model call; return the verdict and the call that goes on."""
+    """Decide about a model call; return the verdict and the call to make."""
     chain = Chain("pre_model_call", watch, context, monitor)
     current: Any = call
     changes: dict[str, Any] = {}

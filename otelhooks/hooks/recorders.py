@@ -1,7 +1,7 @@
 """Recorders: listeners that get the whole record of each verdict about a tool call.
 
 An event says what happened; a record is evidence: the verdict with policy and rule, the masked
-arguments, and their hash. A recorder gets it before the call goes on.
+arguments, and their hash. A recorder gets it before the call continues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Recorder(OnEventHook):
     """A listener that keeps records of tool calls; `run` gets events that no runtime has recorded.
 
     Attributes:
-        required: Whether a call may not go on without its record.
+        required: Whether a call may not continue without its record.
     """
 
     required: bool = False

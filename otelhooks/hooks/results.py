@@ -1,6 +1,6 @@
 """One generator for each point that inspects or transforms, and how one hook runs at any point.
 
-Inspecting fails open: what an inspector raises is logged and the chain goes on. Transforming a
+Inspecting fails open: what an inspector raises is logged and the chain continues. Transforming a
 result fails closed: a transformer that raises withholds it. `otelhooks.hooks.points` explains what
 generators yield. Source of every rule: design section 5.
 """
@@ -104,7 +104,7 @@ def post_point(
         data: The result.
         watch: Notified of what happens.
         place: Takes the data and a hook's return value; returns the new data.
-        monitor: A block is recorded, and the result goes on.
+        monitor: A block is recorded, and the result passes.
 
     Returns:
         The data, and a verdict if it was rewritten or withheld.

@@ -50,7 +50,7 @@ class Observer(Protocol):
     def opened(
         self, context: HookContext, data: Any, verdict: Verdict
     ) -> Generator[Run, Any, str | None]:
-        """Record a decided operation; return why it is refused, None if it may go on."""
+        """Record a decided operation; return why it is refused, None if it may continue."""
         ...
 
     def closed(self, context: HookContext, data: Any, verdict: Verdict | None) -> None:

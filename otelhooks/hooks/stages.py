@@ -14,7 +14,7 @@ __all__ = ["StageParams"]
 
 
 class StageParams:
-    """One call of a tool, as far as it has come; None for what has not happened yet.
+    """One call of a tool at its present stage; None for what has not happened yet.
 
     Args:
         method: Name of the tool.

@@ -155,7 +155,7 @@ class ToolChain(Chain):
         return self.take(judge, ruling)
 
     def take(self, judge: Judge, ruling: Ruling) -> Verdict | None:
-        """Return a ruling as a deny, or None if the chain goes on."""
+        """Return a ruling as a deny, or None if the chain continues."""
         self.evaluations += ruling.evaluations
         seen = [observed(decision, rule) for decision, rule in ruling.observed]
         self.observed[id(judge)] = seen

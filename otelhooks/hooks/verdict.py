@@ -192,7 +192,7 @@ class Approval:
 
     @property
     def approved(self) -> bool:
-        """Whether the call may go on."""
+        """Whether the call may continue."""
         return self.status == "approved"
 
     @property
@@ -248,8 +248,8 @@ class Verdict:
 
     Attributes:
         point: Point name.
-        decision: ``allow``, ``deny``, ``ask`` or ``modify``: the strictest that was said.
-        allowed: Whether the operation goes on.
+        decision: ``allow``, ``deny``, ``ask`` or ``modify``: the strictest of the hooks' decisions.
+        allowed: Whether the operation continues.
         result: The `HookResult` that a dispatch returns.
         policy_id: ``hook`` for a plain hook, else the source of the rule. Empty if nothing decided.
         rule_id: Rule, or the hook's rule id.

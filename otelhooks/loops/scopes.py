@@ -93,7 +93,7 @@ def scope(
     Args:
         agent: Only for this agent and its sub-agents.
         hooks: Hook objects.
-        policies: Rules, each of which must allow, besides outer ones.
+        policies: Rules, which must allow as well as outer ones.
 
     Raises:
         ConfigError: A rule cannot be understood.

@@ -100,7 +100,7 @@ class _Parameters:
         return found
 
     def misread(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments that do not fit the signature, by name as far as they have one."""
+        """Return arguments that do not fit the signature, by name if they have one."""
         return {**dict(zip(self._positional, args, strict=False)), **kwargs}
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

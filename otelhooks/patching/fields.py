@@ -62,7 +62,7 @@ class StandIn(Proxy):
 
 
 class Function(StandIn):
-    """Stands in for a function; calling it is a call of the seat."""
+    """Replaces a function; calling it is a call of the seat."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:  # users name the parameters of functions as they like: seats go by position
@@ -85,7 +85,7 @@ def methods(*names: str) -> type[StandIn]:
 
 
 def items(name: str) -> type[StandIn]:
-    """Return a stand-in for tables of functions by class, one of which is the seat's.
+    """Return a stand-in for tables of functions by class; one function is the seat's.
 
     Args:
         name: Name of the function's class; each copy of the framework has its own.
@@ -104,7 +104,7 @@ def items(name: str) -> type[StandIn]:
 
 
 class _Kept:
-    """A stand-in, in the instance that it was created for; its deep copy or pickle is None."""
+    """A stand-in, in the instance that it was created for; copied deeply or pickled it becomes None."""
 
     __slots__ = ("field", "owner", "raw", "stand_in")
 
@@ -203,7 +203,7 @@ class _Fields:
             self._place(cls)
 
     def undo(self) -> None:
-        """Remove every descriptor that is still in its place."""
+        """Remove every descriptor that is still where we put it."""
         self._subclasses.undo()
         for cls, field in reversed(self._placed):
             if vars(cls).get(self._name) is field:

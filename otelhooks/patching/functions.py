@@ -18,7 +18,7 @@ def is_function(value: Any) -> bool:
 
 
 def leads_to(value: Any, is_ours: Callable[[Any], bool]) -> bool:
-    """Return whether a call of a value may reach a wrapper of ours.
+    """Return whether a call of a value may reach one of our wrappers.
 
     What other libraries put on top of it may be plain functions, which hold what they call in a
     closure, or as a global of their module.

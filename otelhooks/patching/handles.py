@@ -119,7 +119,7 @@ class Handle:
 
     @property
     def held(self) -> Held:
-        """Where its name is, the name, and what is there now."""
+        """The namespace that has its name, the name, and the present value."""
         names = names_in(self._place.owner)
         return names, self._place.attribute, names.get(self._place.attribute)
 

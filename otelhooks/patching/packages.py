@@ -1,8 +1,9 @@
 """One package of a framework: planned, judged, patched, refused or restored as a whole.
 
 The text of `patches` states the rule that it follows. A package may exist in several copies, since
-a module can be imported again and reloaded; they are one unit, with one switch. What was found in
-any of them is kept until the unit is stopped, because holders of an older copy go on calling it.
+a module can be imported again and reloaded; they are one unit, with one switch. Functions that were
+found in any of them are kept until the unit is stopped, because holders of an older copy still call
+them.
 """
 
 from __future__ import annotations

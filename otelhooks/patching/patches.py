@@ -46,8 +46,9 @@ once and is never a mix.
    was found in any of them is guarded, refused and restored with the rest. A problem stays, even
    where a later copy has none. Copies are kept alive until `uninstall`.
 
-7. Other code may put a function back that it found before us, or wrap ours once more. What no
-   longer leads to our wrapper is wrapped again, with an ERROR line: at the next call of the package
+7. Other code may put a function back that it found before us, or wrap ours once more. A function
+that no longer leads to our wrapper is wrapped again, with an ERROR line: at the next call of the
+package
    that passes a seat, and whenever an OpenTelemetry instrumentation is switched off. So is a
    subclass that holds the very function of a seat, as an instrumentation leaves it there.
 

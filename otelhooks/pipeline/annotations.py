@@ -1,7 +1,7 @@
 """Verdicts on spans that other libraries open: ``spans="annotate"`` opens none of ours.
 
 The span of a call may already be current when the call is decided, may be opened when its body
-runs, or may never be opened (the other library does not hear of a denied call). So a verdict goes
+runs, or may never be opened (the other library does not see a denied call). So a verdict goes
 on the current span if that span names the call; else on the first span that starts inside the call
 and names it; else on the current span, whatever it describes. In that last case it is also added as
 an event, so that verdicts of further calls on the same span do not replace it. The same holds for a
@@ -54,7 +54,7 @@ class Annotation:
     Args:
         op: The call's frame; gets the span, marked as not ours.
         named_by: Operation, attribute that names what runs, and that name.
-        attributes: All that a span of ours would start with.
+        attributes: All that our span would start with.
         failure: ``error.type`` and reason of a call that does not run and counts as failed.
     """
 

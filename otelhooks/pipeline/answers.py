@@ -2,7 +2,7 @@
 
 The answer seat judges each call, and books it here. An allowed call has one permit, which belongs
 to the turn or session and the agent that asked: the tool seat that runs it there, if any does,
-takes it by id, name and arguments, and the operation goes on under the same verdict. When the next
+takes it by id, name and arguments, and the operation keeps the same verdict. When the next
 request brings a result, it is known whether the call was allowed: a result of a denied call that no
 tool seat judged means that its tool ran all the same.
 """
@@ -79,7 +79,7 @@ class Asked:
         verdict: What was decided; None if nothing decides.
         reason: Why it was denied; None if it was not.
         is_open: Whether its permit has not been taken yet.
-        is_judged: Whether a tool seat has judged it since, or its gap has been told of.
+        is_judged: Whether a tool seat has judged it since, or its gap has been logged.
         heard: Hash of the result that post hooks have seen.
         told: What the model reads instead of that, in every request that repeats it.
         beside: Denied calls of the same answer, in the form of the API, with id and reason.

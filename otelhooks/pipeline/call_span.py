@@ -33,13 +33,13 @@ UNRECORDED = "The call was refused because it could not be recorded."
 
 
 def record(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any, str | None]:
-    """Count a verdict, put it into telemetry, and write it down before the operation goes on.
+    """Count a verdict, put it into telemetry, and write it down before the operation continues.
 
     Decision: fails closed where the audit file or a recorder is required.
 
     Returns:
         The message of a refusal: the verdict's, or that it could not be recorded. None if the
-            operation may go on.
+        operation may continue.
     """
     before = op.resumed if verdict.point == semconv.POINT_PRE_TOOL_CALL else None
     if before is not None and verdict.goes_on(before):
@@ -242,7 +242,7 @@ class Traced:
 
         Args:
             framework: Adapter that the call came through.
-            attributes: What a span of ours would start with; not copied.
+            attributes: What our span would start with; not copied.
             named_by: As in `start_span`.
         """
         rt, op, verdict = self.rt, self.op, self.verdict
@@ -334,7 +334,7 @@ class Traced:
 
 
 def _same_trace(span: trace.Span | None, outer: trace.Span) -> bool:
-    """Return whether the current span is in the frame's trace, below it as far as we know."""
+    """Return whether the current span is in the frame's trace, and for all we know below it."""
     if span is None:
         return False
     return span.get_span_context().trace_id == outer.get_span_context().trace_id

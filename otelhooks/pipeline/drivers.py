@@ -2,8 +2,8 @@
 
 An operation is a generator. It yields `Run` for hooks and `Body` for the framework's own call, and
 returns what the seat is to return, or a `Raised`. A body that raises comes back to the generator as
-a `Raised`, never as an exception thrown into it: this adds no frame of ours to the user's traceback
-and also works for exception classes that escape ``except Exception``.
+a `Raised`, never as an exception thrown into it: this adds none of our frames to the user's
+traceback and also works for exception classes that escape ``except Exception``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Closed:
     """A stream that its consumer closed before its end.
 
     Attributes:
-        value: The result as far as it came.
+        value: The result, or the part that came.
     """
 
     __slots__ = ("value",)
@@ -149,7 +149,7 @@ async def adrive(
 
 
 def _is_to_come(value: Any) -> bool:
-    """Return whether a value stands for a result that is not there yet."""
+    """Return whether a value stands for a result that does not exist yet."""
     return isinstance(value, (GeneratorType, AsyncGeneratorType)) or inspect.isawaitable(value)
 
 

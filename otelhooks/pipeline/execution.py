@@ -1,6 +1,6 @@
 """A tool call after its permit: decision, span, body, error and post hooks.
 
-The audit record is on disk before the body runs; post hooks run before the result goes on.
+The audit record is on disk before the body runs; post hooks run before the result is passed on.
 """
 
 from __future__ import annotations
@@ -412,7 +412,7 @@ class Execution(Traced):
 
     @fails_open
     def _show(self, raw: Any) -> None:
-        """Record the result that goes on where content is captured."""
+        """Record the result that is passed on, if content is captured."""
         span, content = self.op.span, self.rt.content
         if content.on_span and span is not None and type(raw) is not Raised:
             value = content.span_value(self.seat.result(self.call, raw))

@@ -118,7 +118,7 @@ class Turn:
         usage: Tokens of its model calls.
         spent: Cost of these, and of those of its sub-agents.
         task_id: The framework's id of the task that it works on, if there is one.
-        resumed: Whether it goes on after a pause; then no user message started it.
+        resumed: Whether it continues after a pause; then no user message started it.
         source: ``user`` or ``trigger``.
         left: Whether the consumer of its stream has left.
     """
@@ -208,11 +208,11 @@ class Op:
         verdict: What was decided before it.
         span: Its span, None if spans are off.
         adopted: Whether the span belongs to another library.
-        annotation: What goes on another library's span; that library also records ``gen_ai.*``
-            metrics then. None if otelhooks opens the spans, or there is none to annotate.
+        annotation: What is put on another library's span; that library also records ``gen_ai.*``
+            metrics then. None if otelhooks opens the spans, or no span can be annotated.
         permits: What it leaves for deeper seats.
         subagent: Whether its tool is known to start an agent.
-        resumed: The verdict before a pause, if exactly this call goes on after one.
+        resumed: The verdict before a pause, if exactly this call continues after one.
         trace_id: The id that its trace will have, if its span will be the first one; otherwise 0.
         failure: The failure that a deeper seat saw; the framework may turn it into a result.
         refused: The message with which a deeper seat refused the call; None if none did.

@@ -448,7 +448,7 @@ class _ModelCall(Traced):
 
     @fails_open
     def _show(self, reply: ModelReply) -> None:
-        """Record the answer that goes on where content is captured: on the span, in the event."""
+        """Record the answer that is passed on, if content is captured: on span and event."""
         op, content = self.op, self.rt.content
         message = output_message(reply.text, reply.tool_calls, reply.finish_reasons)
         if content.on_span and op.span is not None and not op.adopted:

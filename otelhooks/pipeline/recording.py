@@ -23,7 +23,7 @@ def record_verdict(rt: Runtime, op: Op, verdict: Verdict) -> Generator[Run, Any,
     Decision: fails closed if a recorder is required.
 
     Returns:
-        Whether the recorders let the call go on.
+        Whether the recorders let the call continue.
     """
     may_go_on = True
     for recorder in op.recorders:

@@ -21,7 +21,7 @@ class RunRequest:
         prompt: The user's message, as hooks see it; they may replace it.
         conversation: Id of the conversation, empty if the framework has none.
         operation: ``invoke_agent``, or ``invoke_workflow`` for an orchestration of several agents.
-        is_resumed: Whether it goes on after a pause: no user message started it.
+        is_resumed: Whether it continues after a pause: no user message started it.
         source: ``user`` or ``trigger``.
         task_id: The application's or framework's id of the task, if there is one.
         is_rewritten: Whether hooks replaced the prompt.
@@ -30,7 +30,7 @@ class RunRequest:
         verdict: The verdict that refused it, if any.
         answer: Ready answer that such a body gives instead of running; None to run.
         session: Conversation that it belongs to. The seat sets it where the framework has no id but
-            the run goes on from a paused one; otherwise it is filled in before the body runs.
+            the run continues a paused one; otherwise it is filled in before the body runs.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class RunSeat:
         return False
 
     def is_paused(self, request: RunRequest, raw: Any) -> bool:
-        """Return whether the run has stopped to go on later: it has no answer yet."""
+        """Return whether the run has stopped to continue later: it has no answer yet."""
         return False
 
     def continued(self, request: RunRequest, raw: Any, reason: str) -> RunRequest | None:

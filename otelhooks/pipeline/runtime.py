@@ -111,7 +111,7 @@ class Runtime:
         verdicts: Reports each verdict to spans, counts and events.
         content: Whether and how content is captured.
         watch: Creates the watch that is notified of hooks, questions and listeners.
-        audit: Where every verdict is written before its call goes on; None for nowhere.
+        audit: Where every verdict is written before its call continues; None for nowhere.
         channel: Asks people for rules that have no handler.
         span_mode: ``auto`` (adopt native spans), ``own``, ``annotate`` or ``off``.
         denied_status: ``error`` or ``unset``.
@@ -211,7 +211,7 @@ class Runtime:
     # -- telemetry ----------------------------------------------------------------------------
 
     def is_suppressed(self) -> bool:
-        """Return whether telemetry is switched off here; rules and audit go on."""
+        """Return whether telemetry is switched off here; rules and audit still work."""
         return bool(otel_context.get_current().get(SUPPRESSED))
 
     def spans_of(self, framework: str) -> str:
@@ -308,7 +308,7 @@ class Runtime:
         return op.trace_id
 
     def trace_id_of(self, op: Op) -> str:
-        """Return the trace that an operation's span lies in, or will: 32 hexadecimal digits."""
+        """Return the trace that an operation's span belongs to, or will: 32 hexadecimal digits."""
         return self._trace_id_of(op) or ""
 
     @fails_open

@@ -63,7 +63,7 @@ class RuntimeWatch(Watch):
         self._runtime.instruments.hook_queue_dropped.cell(hook_attributes(registration)).add(1)
 
     def event(self, kind: str, context: HookContext, **fields: Any) -> types.HookEvent:
-        """Create the record for listeners; content only as far as it is captured, and masked."""
+        """Create the record for listeners; content only if it is captured, and masked."""
         shown = self._shown(fields) or {}
         event = super().event(kind, context, **fields)
         span = context.span

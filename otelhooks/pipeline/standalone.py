@@ -125,7 +125,7 @@ class RunnerObserver:
         Decision: fails closed if the audit trail is required.
 
         Returns:
-            The message of a refusal, None if the operation may go on.
+            The message of a refusal, None if the operation may continue.
         """
         rt = _runtime_now()
         if rt is None:

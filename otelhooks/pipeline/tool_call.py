@@ -2,7 +2,7 @@
 
 The order is fixed. Deciders and rules run before the span opens, so that their verdict is among its
 start attributes and its duration is the tool's; the audit record is on disk before the body runs;
-post hooks run before the result goes on.
+post hooks run before the result is passed on.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class ToolSeat:
         return None
 
     def is_paused(self, call: Call, raw: Any) -> bool:
-        """Return whether the call has stopped to go on later, without a result yet."""
+        """Return whether the call has stopped to continue later, without a result yet."""
         return False
 
     def failed(self, call: Call, error: BaseException, message: str) -> Any:

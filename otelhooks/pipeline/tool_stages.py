@@ -69,7 +69,7 @@ def in_stages(rt: Runtime, op: Op, hooks: HookSet, params: StageParams) -> HookS
 
 
 def overlooks(rt: Runtime, op: Op, stages: Callable[[], StageParams | None]) -> bool:
-    """Return whether hooks look at a tool's steps of which the operation does not know.
+    """Return whether hooks look at a tool's steps that the operation does not know about.
 
     Args:
         rt: The active runtime.
@@ -97,7 +97,7 @@ class Stages:
 
     Attributes:
         params: What hooks are shown.
-        verdict: The block that ended the call; None as long as it goes on.
+        verdict: The block that ended the call; None as long as it continues.
     """
 
     __slots__ = (
@@ -160,12 +160,12 @@ class Stages:
     def acted(
         self, value: Any, commits: Callable[[], Any] | None = None
     ) -> Generator[Run, Any, Any]:
-        """Put what a tool has done or prepared to the hooks; return what goes on.
+        """Put what a tool has done or prepared to the hooks; return what is passed on.
 
         Args:
             value: The outcome of its action.
             commits: Returns, or can be awaited for, whether a further step takes effect; None, and
-                any value but True, means that the effect has happened.
+                any value except True, means that the effect has happened.
 
         Raises:
             Stopped: A hook blocked.

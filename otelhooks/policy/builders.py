@@ -108,7 +108,7 @@ def _build(
 
 
 def _expression(text: str) -> Any:
-    """Compile a condition as it stands in a YAML policy; an error names its line and column."""
+    """Compile a condition as written in a YAML policy; an error names its line and column."""
     from otelhooks.policy.files.document import parse
     from otelhooks.policy.files.when import WHEN
 

@@ -52,7 +52,7 @@ Observations = tuple[tuple[str, RuleLike], ...]
 
 
 class _Plan:
-    """What the rules say about one tool before the arguments are known.
+    """The rules' decision about one tool before the arguments are known.
 
     Attributes:
         rules: Rules that can match, in the order in which they are tried, up to one that always

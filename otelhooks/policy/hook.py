@@ -91,7 +91,7 @@ def enforce(
 
     Raises:
         ConfigError: A rule cannot be understood, asks without an approver, or names a server's tool
-            while `mcp_servers` is None.
+            without `mcp_servers`.
 
     Example:
         >>> hook = enforce([deny("run_command")])

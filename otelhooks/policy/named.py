@@ -339,7 +339,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_a-zA-Z]+")
 def use(name: str, kind: str | None = None, canonical: Iterable[str] = ()) -> str:
     """Return what a tool does to the files that it gets: ``read`` or ``write``.
 
-    The adapter's knowledge comes first, then the words of the name, all of which must be known:
+    The adapter's knowledge comes first, then the words of the name, which must all be known:
     `search_replace` does not only search. Unknown tools write.
     """
     if kind is not None or canonical:

@@ -54,7 +54,7 @@ class Folder:
         return self.path
 
     def contains(self, path: str) -> bool:
-        """Return whether a path without links is the directory or lies in it."""
+        """Return whether a path without links is the directory or is inside it."""
         mine = self.path.rstrip(os.sep)
         if self.folds_case:
             mine, path = _fold(mine), _fold(path)

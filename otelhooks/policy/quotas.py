@@ -260,7 +260,7 @@ class Budget(_Limit):
         per: ``session`` or ``turn``; ``minute``, ``hour`` and ``day`` start with their first call,
             over all that the budget governs.
         unknown: If a model has no price, or an answer does not report its usage: ``deny`` denies
-            model calls; ``tokens`` goes on, and counts only the known tokens.
+            model calls; ``tokens`` allows them, and counts only the known tokens.
         storage: As for `RateLimit`.
         on_error: As for `RateLimit`.
         name: As for `RateLimit`.

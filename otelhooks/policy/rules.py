@@ -293,9 +293,9 @@ class Rule:
 def rule_ids(policies: Sequence[Policy]) -> list[tuple[str, str]]:
     """Return the id and the identity of each rule of one source.
 
-    An id that is not given is made of decision and label, such as ``deny:send_email``. Where it
-    would not be the only one, a hash of what the rule does follows, so that order does not count;
-    and a number, if the rules differ in their byte code alone.
+    An id that is not given is made of decision and label, such as ``deny:send_email``. If it would
+    not be unique, a hash of what the rule does follows, so that order does not count; and a number,
+    if the rules differ in their byte code alone.
     """
     names = [_made_id(policy) if policy.id is None else policy.id for policy in policies]
     times = collections.Counter(names)

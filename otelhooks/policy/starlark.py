@@ -78,7 +78,7 @@ class _Clock:
 
     Attributes:
         end: On the thread's clock, in seconds; extended by the time that host functions take.
-        stopped: Whether the interpreter was told to stop.
+        stopped: Whether the interpreter was asked to stop.
         raised: What a host function raised, which the interpreter only keeps as text.
     """
 

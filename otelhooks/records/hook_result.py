@@ -31,7 +31,7 @@ class HookResult(pydantic.BaseModel):
     """A hook's answer.
 
     Attributes:
-        allow: Whether the operation goes on.
+        allow: Whether the operation continues.
         message: Reason of a deny, as the model or user gets it.
         modified_args: Arguments to merge key by key into the call.
         replace_args: Arguments that replace all of them.

@@ -187,7 +187,7 @@ class StopHookResult(pydantic.BaseModel):
 
 
 class StopArgs(Place):
-    """What a stop hook gets about the turn that is about to end."""
+    """The turn that is about to end, as a stop hook sees it."""
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(extra="ignore")
 

@@ -129,7 +129,7 @@ def instrument(
         approval_timeout: Seconds after which an unanswered question denies; above 0.
         capture_content: ``NO_CONTENT``, ``SPAN_ONLY``, ``EVENT_ONLY`` or ``SPAN_AND_EVENT``.
         redact: Masking of captured content.
-        audit: Where every verdict is written before its call goes on.
+        audit: Where every verdict is written before its call continues.
         mcp_servers: Servers that rules may name.
         reload: Whether policy files are read again when they change.
         record_allows: Whether a plain allow is an event too.
@@ -472,14 +472,14 @@ def _at_signal() -> None:
 
 
 def _at_signal_of_init() -> None:
-    """Send what is queued; the process, the first of its container, goes on."""
+    """Send what is queued; the process, the first of its container, keeps running."""
     background.flush()
     if _handle is not None:
         _handle.force_flush(_handle.config.exit_timeout)
 
 
 def _at_exit() -> None:
-    """End everything but the rules: other threads and later exit functions may call tools."""
+    """End everything except the rules: other threads and later exit functions may call tools."""
     with _lock:
         if _handle is not None:
             if _handle._process == os.getpid():

@@ -33,12 +33,12 @@ class OtelHooksInstrumentor(BaseInstrumentor):
         """Call `otelhooks.instrument`.
 
         Args:
-            **kwargs: Its arguments. A provider that is None means the global one, as for other
+            **kwargs: Its arguments. None as a provider means the global one, as for other
                 instrumentations.
 
         Raises:
-            OtelHooksError: What `otelhooks.instrument` raises; the program must not go on without
-                its policies.
+            OtelHooksError: What `otelhooks.instrument` raises; the program must not continue
+                without its policies.
         """
         given = {key: value for key, value in kwargs.items() if not _is_unset(key, value)}
         try:
@@ -54,7 +54,7 @@ class OtelHooksInstrumentor(BaseInstrumentor):
 
 
 def _stop(error: Exception) -> None:
-    """End the process: ``opentelemetry-instrument`` would log the error and go on unguarded."""
+    """End the process: ``opentelemetry-instrument`` would log the error and continue unguarded."""
     if not isinstance(error, OtelHooksError):
         traceback.print_exception(error)
     message = f"error: otelhooks could not start, so the program does not run: {error}"

@@ -240,7 +240,7 @@ def _is_meant(known: Known) -> bool:
 def installed(off: Collection[str] = ()) -> list[tuple[Known, str, str]]:
     """Return the installed ones, with distribution and version; nothing is imported.
 
-    Model clients that an agent framework brings along, guarded or not, do not count.
+    Model clients that an agent framework depends on, guarded or not, do not count.
 
     Args:
         off: Names of the packages that the application knows about.

@@ -1,8 +1,8 @@
-"""What was said in a trace, where content was captured: messages, arguments, results.
+"""The content of a trace, if it was captured: messages, arguments, results.
 
-Everything here comes from models, tools and people: it is made safe for a terminal by whoever shows
-it. What a trace repeats is left out: a history that an earlier model call had already, and results
-that the span of their tool shows.
+Everything here comes from models, tools and people: code that shows it makes it safe for a
+terminal. Text that a trace repeats is left out: a history that an earlier model call had already,
+and results that the span of their tool shows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Said:
     """One message, or the arguments or result of a tool.
 
     Attributes:
-        lead: What stands before the text: a message's role with a colon, `RESULT`, `EARLIER`, or
+        lead: What precedes the text: a message's role with a colon, `RESULT`, `EARLIER`, or
             nothing before the arguments of a tool.
         text: As recorded; may have several lines.
     """
@@ -119,7 +119,7 @@ def _messages(name: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _parts(message: Mapping[str, Any], shown: set[str]) -> Iterable[str]:
-    """Yield the parts of a message as texts, but for calls and results that a tool's span shows."""
+    """Yield the parts of a message as texts, except calls and results that a tool's span shows."""
     parts: Any = message.get("parts")
     if not isinstance(parts, list):
         parts = [message.get("content", "")]

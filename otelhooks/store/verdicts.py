@@ -50,8 +50,8 @@ def rank(attributes: Mapping[str, Any]) -> int:
 
     Returns:
         `RANK_REFUSED` for a deny and for an ask that was not approved, `RANK_OBSERVED` for either
-        in monitor mode, where the call went on; `RANK_VERDICT` for any other verdict except a plain
-        allow; else `RANK_PLAIN`.
+        in monitor mode, where the call continued; `RANK_VERDICT` for any other verdict except a
+        plain allow; else `RANK_PLAIN`.
     """
     decision = attributes.get(semconv.POLICY_DECISION)
     enforcement = attributes.get(semconv.POLICY_ENFORCEMENT)

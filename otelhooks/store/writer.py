@@ -40,7 +40,7 @@ Row = tuple[Any, ...]
 
 
 class _SqliteExporter(Generic[R]):
-    """What both exporters share: all but the table they fill, and what `export` returns."""
+    """What both exporters share, except the table they fill and the result of `export`."""
 
     _resource_of: ClassVar[Any] = operator.attrgetter("resource")
     _table: ClassVar[str]

@@ -179,7 +179,7 @@ class Redactor:
                 list of them (besides the built-in ones), or a `Redactor`.
 
         Raises:
-            ConfigError: The setting is none of these.
+            ConfigError: The setting is not one of these.
         """
         if isinstance(setting, Redactor):
             return setting

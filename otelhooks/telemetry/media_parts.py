@@ -1,8 +1,8 @@
 """Pictures, sound and files in messages, recorded as references.
 
 Content is read by people and stored for long: a medium's bytes have no place in it. What has an
-address or a file's id keeps it; bytes become a URN of their SHA-256, by which whoever holds the
-medium can tell that it is this one.
+address or a file's id keeps it; bytes become a URN of their SHA-256, by which a holder of the
+medium can recognise it.
 
 Source: GenAI conventions, parts ``uri`` and ``file`` of messages; forms of OpenAI (chat and
 responses), Anthropic, Google and LangChain, November 2026.

@@ -1,4 +1,4 @@
-"""Telemetry fails open: what goes wrong in it is logged once per cause, and the call goes on."""
+"""Telemetry fails open: what goes wrong in it is logged once per cause, and the call continues."""
 
 from __future__ import annotations
 

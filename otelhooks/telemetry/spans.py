@@ -154,8 +154,8 @@ def native_span(span: Span, operation: str, name_key: str, name: str) -> Span | 
 
     Args:
         span: The current one, which is not the frame's.
-        operation: ``gen_ai.operation.name`` that it would have. Its own name tells as well, if it
-            gets its attributes at its end, and tells of a run that has those of a call by mistake.
+        operation: ``gen_ai.operation.name`` that it would have. Its own name counts as well, if it
+            gets its attributes at its end, and shows a run that has those of a call by mistake.
         name_key: Attribute that names what runs: tool or model.
         name: That name.
     """

@@ -4,7 +4,7 @@ A batch that cannot be sent goes to a store file of this process, in a folder be
 store. After a batch that arrives, the files of all processes are sent, a few batches at a time, and
 deleted. A collector may get a batch twice: if a process ends between sending and deleting.
 
-When the process ends, the exporter may not go on trying a collector that is away: what it is
+When the process ends, the exporter may not keep trying a collector that is away: what it is
 busy with is stopped after a second, and kept. Telemetry: fails open.
 """
 

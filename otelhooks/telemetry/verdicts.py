@@ -56,7 +56,7 @@ def _shown(value: Any) -> str:
 
 
 def error_type_of(verdict: Verdict) -> str | None:
-    """Return ``error.type`` of an operation that a verdict stopped, None if it goes on."""
+    """Return ``error.type`` of an operation that a verdict stopped, None if it continues."""
     if verdict.allowed:
         return None
     approval = verdict.approval

@@ -105,7 +105,7 @@ class Source(Protocol):
     """A source of recorded calls."""
 
     def calls(self) -> Iterable[RecordedCall]:
-        """Yield the tool calls, oldest first as far as the source knows.
+        """Yield the tool calls, oldest first if the source knows the order.
 
         Raises:
             ConfigError: It cannot be read.

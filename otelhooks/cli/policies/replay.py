@@ -113,7 +113,7 @@ def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
 
 
 def _once(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
-    """Skip spans of other instrumentations about a call that has a span of ours."""
+    """Skip spans of other instrumentations about a call that has one of our spans."""
     told: set[tuple[str, str, str]] = set()
     open_calls: list[tuple[tuple[str, str, str], RecordedCall]] = []
     for recorded in calls:

@@ -4,8 +4,8 @@
 ``SyncAPIClient.request`` and ``AsyncAPIClient.request`` see each request for a model's answer once:
 messages, beta or not, parsed, streamed, with the raw response, and those of Bedrock and Vertex. The
 calls in the answer are judged there (see `kit.clients`). What the tool runner runs passes `call` of
-the tool or `tool_result` of the toolset, and goes on under the same verdict. What a guarded
-framework sends through the client is judged by that framework's own seats, and passes.
+the tool or `tool_result` of the toolset, and keeps the same verdict. A request that a guarded
+framework sends through the client passes, since that framework's own seats judge it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Messages: what is said and asked for in their JSON."""
+"""Messages: the texts and calls in their JSON."""
 
 from __future__ import annotations
 

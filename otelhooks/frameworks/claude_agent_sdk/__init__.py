@@ -14,7 +14,7 @@ its standard streams. Seats:
 - ``Query.receive_messages``: what the application reads.
 - ``Query.close``, ``ClaudeSDKClient.disconnect``: the end of the turn, and of the conversation.
 
-The model is told of a deny as the tool's error, and the run goes on; a refused turn is answered
+The model sees a deny as the tool's error, and the run continues; a refused turn is answered
 with the reason. A tool's result can be changed where it runs here, and where the CLI takes another
 result; elsewhere the turn is stopped before the model sees it.
 """

@@ -159,7 +159,7 @@ async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any])
 
     Args:
         session: The connection.
-        given: What the CLI tells of the call.
+        given: What the CLI reports about the call.
         said: What those hooks answered together; empty without any.
     """
     theirs = said.get("hookSpecificOutput") or {}

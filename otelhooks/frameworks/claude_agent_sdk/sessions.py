@@ -58,7 +58,7 @@ TABLE = kit.BuiltIns(
 """Tools that the CLI includes; only their names are known here."""
 
 _STATUS_S = 10
-"""How long the CLI may take to tell of its settings, or of its servers."""
+"""How long the CLI may take to report its settings or its servers."""
 
 
 def _plain(name: str) -> str:
@@ -299,7 +299,7 @@ async def check_settings(query: Any) -> None:
 
 
 async def close(wrapped: Any, query: Any) -> None:
-    """Listen to ``Query.close``: nothing of the turn goes on."""
+    """Listen to ``Query.close``: nothing of the turn continues."""
     try:
         await wrapped()
     finally:
@@ -309,7 +309,7 @@ async def close(wrapped: Any, query: Any) -> None:
 
 
 async def disconnect(wrapped: Any, client: Any) -> None:
-    """Listen to ``ClaudeSDKClient.disconnect``: the conversation ends, as far as we can see."""
+    """Listen to ``ClaudeSDKClient.disconnect``: for all we can see, the conversation ends."""
     session = Claude.of(client._query) if client._query is not None else None
     try:
         await wrapped()

@@ -2,7 +2,8 @@
 
 A turn begins when a message is written to the CLI, and ends when the CLI asks whether the agent may
 stop. A refused message is replaced before the CLI gets it, and blocked there; the reader of the
-messages gets the reason as the answer. What hooks may change is held back from the reader.
+messages gets the reason as the answer. Messages that hooks may change are held back from the
+reader.
 """
 # pyright: basic
 

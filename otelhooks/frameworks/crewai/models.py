@@ -128,7 +128,7 @@ def note_usage(wrapped: Any, llm: Any, /, *args: Any, **told: Any) -> Any:
 
 
 class Compaction(compaction.Compaction):
-    """The shortening of an agent's history, which is changed in its place."""
+    """The shortening of an agent's history, which is changed in place."""
 
     def summary(self, raw: Any) -> str:
         args, given = self._given

@@ -54,7 +54,7 @@ class AgentRun(_Run):
     can_go_on = True
 
     def read(self, runner: Any, **options: Any) -> None:
-        """Read it; a message without a text of its own goes on with an earlier run."""
+        """Read it; a message without a text of its own continues an earlier run."""
         self.runner, self.options = runner, options
         self.agent = runner.agent.name
         self.belongs_to(options.get("session_id"))
@@ -84,7 +84,7 @@ class AgentRun(_Run):
         yield answer
 
     def continued(self, raw: Any, reason: str) -> Any:
-        """Return the run that goes on with a stop hook's message."""
+        """Return the run that continues with a stop hook's message."""
         further = type(self)()
         message = content_of(reason, "user")
         further.read(self.runner, **{**self.options, "new_message": message})
@@ -150,7 +150,7 @@ class SubAgent(_Run):
 
 
 def in_context(wrapped: Any, owner: Any, /, target: Any, *args: Any, **kwargs: Any) -> Any:
-    """Have the thread of a `Runner.run` go on with its caller's context, as newer releases do."""
+    """Run the thread of a `Runner.run` in its caller's context, as newer releases do."""
     return wrapped(contextvars.copy_context().run, target, *args, **kwargs)
 
 

@@ -52,7 +52,7 @@ TABLE = kit.BuiltIns(
 
 
 class Paused(Exception):
-    """Ends a tool call that waits for a person, as far as the function that answers for it."""
+    """Ends a tool call that waits for a person; the function that answers the call catches it."""
 
 
 class ToolCall(kit.ToolCall):
@@ -226,7 +226,7 @@ class LateCall(ToolCall):
 
 
 async def guard_late(wrapped: Any, manager: Any, *, tool: Any, **given: Any) -> Any:
-    """Guard a method that no seat guards before an agent calls it, or answer in its place."""
+    """Guard a method that no seat guards before an agent calls it, or answer instead of it."""
     is_guarded = overrides.Method(tool, "run_async").guard(LateCall.through, "coroutine")
     if not is_guarded and unjudged.could_deny("", None, frozenset()):
         args = {"args": given["tool_args"], "tool_context": given["tool_context"]}
@@ -236,12 +236,12 @@ async def guard_late(wrapped: Any, manager: Any, *, tool: Any, **given: Any) -> 
 
 
 async def refused(*, args: Any, tool_context: Any) -> Any:
-    """Answer for a method that cannot be guarded."""
+    """Answer instead of a method that cannot be guarded."""
     return {"error": "otelhooks cannot guard this tool: define `run_async` in its class."}
 
 
 async def answer_paused(wrapped: Any, manager: Any, **given: Any) -> Any:
-    """Answer for a call that waits for a person: its tool has not run, and that is no failure."""
+    """Answer a call that waits for a person: its tool has not run, which is not a failure."""
     error = given["error"]
     return {"error": str(error)} if kit.is_a(error, *ToolCall.pauses) else await wrapped(**given)
 

@@ -21,12 +21,12 @@ Seats:
   the harness reports unasked.
 - The SDK's own OpenTelemetry hooks, which pause while ours make spans.
 
-The model learns of a refusal from the step's error, and the run goes on; a refused turn is answered
-with the reason. A Python tool's result and failure can be changed. Those of tools in the harness
-cannot: a failure gets another text, and a result that a hook withholds or rewrites stops the turn
-and closes the conversation, since the harness would show it to the model.
+The model learns of a refusal from the step's error, and the run continues; a refused turn is
+answered with the reason. A Python tool's result and failure can be changed. Those of tools in the
+harness cannot: a failure gets another text, and a result that a hook withholds or rewrites stops
+the turn and closes the conversation, since the harness would show it to the model.
 
-What the harness does not ask about is refused or removed if anything could deny it; see
+A call that the harness does not ask about is refused or removed if anything could deny it; see
 `agents`, and ``ADAPTER.not_covered``.
 """
 

@@ -146,7 +146,7 @@ def connect(wrapped: Any, connection: Any, *args: Any, **kwargs: Any) -> None:
 
 
 async def disconnect(wrapped: Any, connection: Any) -> None:
-    """Listen to ``LocalConnection.disconnect``: the conversation ends, as far as we can see."""
+    """Listen to ``LocalConnection.disconnect``: for all we can see, the conversation ends."""
     try:
         await wrapped()
     finally:

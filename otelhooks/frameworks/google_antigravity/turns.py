@@ -1,7 +1,7 @@
 """Turns: from a message, or a trigger, until the harness asks whether the agent may stop.
 
-The reader of the steps gets a refusal, or a ready answer, as a step like the harness's own. What
-hooks may still change is held back from it until the turn is over.
+The reader of the steps gets a refusal, or a ready answer, as a step like the harness's own. Steps
+that hooks may still change are held back until the turn is over.
 """
 # pyright: basic
 

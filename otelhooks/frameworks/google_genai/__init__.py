@@ -4,8 +4,8 @@
 ``_generate_content`` and ``_generate_content_stream`` of ``Models`` and ``AsyncModels`` carry each
 completion once: of ``generate_content``, of chats, and of each step of automatic function calling.
 The calls in the answer are judged there (see `kit.clients`). The functions that the client runs
-itself pass ``invoke_function_from_dict_args``, and go on under the same verdict. What a guarded
-framework sends through the client is judged by that framework's own seats, and passes.
+itself pass ``invoke_function_from_dict_args``, and keep the same verdict. A request that a guarded
+framework sends through the client passes, since that framework's own seats judge it.
 """
 
 from __future__ import annotations

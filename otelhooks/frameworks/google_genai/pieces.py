@@ -22,7 +22,7 @@ def goes_on(part: Any) -> bool:
 
 
 def is_piece(part: Any, of: Any) -> bool:
-    """Return whether a part continues another one's call, and is none of its own."""
+    """Return whether a part continues another part's call and is not a call itself."""
     piece, call = part.function_call, of.function_call
     return bool(piece) and piece.name in (None, "", call.name) and piece.id in (None, "", call.id)
 

@@ -16,7 +16,7 @@ __all__ = ["prove", "scripted_client"]
 
 
 def _http() -> Any:
-    """Return the package that sends requests: httpx or httpx2, both of which may be there."""
+    """Return the package that sends requests: httpx or httpx2; both may be installed."""
     *_, sender, _ = type(Client(api_key="none")._api_client._httpx_client).__mro__
     return sys.modules[sender.__module__.partition(".")[0]]
 

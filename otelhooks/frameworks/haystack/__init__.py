@@ -58,7 +58,7 @@ def note_call(wrapped: Any, _: Any, *args: Any, **named: Any) -> Any:
 
 
 def tell_denial(wrapped: Any, _: Any, result: Any, *args: Any, raise_on_failure: bool) -> Any:
-    """Have the model told of a denial, also where a tool's failure is to end the run."""
+    """Show the model a denial, even if a tool's failure is set to end the run."""
     ends = raise_on_failure and not hasattr(result, "is_denial")
     return wrapped(result, *args, raise_on_failure=ends)
 

@@ -2,7 +2,7 @@
 """Streams that a framework passes to a callback of the application's, chunk by chunk.
 
 The function itself returns the whole result. So a result that never streamed, such as a refusal,
-is told to the callback here, and chunks that a hook may still change are held back until it has.
+is passed to the callback here, and chunks that a hook may still change are held back until it has.
 """
 
 from __future__ import annotations

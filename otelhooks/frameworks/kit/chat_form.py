@@ -1,5 +1,5 @@
 # pyright: basic
-"""Chat completions, the form that many providers share: what is said and asked for in its JSON."""
+"""Chat completions, the form that many providers share: the texts and calls in its JSON."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class ChatForm(JsonCall):
         return {**found, "choices": [choices[index] for index in sorted(choices)]}
 
     def _add(self, message: dict[str, Any], delta: dict[str, Any]) -> None:
-        """Add a delta to a message: texts grow, but for names, which may be repeated."""
+        """Add a delta to a message: texts grow, except names, which may be repeated."""
         for name, value in delta.items():
             if name == "tool_calls":
                 for piece in value or ():

@@ -4,7 +4,7 @@
 A client runs no tools. So each call in an answer is judged before the loop sees the answer, like a
 call at a tool's own seat. A denied one does not reach the loop: the model is asked again, with the
 reason as the call's result, or reads the reason with the results of the answer's other calls. What
-a tool seat then runs with the same id, name and arguments goes on under the same verdict.
+a tool seat then runs with the same id, name and arguments keeps the same verdict.
 
 If the loop got hold of a denied call all the same, its next request contains the result: that is a
 coverage gap, and under ``strict=True`` the request is not sent. Decision code: fails closed.
@@ -126,7 +126,7 @@ class ClientCall(ModelCall):
     def passes(self, request: str) -> Any:
         """Report a request about which no rule is asked; return what `read` returns.
 
-        It is told of, and refused under ``strict=True``, as soon as anything can deny.
+        It is logged, or refused under ``strict=True``, as soon as anything can deny.
 
         Args:
             request: What asks a model, and how.

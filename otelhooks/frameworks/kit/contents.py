@@ -84,7 +84,7 @@ def replaced(raw: Any, value: Any, *, keeps_schema: bool) -> dict[str, Any]:
         raw: What the tool returned.
         value: A text, content blocks as JSON, or any other JSON.
         keeps_schema: Whether the result still goes to a client, which checks structured content.
-            What cannot be put in its form is then marked as an error, which is not checked.
+            A value that has no structured form is then marked as an error, which is not checked.
     """
     before = field(raw, "structured_content")
     structured = None if before is None else _structured(before, value)

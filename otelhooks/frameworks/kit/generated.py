@@ -2,7 +2,7 @@
 """Requests of the clients that Stainless generates, which share one function for all of them.
 
 It sees each request once: plain, parsed, streamed, with the raw response, of every variant of the
-client. What the seat answers itself is put into an HTTP response and read by the client, so that
+client. An answer of the seat itself is put into an HTTP response and read by the client, so that
 the caller gets what it asked for, in the classes that it knows.
 """
 
@@ -96,7 +96,7 @@ class GeneratedCall(JsonCall):
         return None
 
     def _unread(self, options: Any) -> Any:
-        """Tell of a request about which no rule is asked, or refuse it."""
+        """Log a request about which no rule is asked, or refuse it."""
         return self.passes(f"`{self.framework}` asks a model by `{_path(options)}`")
 
     def _sent(self) -> Any:
@@ -142,7 +142,7 @@ class GeneratedCall(JsonCall):
         return [answer.native]
 
     def _response(self, content: Any, kind: str, of: Any = None) -> Any:
-        """Return an HTTP response with a body of ours, otherwise like another one."""
+        """Return an HTTP response with our body, otherwise like another one."""
         http = _http(type(self.client))
         if of is not None:
             kept = [(k, v) for k, v in of.headers.items() if k.lower() not in _OF_BODY]
@@ -252,7 +252,7 @@ class GeneratedCall(JsonCall):
 class UnreadRequest(GeneratedCall):
     """A request for a model's answer in a form that nothing here reads: no rule is asked about it.
 
-    It is told of, and refused under ``strict=True``, as soon as anything can deny.
+    It is logged, or refused under ``strict=True``, as soon as anything can deny.
 
     Attributes:
         paths: Ends of the paths of such requests.

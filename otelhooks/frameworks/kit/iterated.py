@@ -11,7 +11,7 @@ __all__ = ["Iterated"]
 
 
 class Iterated(Proxy):
-    """Stands in for a stream, plain or asynchronous: all but its items and its end is its own.
+    """Wraps a stream, plain or asynchronous; only its items and its end are ours.
 
     Args:
         stream: The framework's, whose class it shows.

@@ -51,7 +51,7 @@ class JsonCall(ClientCall):
         raise NotImplementedError
 
     def made_answer(self, parts: list[Any], of: Any) -> Any:
-        """Return an answer of some parts; a copy of one except for them, unless that is None."""
+        """Return an answer of some parts; a copy of one except for them, if one is given."""
         raise NotImplementedError
 
     def json_about(self, data: Any) -> dict[str, Any]:

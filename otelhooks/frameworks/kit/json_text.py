@@ -1,7 +1,7 @@
 """Arguments that a model wrote as JSON: read as rules judge them, and passed on as judged.
 
-A framework may read a text with another parser than ours. Where two parsers could differ, the text
-is written again from what rules saw.
+A framework may read a text with another parser than ours. If two parsers could differ, the text is
+written again from what rules saw.
 """
 
 from __future__ import annotations

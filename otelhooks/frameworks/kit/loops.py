@@ -65,7 +65,7 @@ class RemoteRun(Run):
         return self._split is not None and self._split.proceeds
 
     async def begin(self) -> bool:
-        """Begin it in the current context; return whether it may go on.
+        """Begin it in the current context; return whether it may continue.
 
         Raises:
             Denied: It may not, and refusals raise.
@@ -92,7 +92,7 @@ class RemoteRun(Run):
         return None
 
     async def end(self, said: Any = None) -> None:
-        """End it with its answer so far, or with an answer of ours; hooks cannot continue it."""
+        """End it with its answer so far, or with one that we give; hooks cannot continue it."""
         if self._split is None or not self.is_open:
             return
         said = self.said() if said is None else said
@@ -106,7 +106,7 @@ class RemoteRun(Run):
                 await self._split.afail(error)
 
     def said(self, text: str = "") -> Any:
-        """Return its answer as far as it is known."""
+        """Return its answer, or the part that is known."""
         return self.value if self.value is not None else text or self.text
 
     def answer_of(self, raw: Any) -> Any:

@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 class PartTable(NamedTuple):
-    """How a framework's parts of messages are told apart and created.
+    """How a framework's parts of messages are distinguished and created.
 
     Args:
         made: Our kind to a function that creates such a part of the framework.

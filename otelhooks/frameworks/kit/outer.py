@@ -25,7 +25,7 @@ def noted(
         function: The framework's; it may be a coroutine function, or return one that calls the
             tool, or a function that does so in a copy of this context.
         *args: Its arguments.
-        **kwargs: Likewise.
+        **kwargs: Its keyword arguments.
     """
     note = (tool, id or "")
     context = copy_context()

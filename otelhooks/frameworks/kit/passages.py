@@ -214,7 +214,7 @@ class Passage:
         raise NotImplementedError
 
     def refused(self, error: Exception) -> Any:
-        """Answer for a refused package; raise if there is no form for that."""
+        """Answer a call of a refused package; raise if there is no form for that."""
         raise error
 
     def note_first_chunk(self) -> None:
@@ -246,7 +246,7 @@ class Passage:
             function: The framework's bound function.
             owner: First argument of `read`.
             *args: Further arguments of `read`, and of the function by `call`.
-            **kwargs: Keyword arguments, likewise.
+            **kwargs: Keyword arguments of both.
         """
         wrapper = _THROUGH.get((cls, kind))
         if wrapper is None:
@@ -260,7 +260,7 @@ _ON.mode = GUARD
 
 
 class Guarded:
-    """What a seat does with the functions that it is found at.
+    """How a seat treats the functions that it is found at.
 
     Args:
         cls: The adapter's class.
@@ -393,7 +393,7 @@ class Guarded:
     def _off(
         self, kind: str, switch: Switch, wrapped: Any, owner: Any, args: Any, kwargs: Any
     ) -> Any:
-        """Pass through, or answer for a refused package, in the framework's own form."""
+        """Pass through, or answer in the framework's own form if the package is refused."""
         if switch.mode == PASS:
             return wrapped(*args, **kwargs)
         error, passage = switch.error(), self.cls()

@@ -1,4 +1,4 @@
-"""A run whose function returns a handle at once, and that the framework goes on with in its tasks.
+"""A run whose function returns a handle at once, and that the framework continues in its tasks.
 
 It begins in the first of its steps, which may wait for people, and ends in the step that has its
 result; steps are functions that the adapter listens to. What ends it outside any step, such as a

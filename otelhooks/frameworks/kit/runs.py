@@ -104,7 +104,7 @@ class Run(Passage, RunRequest):
         return cast("list[Any]", result) if isinstance(result, list) else [result]
 
     def is_paused(self, raw: Any) -> bool:
-        """Return whether the run has stopped to go on later."""
+        """Return whether the run has stopped to continue later."""
         return False
 
     def answered_itself(self, raw: Any) -> Iterable[str]:

@@ -55,7 +55,7 @@ def network_of(place: Any) -> dict[str, Any]:
 
 
 def server_of(url: Any) -> dict[str, Any]:
-    """Return the attributes of the server behind a URL; empty if it is none."""
+    """Return the attributes of the server behind a URL; empty if it is not a URL."""
     try:
         parts = urlsplit(str(url))
         known = {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: parts.port}

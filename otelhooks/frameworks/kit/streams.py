@@ -43,8 +43,8 @@ def noted(stream: Any, method: str, note: Callable[[], None]) -> None:
 class _Inner:
     """The framework's context manager, entered and left in the operation's context.
 
-    What the framework itself puts into the context on entry stays until exit, when the framework
-    removes it; detaching our context before that would undo it.
+    Values that the framework puts into the context on entry stay until exit, when the framework
+    removes them; detaching our context before that would undo it.
     """
 
     def __init__(self, context: Any) -> None:

@@ -63,7 +63,7 @@ def carried_by(sent: Mapping[str, Any]) -> Context:
 
 
 def failed(what: str, error: Exception) -> None:
-    """Log a failure after the end of its call; the call goes on.
+    """Log a failure after the end of its call; the call continues.
 
     Args:
         what: What is wrong now, one sentence without a period.
@@ -156,7 +156,8 @@ def in_place_of_own(framework: str) -> trace.Span | None:
 def not_on_ours(wrapped: Callable[..., Any], owner: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call a framework's function that writes on the current span, unless otelhooks opened that.
 
-    Without a global tracer provider some frameworks find no span of theirs there, but one of ours.
+    Without a global tracer provider some frameworks find one of our spans there instead of their
+    own.
     """
     scope = getattr(trace.get_current_span(), "instrumentation_scope", None)
     if scope is None or scope.name != semconv.SCOPE_NAME:

@@ -137,7 +137,7 @@ class ToolCall(Passage, Call):
         return value
 
     def is_paused(self, raw: Any) -> bool:
-        """Return whether the call has stopped to go on later."""
+        """Return whether the call has stopped to continue later."""
         return False
 
     def asks_framework(self, reason: str) -> BaseException | None:

@@ -21,9 +21,9 @@ layers are patched, so agents that were created before `otelhooks.instrument` ar
 A denied tool call is a ``ToolMessage`` with status ``error``, which the model reads, or the reason
 as text for a caller without a call id: an exception would end the run. A refused message or agent
 is answered with the reason, in the requested stream modes; a graph without messages raises
-`errors.Denied`. What a hook may still change is not streamed before.
+`errors.Denied`. An answer that a hook may still change is not streamed before the hook has run.
 
-What no seat guards is in ``ADAPTER.not_covered``.
+``ADAPTER.not_covered`` lists what no seat guards.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # pyright: basic, reportMissingImports=false
 """Arguments of langchain's tools: those that a model gives, and those that langgraph fills in.
 
-What langgraph fills in is not shown to rules. An annotation cannot distinguish it from a value that
-a model made up under the same name, in a loop that passes the model's calls to tools by itself. So
-`note` observes langgraph's `ToolNode` filling in arguments; any other value is hidden only if it
-contains an object that no model's JSON can have become.
+Rules do not see arguments that langgraph fills in. An annotation cannot distinguish it from a value
+that a model made up under the same name, in a loop that passes the model's calls to tools by
+itself. So `note` observes langgraph's `ToolNode` filling in arguments; any other value is hidden
+only if it contains an object that no model's JSON can have become.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class ChatCall(kit.ModelCall):
     # -- answers ------------------------------------------------------------------------------
 
     def candidates(self, raw: Any) -> list[Any]:
-        """Return the messages in an answer; agents go on with the first."""
+        """Return the messages in an answer; agents continue with the first."""
         return list(map(_message_of, getattr(raw, "generations", None) or ()))
 
     def about(self, raw: Any) -> Mapping[str, Any]:
@@ -264,7 +264,7 @@ async def _ain_one_piece(model: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class _Own(NamedTuple):
-    """An event of ours that was not dispatched yet."""
+    """One of our events that was not dispatched yet."""
 
     event: Any
 

@@ -163,7 +163,7 @@ class GraphRun(HeardRun):
         return self.made(item)
 
     def made(self, item: Any) -> Any:
-        """Keep an answer of ours in the thread, and pass it to left-out listeners."""
+        """Keep our answer in the thread, and pass it to left-out listeners."""
         found = [item]
         if type(item) is _Changed:
             found = item.items
@@ -200,7 +200,7 @@ class GraphRun(HeardRun):
 
     @property
     def node(self) -> str | None:
-        """The node to which an answer of ours is attributed."""
+        """The node to which our answer is attributed."""
         return next((name for name in MODEL_NODES if name in self.graph.nodes), None)
 
     def shape(self, answer: _Answer, before: Any) -> tuple[dict[str, Any], list[Any]]:

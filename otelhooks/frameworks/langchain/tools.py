@@ -30,7 +30,7 @@ class ToolRun(kit.ToolCall):
         argument: The single argument that was passed bare; None if all go by name.
         hidden: Arguments that the framework fills in.
         was_told: Whether the tool reported its failure as a message.
-        later: Manager of listeners that hear of the call once it is decided.
+        later: Manager of listeners that are notified once the call is decided.
     """
 
     group, pauses = "langchain.tool", ("langgraph.errors:GraphBubbleUp",)
@@ -95,7 +95,7 @@ class ToolRun(kit.ToolCall):
     def call(self, wrapped: Any, args: Any) -> Any:
         """Call it with what was approved, and what is filled in.
 
-        What streams is not told of a result that a hook may still change.
+        Listeners that stream do not see a result that a hook may still change.
         """
         further = self.further
         if self.holds_back and "callbacks" in further:

@@ -1,9 +1,10 @@
 # pyright: basic
 """LiteLLM, 1.109.1 and newer: loops that are written by hand.
 
-``litellm.completion`` and ``acompletion`` see each chat completion, whoever asks for it: user code,
-a `Router`, the tool loop, retries. What they send through the client of a provider is not judged
-again there, and what a guarded framework asks them for is judged by that framework's own seats.
+``litellm.completion`` and ``acompletion`` see each chat completion, no matter what asks for it:
+user code, a `Router`, the tool loop, retries. What they send through the client of a provider is
+not judged again there, and what a guarded framework asks them for is judged by that framework's own
+seats.
 """
 
 from __future__ import annotations

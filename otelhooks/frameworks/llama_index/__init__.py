@@ -2,7 +2,7 @@
 """LlamaIndex (``llama-index-core``), 0.14: runs of agents, tool calls, model calls.
 
 Seats: ``run`` and the steps of agents and of workflows of agents; ``__call__``, ``call`` and
-``acall`` of every tool, whoever calls it; chats and completions of every model, plain and streamed;
+``acall`` of every tool, from any caller; chats and completions of every model, plain and streamed;
 what query engines and retrievers call behind a tool (`engines`). A denied call is a result with an
 error, a refused run one with the reason.
 """

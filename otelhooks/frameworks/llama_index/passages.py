@@ -197,7 +197,7 @@ class Chat(kit.ModelCall):
 
 
 class Streamed(Chat):
-    """The same with a stream, whose items hold what was said until then."""
+    """The same with a stream, whose items hold the text so far."""
 
     is_streamed = True
 

@@ -2,11 +2,12 @@
 """The client ``openai``, 1.92 and newer: loops that are written by hand.
 
 ``SyncAPIClient.request`` and ``AsyncAPIClient.request`` see each request for a model's answer once:
-chat completions and responses, parsed, streamed, with the raw response, and those of Azure. What a
-guarded framework sends through the client is judged by that framework's own seats, and passes.
+chat completions and responses, parsed, streamed, with the raw response, and those of Azure. A
+request that a guarded framework sends through the client passes, since that framework's own seats
+judge it.
 
-Calls are judged in the answer (see `kit.clients`). What a tool runner for responses runs goes on
-under the same verdict; handlers of a session, whose model is at the provider, are judged on call.
+Calls are judged in the answer (see `kit.clients`). A call that a tool runner for responses runs
+keeps the same verdict; handlers of a session, whose model is at the provider, are judged on call.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Responses: what is said and asked for in their JSON."""
+"""Responses: the texts and calls in their JSON."""
 
 from __future__ import annotations
 

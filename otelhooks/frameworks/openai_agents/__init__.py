@@ -15,8 +15,8 @@ Seats and what passes through them:
 
 The model learns of a denied call from the call's output, as with any tool error. A refused run
 answers with the reason, through a canned model in the real runner. Three refusals raise
-`otelhooks.errors.Denied`, since no text could express them: of a run or model call whose answer has
-a type of the user's own, of the computer tool, and of a hand-off in a realtime session.
+`otelhooks.errors.Denied`, since no text could express them: the refusal of a run or model call
+whose answer has a user's own type, of the computer tool, and of a hand-off in a realtime session.
 
 What cannot be done: tools that the provider runs are out of reach, and so not offered if a rule is
 against them; a streamed run's text has been sent when `post_agent` hooks see it, so they can only

@@ -156,7 +156,7 @@ class ExternalCall(DeferredCall):
 
 
 async def resolved(wrapped: Any, manager: Any, requests: Any) -> Any:
-    """Judge what is to wait for a person or the application, before either is told."""
+    """Judge a call that is to wait for a person or the application, before either sees it."""
     answers = kit.native("pydantic_ai.tools:DeferredToolResults")()
     for part in requests.approvals:
         call = DeferredCall()

@@ -642,5 +642,5 @@ class Workflow(_Run):
 
 
 def native_span(wrapped: Any, tracer: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Return what stands in for the framework's span of a run, which ours would double."""
+    """Return a replacement for the framework's span of a run, which ours would double."""
     return telemetry.in_place_of_own("strands") or wrapped(*args, **kwargs)

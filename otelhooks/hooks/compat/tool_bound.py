@@ -163,17 +163,17 @@ class AbstractPolicy(AbstractHook):
     async def post_params_normalization_hook(
         self, context: Any, params: StageParams, method: str
     ) -> Any:
-        """Likewise."""
+        """Do the same once the parameters are normalised."""
         await self._stop(_STAGES[1], context, params, method)
 
     async def post_core_action_hook(self, context: Any, params: StageParams, method: str) -> Any:
-        """Likewise."""
+        """Do the same after the core action."""
         await self._stop(_STAGES[2], context, params, method)
 
     async def post_secondary_action_hook(
         self, context: Any, params: StageParams, method: str
     ) -> Any:
-        """Likewise."""
+        """Do the same after the secondary action."""
         await self._stop(_STAGES[3], context, params, method)
 
     async def _stop(self, stage: _Stage, context: Any, params: StageParams, method: str) -> None:

@@ -150,7 +150,7 @@ def parse(text: str, path: str, *, first_line: int = 1) -> Node:
         first_line: Line of the file that the text starts on, from 1.
 
     Returns:
-        Its top node; the value is None for an empty document.
+        Its top node; None as its value for an empty document.
 
     Raises:
         PolicyFileError: It is not YAML, or not of a kind that policy files use.

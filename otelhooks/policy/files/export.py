@@ -152,7 +152,7 @@ def _gate(gate: Gate) -> _Part:
 
 
 def _comes_back(part: _Part) -> bool:
-    """Return whether reading an entry gives back the same rules."""
+    """Return whether reading an entry returns the same rules."""
     try:
         found = read_entry(parse(_dump(part.entry), ""))
     except ConfigError:

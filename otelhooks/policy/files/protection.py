@@ -150,7 +150,7 @@ class Names:
         )
 
     def _leads_there(self, word: str, look: Look) -> bool:
-        """Return whether a word shows where it leads, and that is there."""
+        """Return whether a word shows where it leads, and the target exists."""
         if programs.is_vague(word):
             return False
         return any(
