@@ -1,6 +1,6 @@
 """Marks of translated prose: found in README, docs, docstrings, comments and messages.
 
-`make lint` runs it over the pages that are free of them, and fails when it finds one. `python -m
+`make lint` runs it over all of these, and fails when it finds one. `python -m
 tests.words --count` prints how many each place has. Code, addresses and quoted text are not read.
 """
 
