@@ -1,7 +1,7 @@
 """Marks of translated prose: found in README, docs, docstrings, comments and messages.
 
-`make lint` runs it over all of these, and fails when it finds one. `python -m
-tests.words --count` prints how many each place has. Code, addresses and quoted text are not read.
+`make lint` runs it over all of these, and fails when it finds one. `python -m tests.words --count`
+prints how many each place has. Code, addresses and quoted text are not read.
 """
 
 from __future__ import annotations

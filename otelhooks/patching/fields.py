@@ -104,7 +104,7 @@ def items(name: str) -> type[StandIn]:
 
 
 class _Kept:
-    """A stand-in, in the instance that it was created for; copied deeply or pickled it becomes None."""
+    """A stand-in, in the instance that it was created for; a deep copy or pickle has None."""
 
     __slots__ = ("field", "owner", "raw", "stand_in")
 
