@@ -257,7 +257,7 @@ def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operatio
     hooks, _ = rt.in_force(around(context)[1], op.branch)
     call.op, op.resumed = op, asked.verdict
     seat = ToolSeat()
-    seat.framework = framework
+    seat.framework, seat.is_behind = framework, True
     steps = Execution(rt, seat, op, call, hooks, asked.verdict, context).steps()
     value: Any = None
     send: Any = steps.send

@@ -126,7 +126,7 @@ class Execution(Traced):
             refusal = None
             if verdict is not None and not self._count_plain():
                 refusal = yield from record(self.rt, self.op, verdict)
-            if self.hooks.has_events:
+            if self.hooks.has_events and not self.seat.is_behind:
                 yield from self._tell_decision()
             if refusal is not None:
                 self.status = "denied"

@@ -30,6 +30,7 @@ class ToolSeat:
             failure's text, and the call has failed.
         is_ahead: Whether it judges calls before other code runs them: an allowed one then ends with
             `ahead`, without a body or a span.
+        is_behind: Whether it only ends a call that a seat ahead has judged and told listeners of.
     """
 
     framework = ""
@@ -37,6 +38,7 @@ class ToolSeat:
     judges_again = False
     recovers = True
     is_ahead = False
+    is_behind = False
 
     def ahead(self, call: Call) -> Any:
         """Return what stands for an allowed call of a seat that is ahead of its tool."""

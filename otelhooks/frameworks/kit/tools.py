@@ -83,6 +83,7 @@ class ToolCall(Passage, Call):
     validate: Callable[[Any], Any] | None = None
 
     is_ahead: ClassVar[bool] = False
+    is_behind: ClassVar[bool] = False
     _value: Value | None = None
     _is_text = False
     _objects: Mapping[str, tuple[Any, Any]] | None = None
