@@ -31,6 +31,7 @@ class ThreeKinds(Example):
         ("tool", "recovers"),
         ("tool", "saw fetch_rate: from yesterday"),
     )
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted

@@ -133,6 +133,7 @@ class AuditOfTools(Example):
         ("tool", "invoked fetch_rate"),
         ("tool", "fetch_rate: failure"),
     )
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted
@@ -165,6 +166,7 @@ class ErrorRecovery(Example):
     ran = (RATE, UNKNOWN_RATE)
     told = ("yesterday's rate", "unknown currency")
     never_told = ("connection refused",)
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted
@@ -221,6 +223,7 @@ class FirstRecoveryCounts(Example):
     ran = (RATE,)
     told = ("second's value",)
     noted = (("tool", "first was asked"), ("tool", "second was asked"))
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted

@@ -148,6 +148,7 @@ class ToolErrorIsRecovered(Example):
     ran = (RATE,)
     told = ("cached data",)
     noted = (("tool", "after: cached data, error None"),)
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted
@@ -497,6 +498,7 @@ class ObservedStory(Example):
         ("turn", "after_run ops"),
         ("session", "session_end"),
     )
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted
@@ -527,6 +529,7 @@ class StreamToUi(Example):
     says = ((VIEW,), (LIST,), (RATE,), "Done.")
     ran = (VIEW, RATE)
     noted = (("tool", "the browser knows: True"),) * 2
+    needs = ("failing tool",)
     trace = ObservedStory.trace
     feed: Feed
     browser: Browser

@@ -27,6 +27,7 @@ class AuditTrail(Example):
     ran = (VIEW, UNKNOWN_RATE)
     told = ("sk-4711", "Denied by policy 'no-shell'.")
     noted = (("tool", "recorded view_file"),)
+    needs = ("failing tool",)
     trace = """
         invoke_agent ops
           chat scripted
