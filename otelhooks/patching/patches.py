@@ -47,10 +47,9 @@ once and is never a mix.
    where a later copy has none. Copies are kept alive until `uninstall`.
 
 7. Other code may put a function back that it found before us, or wrap ours once more. A function
-that no longer leads to our wrapper is wrapped again, with an ERROR line: at the next call of the
-package
-   that passes a seat, and whenever an OpenTelemetry instrumentation is switched off. So is a
-   subclass that holds the very function of a seat, as an instrumentation leaves it there.
+   that no longer leads to our wrapper is wrapped again, with an ERROR line: at the next call of the
+   package that passes a seat, and whenever an OpenTelemetry instrumentation is switched off. So is
+   a subclass that holds the very function of a seat, as an instrumentation leaves it there.
 
 What runs on reports of `imports` runs inside the user's ``import``: it catches everything (and then
 fails the package, closed). After `uninstall` nothing is reported any more. `install` waits for a

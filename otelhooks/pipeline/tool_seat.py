@@ -30,7 +30,7 @@ class ToolSeat:
             failure's text, and the call has failed.
         is_ahead: Whether it judges calls before other code runs them: an allowed one then ends with
             `ahead`, without a body or a span.
-        is_behind: Whether it only ends a call that a seat ahead has judged and told listeners of.
+        is_behind: Whether it only ends a call that an earlier seat has judged and reported.
     """
 
     framework = ""
