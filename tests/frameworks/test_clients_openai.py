@@ -856,6 +856,11 @@ COMPUTER = {
     **{"pending_safety_checks": [], "action": {"type": "screenshot"}},
 }
 
+SEARCH = {
+    **{"type": "tool_search_call", "id": "ts_1", "call_id": "call_ts", "status": "completed"},
+    **{"execution": "client", "arguments": {"goal": "mail", "type": "any"}},
+}
+
 
 @pytest.mark.parametrize("stream", [False, True])
 class TestBuiltIn:
@@ -890,6 +895,32 @@ class TestBuiltIn:
         otelhooks.instrument(policies=[policy.deny("computer", reason=REASON)])
         assert self.ask(model, COMPUTER, stream=stream).output_text == REASON
         assert len(model.requests) == 1
+
+    def test_a_search_for_tools_by_the_application_is_judged(self, model, stream):
+        seen: list[Any] = []
+
+        def is_seen(args: Any) -> bool:
+            seen.append(args)
+            return True
+
+        otelhooks.instrument(policies=[policy.deny("tool_search", when=is_seen, reason=REASON)])
+        assert self.ask(model, SEARCH, stream=stream).output_text == REASON
+        text = {**SEARCH, "arguments": '{"goal": "mail"}'}
+        assert self.ask(model, text, stream=stream).output_text == REASON
+        assert seen == [SEARCH["arguments"], {"goal": "mail"}]
+
+    def test_a_search_for_tools_at_the_provider_is_not_judged(self, model, stream):
+        otelhooks.instrument(policies=[policy.deny("tool_search")])
+        theirs = {**SEARCH, "execution": "server", "call_id": None}
+        assert self.ask(model, theirs, stream=stream).output[0].type == "tool_search_call"
+
+    def test_the_result_of_a_denied_search_is_told_of(self, model, caplog, stream):
+        otelhooks.instrument(policies=[policy.deny("tool_search")], strict=True)
+        self.ask(model, SEARCH, stream=stream)
+        result = {"type": "tool_search_output", "call_id": "call_ts", "tools": []}
+        with pytest.raises(errors.Denied, match="The result of `tool_search` was not sent"):
+            self.ask(model, SEARCH, result, stream=stream)
+        assert len(gaps(caplog)) == 1
 
     def test_an_allowed_call_arrives_as_it_was(self, model, stream):
         otelhooks.instrument(policies=[policy.deny("create_file")])
@@ -1194,7 +1225,16 @@ ARGS = {"type": "response.function_call_arguments.done", "output_index": 0, "ite
 }
 PIECE = {"type": "response.function_call_arguments.delta", "item_id": "f", "delta": "{}"}
 DONE = {"type": "response.output_item.done", "output_index": 0, "item": _item("danger")}
+MESSAGE = {"role": "assistant", "content": None, "tool_calls": [_piece("c1", "danger")]}
+
+
+def _messaged(**choice: Any) -> dict[str, Any]:
+    return {**_chunk({}), "choices": [{"index": 0, "finish_reason": None, **choice}]}
+
+
 ODD_CHATS = {
+    "a message": [_chunk({"content": "a"}), _messaged(message=MESSAGE)],
+    "a message beside an empty delta": [_messaged(delta={}, message=MESSAGE)],
     "another id at the same index": [_delta(_piece("c1", "safe")), _delta(_piece("c2", "danger"))],
     "both in one chunk": [_delta(_piece("c1", "safe"), _piece("c2", "danger"))],
     "no index": [
@@ -1258,9 +1298,28 @@ class TestOddStreams:
             piece.function.name
             for chunk in self.chunks(model)
             for choice in chunk.choices
-            for piece in choice.delta.tool_calls or ()
+            for piece in (choice.delta and choice.delta.tool_calls) or ()
         ]
         assert "danger" not in shown
+
+    @pytest.mark.parametrize("name", [name for name in ODD_CHATS if "message" in name])
+    def test_nor_in_any_other_field_of_chunks(self, name, model, monkeypatch):
+        self.said(monkeypatch, model, "/chat/completions", [*ODD_CHATS[name], _chunk({}, "stop")])
+        otelhooks.instrument(policies=DENY)
+        assert "danger" not in json.dumps([chunk.to_dict() for chunk in self.chunks(model)])
+
+    @pytest.mark.parametrize("name", ["no index", "a message"])
+    def test_without_rules_each_call_is_shown_once(self, name, model, monkeypatch):
+        self.said(monkeypatch, model, "/chat/completions", [*ODD_CHATS[name], _chunk({}, "stop")])
+        otelhooks.instrument()
+        assert json.dumps([each.to_dict() for each in self.chunks(model)]).count("danger") == 1
+
+    def test_a_chunk_that_says_two_things_ends_the_stream(self, model, monkeypatch):
+        both = _messaged(delta={"content": "a"}, message=MESSAGE)
+        self.said(monkeypatch, model, "/chat/completions", [both, _chunk({}, "stop")])
+        otelhooks.instrument(policies=DENY)
+        with pytest.raises(ValueError, match="`delta` and `message`"):
+            self.chunks(model)
 
     @pytest.mark.parametrize("name", ODD_RESPONSES)
     def test_a_denied_call_is_not_shown_in_events(self, name, model, monkeypatch):

@@ -164,7 +164,8 @@ class ChatForm(JsonCall):
     # -- streams ------------------------------------------------------------------------------
 
     def shows(self, event: dict[str, Any]) -> str:
-        deltas = [choice.get("delta") or {} for choice in event.get("choices") or ()]
+        choices = event.get("choices") or ()
+        deltas = [one.get(name) or {} for one in choices for name in ("delta", "message")]
         if any(delta.get("tool_calls") or delta.get("function_call") for delta in deltas):
             return "call"
         return "text" if any(delta.get("content") for delta in deltas) else ""
@@ -177,8 +178,16 @@ class ChatForm(JsonCall):
             for each in event.get("choices") or ():
                 choice = choices.setdefault(each["index"], {"index": each["index"], "message": {}})
                 choice["finish_reason"] = each.get("finish_reason") or choice.get("finish_reason")
-                self._add(choice["message"], each.get("delta") or {})
+                self._add(choice["message"], self._told_by(each))
         return {**found, "choices": [choices[index] for index in sorted(choices)]}
+
+    def _told_by(self, choice: dict[str, Any]) -> dict[str, Any]:
+        """Return what a chunk's choice adds: some servers send it as a message."""
+        delta, message = choice.get("delta") or {}, choice.get("message") or {}
+        if any(delta.values()) and any(message.values()):
+            raise ValueError("a chunk says `delta` and `message`: which one is read?")
+        self.must_retell |= bool(message)
+        return message or delta
 
     def _add(self, message: dict[str, Any], delta: dict[str, Any]) -> None:
         """Add a delta to a message: texts grow, except names, which may be repeated."""

@@ -246,7 +246,7 @@ class ClientCall(ModelCall):
         return self._told
 
     def told(self, result: Any) -> list[Any]:
-        if result is self._told and not self.must_retell:
+        if result is self._told and not (self.must_retell and self._held):
             return self._held
         return list(self.events(result, self._events[: self._shown]))
 

@@ -86,7 +86,7 @@ class JsonCall(ClientCall):
         return self._told
 
     def told(self, result: Any) -> list[Any]:
-        if result is self._told and not self.must_retell:
+        if result is self._told and not (self.must_retell and self._held):
             return self._held
         return list(map(Event, self.events(result.data, self._events[: self._shown])))
 

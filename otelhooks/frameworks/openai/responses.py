@@ -39,17 +39,22 @@ _BUILT_IN = {
     "local_shell_call": _BuiltIn("local_shell", "action", ("run_command",), "shell"),
     "apply_patch_call": _BuiltIn("apply_patch", "operation", tuple(_PATCH.values()), "file_write"),
     "computer_call": _BuiltIn("computer"),
+    "tool_search_call": _BuiltIn("tool_search", "arguments"),
 }
 _OFFERED = {one.name: one for one in _BUILT_IN.values()}
 _OFFERED["computer_use_preview"] = _BUILT_IN["computer_call"]._replace(name="computer_use_preview")
 _KINDS = (*_CALLS, *_BUILT_IN)
 _RESULTS = {name: f"{name}_output" for name in _KINDS}
+_RESULTS["tool_search_call"] = "tool_search_output"
+_WITHOUT_TEXT = ("computer_call", "tool_search_call")
+"""Calls whose results are a screenshot, or definitions of tools."""
 
 
 def _is_ours(item: Any) -> bool:
     """Return whether an item asks the application to run a tool, and not the provider."""
     environment = item.get("environment") or {}
-    return item.get("type") in _KINDS and environment.get("type", "local") == "local"
+    is_there = item.get("execution") == "server" or environment.get("type", "local") != "local"
+    return item.get("type") in _KINDS and not is_there
 
 
 def _items_in(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -68,8 +73,9 @@ def _arguments(item: Any) -> dict[str, Any]:
     given = item.get(field) or {}
     if not field:
         given = {name: item[name] for name in ("action", "actions") if item.get(name)}
-    is_patch = item["type"] == "apply_patch_call"
-    return {k: v for k, v in given.items() if v is not None and (is_patch or k != "type")}
+    if not isinstance(given, dict):
+        given = kit.ToolCall.arguments_in(given, field)
+    return {k: v for k, v in given.items() if v is not None and (field != "action" or k != "type")}
 
 
 def _result(item: Any, id: str, text: str) -> dict[str, Any]:
@@ -128,7 +134,7 @@ class ResponsesRequest(GeneratedCall):
             text = data.get(_CALLS[kind]) or "{}"
             yield kit.Part("call", data, text, data.get("name") or "", data.get("call_id") or "")
         elif kind in _RESULTS.values():
-            text = data.get("output")
+            text = data.get("output", data.get("tools"))
             shown = text if isinstance(text, str) else json.dumps(text)
             yield kit.Part("result", data, shown, id=_id(data))
         elif kind == "message" and isinstance(data.get("content"), list):
@@ -171,7 +177,7 @@ class ResponsesRequest(GeneratedCall):
         return call
 
     def can_tell(self, part: kit.Part) -> bool:
-        return super().can_tell(part) and part.native["type"] != "computer_call"
+        return super().can_tell(part) and part.native["type"] not in _WITHOUT_TEXT
 
     # -- the next request ---------------------------------------------------------------------
 
@@ -203,8 +209,8 @@ class ResponsesRequest(GeneratedCall):
     def with_result(self, message: Any, part: kit.Part, text: str) -> Any:
         if message["type"] in ("function_call_output", "custom_tool_call_output"):
             return {**message, "output": text}
-        if message["type"] == "computer_call_output":
-            raise self.exception(text)  # a screenshot has no text
+        if message["type"] in [_RESULTS[kind] for kind in _WITHOUT_TEXT]:
+            raise self.exception(text)
         return {**message, **_result(message, part.id, text)}
 
     def with_args(self, part: kit.Part, args: dict[str, Any], text: str) -> Any:
@@ -212,8 +218,8 @@ class ResponsesRequest(GeneratedCall):
             field = _BUILT_IN[part.native["type"]].field
             if not field:
                 return {**part.native, **args}
-            kept = {k: v for k, v in part.native[field].items() if k == "type"}
-            return {**part.native, field: {**kept, **args}}
+            kept = part.native[field] if field == "action" else {}
+            return {**part.native, field: {**{k: kept[k] for k in kept if k == "type"}, **args}}
         return {**part.native, _CALLS[part.native["type"]]: text}
 
     # -- streams ------------------------------------------------------------------------------
