@@ -385,11 +385,39 @@ class TestPieces:
         assert [chunk.text for chunk in chunks] == ["done"]
         assert REASON in json.dumps(model.requests[1])
 
-    def test_those_of_an_allowed_call_stay_as_they_came(self, model, monkeypatch):
+    def calls(self, *given: Any) -> list[Any]:
+        return [call for chunk in self.chunks(*given) for call in chunk.function_calls or ()]
+
+    def test_the_loop_gets_an_allowed_call_as_it_was_judged(self, model, monkeypatch):
         otelhooks.instrument(
             policies=[policy.deny("danger", when=lambda args: args["path"] == "/usr")]
         )
+        (call,) = self.calls(model, monkeypatch)
+        assert call.args == {"path": "/etc", "many": [None, {"a b": 2}]}
+        assert call.partial_args is None
+
+    def test_without_rules_they_stay_as_they_came(self, model, monkeypatch):
+        otelhooks.instrument()
         assert len(self.chunks(model, monkeypatch)) == len(PIECES)
+
+    def test_a_call_whose_only_piece_is_its_last_is_judged_as_a_whole(self, model, monkeypatch):
+        pieces = [_piece(name="danger", partialArgs=[{"jsonPath": "$.path", "stringValue": "/"}])]
+        otelhooks.instrument(
+            policies=[policy.deny("danger", when=lambda args: args.get("path") == "/")]
+        )
+        assert self.calls(model, monkeypatch, pieces) == []
+
+    @pytest.mark.parametrize("before", [[], [_piece(name="danger")]])
+    @pytest.mark.parametrize("goes_on", [None, True])
+    def test_a_piece_that_continues_no_call_shows_nothing(
+        self, before, goes_on, model, monkeypatch
+    ):
+        path = [{"jsonPath": "$.path", "stringValue": "/"}]
+        otelhooks.instrument(policies=[policy.deny("danger", when=lambda args: "path" in args)])
+        with pytest.raises(ValueError, match="continues none"):
+            self.chunks(
+                model, monkeypatch, [*before, _piece(partialArgs=path, willContinue=goes_on)]
+            )
 
     @pytest.mark.parametrize("path", ["path", "$..path", "$.path[*]", "$[99999]", "$[0]"])
     def test_a_path_that_cannot_be_read_shows_nothing(self, path, model, monkeypatch):

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.google_genai.pieces import continued, goes_on, is_piece
+from otelhooks.frameworks.google_genai.pieces import continued, goes_on, is_piece, is_piecewise
 from otelhooks.frameworks.kit.clients import ON_DENIED, ClientCall
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR
 from otelhooks.frameworks.kit.servers import server_of
@@ -270,8 +270,11 @@ class Streamed(Generated):
                 parts[-1] = parts[-1].model_copy(update={"text": parts[-1].text + part.text})
             elif parts and goes_on(parts[-1]) and is_piece(part, parts[-1]):
                 parts[-1] = continued(parts[-1], part.function_call)
-            elif goes_on(part):
+            elif goes_on(part) or is_piecewise(part):
                 parts.append(continued(part, part.function_call))
+                self.must_retell = True  # a loop may join pieces otherwise
+            elif part.function_call and not part.function_call.name:
+                raise ValueError("a piece of a call continues none")
             else:
                 parts.append(part)
         return self.answer(parts, events[-1] if events else None)

@@ -7,7 +7,7 @@ import copy
 import re
 from typing import Any
 
-__all__ = ["continued", "goes_on", "is_piece"]
+__all__ = ["continued", "goes_on", "is_piece", "is_piecewise"]
 
 _KEY = r"\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^'\\]*)'|\"([^\"\\]*)\")\]"
 _PATH = re.compile(rf"\$(?:{_KEY})+")
@@ -19,6 +19,11 @@ _MOST = 10_000
 def goes_on(part: Any) -> bool:
     """Return whether further pieces of a part's call follow."""
     return bool(part.function_call and getattr(part.function_call, "will_continue", None))
+
+
+def is_piecewise(part: Any) -> bool:
+    """Return whether a part tells arguments of its call by their paths."""
+    return bool(part.function_call and getattr(part.function_call, "partial_args", None))
 
 
 def is_piece(part: Any, of: Any) -> bool:
@@ -34,6 +39,8 @@ def continued(part: Any, piece: Any) -> Any:
         ValueError: A path cannot be read, or fits no argument; or whole arguments come in pieces.
     """
     call = part.function_call
+    if not call.name:
+        raise ValueError("a piece of a call continues none")
     if piece is not call and piece.args:
         raise ValueError("a piece of a call has an argument as a whole")
     root = {"args": copy.deepcopy(call.args or {})}
