@@ -253,6 +253,12 @@ def allows_unsafe_files() -> bool:
     return os.environ.get(UNSAFE_FILES) == "1"
 
 
+def store_path() -> Path | None:
+    """Return the file that ``OTELHOOKS_STORE`` names; None if it is not set."""
+    named = os.environ.get("OTELHOOKS_STORE", "")
+    return readers.path(named, "OTELHOOKS_STORE") if named.strip() else None
+
+
 def check_variables() -> None:
     """Check for misspelt variables of otelhooks.
 

@@ -7,7 +7,6 @@ new nor ours is left untouched.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Literal
@@ -107,9 +106,10 @@ def store_error(path: Path, error: Exception) -> StoreError:
 
 def default_store_path() -> Path:
     """Return the file that ``OTELHOOKS_STORE`` names, else that in the user's data directory."""
-    named = os.environ.get("OTELHOOKS_STORE", "")
-    if named.strip():
-        return Path(named).expanduser()
+    from otelhooks import config
+
+    if (named := config.store_path()) is not None:
+        return named
     import platformdirs
 
     return Path(platformdirs.user_data_dir("otelhooks", appauthor=False)) / "store.db"
