@@ -587,28 +587,45 @@ def _block(index: int, name: str, args: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [_began("a"), *_block(0, "danger", "{}"), _began("b"), *_block(0, "safe", "{}")],
-        [_began("a"), *_block(0, "safe", "{}"), *_block(0, "danger", "{}")],
-        [_began("a", _block(0, "danger", "{}")[0]["content_block"]), {"type": "message_stop"}],
+ODD_STREAMS = {
+    "a second message": [_began("a"), *_block(0, "danger", "{}"), _began("b")],
+    "a second block at one index": [
+        _began("a"),
+        *_block(0, "safe", "{}"),
+        *_block(0, "danger", "{}"),
     ],
-    ids=["a second message", "a second block at one index", "a start with content"],
-)
-def test_a_stream_that_can_be_read_in_two_ways_shows_nothing(events, model, monkeypatch):
+    "a start with content": [_began("a", _block(0, "danger", "{}")[0]["content_block"])],
+}
+
+
+@pytest.fixture(params=ODD_STREAMS)
+def odd_stream(request, model, monkeypatch):
+    """Return the events of a stream that can be read in two ways."""
+    events = [*ODD_STREAMS[request.param], {"type": "message_stop"}]
     form = (model_double._message, lambda made: events)
     monkeypatch.setitem(model_double._FORMS, "/messages", form)
     model.steps = ["odd"]
+    with client_of(model) as client:
+        yield lambda: client.messages.create(
+            model="small",
+            messages=[{"role": "user", "content": "begin"}],
+            tools=DEFINED,
+            max_tokens=9,
+            stream=True,
+        )
+
+
+def test_a_stream_that_can_be_read_in_two_ways_shows_nothing(odd_stream):
     otelhooks.instrument(policies=DENY)
     shown: list[Any] = []
-    messages: Any = [{"role": "user", "content": "begin"}]
-    with client_of(model) as client:
-        given = {"model": "small", "messages": messages, "tools": DEFINED, "max_tokens": 9}
-        stream = client.messages.create(**given, stream=True)
-        with pytest.raises(ValueError, match="stream began"):
-            shown.extend(stream)
+    with pytest.raises(ValueError, match="stream began"):
+        shown.extend(odd_stream())
     assert shown == []
+
+
+def test_without_rules_a_stream_that_can_be_read_in_two_ways_passes(odd_stream):
+    otelhooks.instrument()
+    assert list(odd_stream())
 
 
 _SAYS = {"type": "text", "text": "SECRET"}

@@ -419,6 +419,11 @@ class TestPieces:
                 model, monkeypatch, [*before, _piece(partialArgs=path, willContinue=goes_on)]
             )
 
+    def test_without_rules_a_piece_that_continues_no_call_passes(self, model, monkeypatch):
+        piece = _piece(partialArgs=[{"jsonPath": "$.path", "stringValue": "/"}])
+        otelhooks.instrument()
+        assert len(self.chunks(model, monkeypatch, [piece])) == 1
+
     @pytest.mark.parametrize("path", ["path", "$..path", "$.path[*]", "$[99999]", "$[0]"])
     def test_a_path_that_cannot_be_read_shows_nothing(self, path, model, monkeypatch):
         pieces = [_piece(name="danger", willContinue=True)]

@@ -1314,6 +1314,12 @@ class TestOddStreams:
         otelhooks.instrument()
         assert json.dumps([each.to_dict() for each in self.chunks(model)]).count("danger") == 1
 
+    def test_without_rules_a_chunk_that_says_two_things_passes(self, model, monkeypatch):
+        both = _messaged(delta={"content": "a"}, message=MESSAGE)
+        self.said(monkeypatch, model, "/chat/completions", [both, _chunk({}, "stop")])
+        otelhooks.instrument()
+        assert len(self.chunks(model)) == 2
+
     def test_a_chunk_that_says_two_things_ends_the_stream(self, model, monkeypatch):
         both = _messaged(delta={"content": "a"}, message=MESSAGE)
         self.said(monkeypatch, model, "/chat/completions", [both, _chunk({}, "stop")])

@@ -81,9 +81,8 @@ class JsonCall(ClientCall):
         was_open, self._is_open = self._is_open, True
         return () if was_open else (item,)  # the consumer of a repeated request has the first
 
-    def whole(self, seen: Any) -> Answer:
-        self._told = Answer(self.joined(self._events))
-        return self._told
+    def as_answer(self, events: list[Any]) -> Answer:
+        return Answer(self.joined(events))
 
     def told(self, result: Any) -> list[Any]:
         if result is self._told and not (self.must_retell and self._held):
