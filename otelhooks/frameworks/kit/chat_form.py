@@ -164,11 +164,14 @@ class ChatForm(JsonCall):
     # -- streams ------------------------------------------------------------------------------
 
     def shows(self, event: dict[str, Any]) -> str:
-        choices = event.get("choices") or ()
-        deltas = [one.get(name) or {} for one in choices for name in ("delta", "message")]
-        if any(delta.get("tool_calls") or delta.get("function_call") for delta in deltas):
-            return "call"
-        return "text" if any(delta.get("content") for delta in deltas) else ""
+        what = ""
+        for choice in event.get("choices") or ():
+            for name in ("delta", "message"):
+                told = choice.get(name) or {}
+                if told.get("tool_calls") or told.get("function_call"):
+                    return "call"
+                what = "text" if told.get("content") else what
+        return what
 
     def joined(self, events: list[dict[str, Any]]) -> Any:
         found: dict[str, Any] = {"object": "chat.completion"}
@@ -178,16 +181,17 @@ class ChatForm(JsonCall):
             for each in event.get("choices") or ():
                 choice = choices.setdefault(each["index"], {"index": each["index"], "message": {}})
                 choice["finish_reason"] = each.get("finish_reason") or choice.get("finish_reason")
-                self._add(choice["message"], self._told_by(each))
+                told = self._told_by(each) if each.get("message") else each.get("delta") or {}
+                self._add(choice["message"], told)
         return {**found, "choices": [choices[index] for index in sorted(choices)]}
 
     def _told_by(self, choice: dict[str, Any]) -> dict[str, Any]:
-        """Return what a chunk's choice adds: some servers send it as a message."""
-        delta, message = choice.get("delta") or {}, choice.get("message") or {}
+        """Return what a chunk's choice with a message adds: some servers send one for a delta."""
+        delta, message = choice.get("delta") or {}, choice["message"]
         if any(delta.values()) and any(message.values()):
             raise ValueError("a chunk says `delta` and `message`: which one is read?")
-        self.must_retell |= bool(message)
-        return message or delta
+        self.must_retell = True
+        return message
 
     def _add(self, message: dict[str, Any], delta: dict[str, Any]) -> None:
         """Add a delta to a message: texts grow, except names, which may be repeated."""
