@@ -456,7 +456,7 @@ def test_a_hook_with_nothing_to_send_has_one_thread(make):
 
 @pytest.mark.parametrize("topic", ["", "topic", "0.0", "../../etc", None])
 def test_what_is_not_a_topic_id_is_refused(make, topic):
-    with pytest.raises(ConfigError, match="is no topic id"):
+    with pytest.raises(ConfigError, match="is not a topic id"):
         make(topic=topic)
 
 
