@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import typing
 from collections.abc import Callable
@@ -370,6 +371,17 @@ class TestPieces:
         client = genai.Client(vertexai=True, api_key="k", http_options={"base_url": model.url})
         ask = client.models.generate_content_stream
         return list(ask(model="small", contents="begin", config=CONFIG))
+
+    @pytest.mark.parametrize("text", ["a secret", ""])
+    def test_a_call_beside_a_text_in_one_part_is_not_shown(self, text, model, monkeypatch):
+        call = {"function_call": {"name": "danger", "args": {}}, "text": text}
+        told = [{"role": "model", "parts": [one]} for one in ({"text": "a"}, call)]
+        pieces = [{"candidates": [{"content": one}]} for one in told]
+        otelhooks.instrument(policies=DENY)
+        shown: list[Any] = []
+        with contextlib.suppress(ValueError):
+            shown = [chunk.to_json_dict() for chunk in self.chunks(model, monkeypatch, pieces)]
+        assert "danger" not in json.dumps(shown)
 
     def test_rules_see_them_as_a_whole(self, model, monkeypatch):
         seen = []

@@ -939,6 +939,12 @@ class TestBuiltIn:
         found = self.ask(model, {**SHELL, "environment": place}, stream=stream)
         assert found.output[0].type == "shell_call"
 
+    @pytest.mark.parametrize("type", [None, "", "local", "not known"])
+    def test_what_runs_at_no_known_place_of_the_provider_is_judged(self, type, model, stream):
+        otelhooks.instrument(policies=[policy.deny("run_command", reason=REASON)])
+        found = self.ask(model, {**SHELL, "environment": {"type": type}}, stream=stream)
+        assert found.output_text == "done"
+
     def test_the_result_of_a_denied_call_is_told_of(self, model, caplog, stream):
         otelhooks.instrument(policies=[policy.deny("run_command")], strict=True)
         self.ask(model, SHELL, stream=stream)
@@ -1260,6 +1266,12 @@ ODD_RESPONSES = {
         *({**DONE, "item": _item("safe")}, _ended(_item("safe"))),
     ],
     "an event that is not known": [{**DONE, "type": "response.tool.asked"}, _ended()],
+    "a call that says it runs at the provider": [
+        {"type": "response.output_text.delta", "item_id": "m", "delta": "a"}
+        | {"output_index": 0, "content_index": 0, "logprobs": []},
+        {**DONE, "item": {**_item("danger"), "execution": "server"}},
+        _ended(),
+    ],
     "another name when done": [{**ADDED, "item": _item("safe", "")}, ARGS, _ended(_item("safe"))],
 }
 
@@ -1327,6 +1339,40 @@ class TestOddStreams:
         with pytest.raises(ValueError, match="`delta` and `message`"):
             self.chunks(model)
 
+    def test_blocks_of_every_chunk_are_in_the_answer(self, model, monkeypatch):
+        block = {"type": "text", "text": "a secret"}
+        told = [_chunk({"content": [block]}), _chunk({"content": [{**block, "text": " too"}]})]
+        self.said(
+            *(monkeypatch, model, "/chat/completions"),
+            [_chunk({"content": "This is "}), *told, _chunk({}, "stop")],
+        )
+        seen: list[str] = []
+
+        @hooks.post_model_call_transform
+        def mask(data):
+            seen.append(data.text)
+            return "clean"
+
+        otelhooks.instrument(hooks=[mask])
+        shown = json.dumps([chunk.to_dict() for chunk in self.chunks(model)])
+        assert seen == ["This is a secret too"]
+        assert "secret" not in shown
+        assert "clean" in shown
+
+    def test_an_old_function_call_is_told_with_the_changed_text(self, model, monkeypatch):
+        call = {"name": "safe", "arguments": "{}"}
+        told = [_chunk({"content": "a secret"}), _chunk({"function_call": call})]
+        self.said(monkeypatch, model, "/chat/completions", [*told, _chunk({}, "function_call")])
+
+        @hooks.post_model_call_transform
+        def mask(data):
+            return data.model_copy(update={"text": "clean"})
+
+        otelhooks.instrument(hooks=[mask])
+        deltas = [chunk.choices[0].delta for chunk in self.chunks(model)]
+        assert "".join(delta.content or "" for delta in deltas) == "clean"
+        assert [one.function_call.to_dict() for one in deltas if one.function_call] == [call]
+
     @pytest.mark.parametrize("name", ODD_RESPONSES)
     def test_a_denied_call_is_not_shown_in_events(self, name, model, monkeypatch):
         self.said(monkeypatch, model, "/responses", ODD_RESPONSES[name])
@@ -1393,6 +1439,7 @@ class TestOddStreams:
     "message",
     [
         {"role": "tool", "tool_calls": [_piece("c1", "danger")]},
+        {"role": "assistant", "choices": [], "tool_calls": [_piece("c1", "danger")]},
         {"role": "assistant"}
         | {"tool_calls": [{**_piece("c1", "danger"), "custom": {"name": "safe", "input": ""}}]},
     ],
@@ -1417,6 +1464,18 @@ def test_an_odd_answer_shows_no_denied_call(message, model, monkeypatch):
         answer = client.chat.completions.create(model="small", messages=messages, tools=CHAT_TOOLS)
         shown = answer.to_json()
     assert "danger" not in shown
+
+
+@pytest.mark.parametrize("more", [{"output": []}, {"execution": "server"}])
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_item_with_the_field_of_another_kind_is_judged(more, stream, model):
+    model.steps = [[{**_item("danger"), **more}], "done"]
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        ask: Any = client.responses.create
+        made = ask(model="small", input="begin", tools=RESPONSE_TOOLS, stream=stream)
+        shown = [each.to_json() for each in (made if stream else [made])]
+    assert "danger" not in "".join(shown)
 
 
 def test_a_response_of_any_type_is_judged(model, monkeypatch):

@@ -43,6 +43,11 @@ def _content(value: Any) -> str:
     return value or ""
 
 
+def _blocks(value: Any) -> list[dict[str, Any]]:
+    """Return a message's content as blocks."""
+    return value if isinstance(value, list) else [{"type": "text", "text": value}] if value else []
+
+
 def _shown(value: Any) -> str:
     """Return what hooks see of a result: its text, and other blocks but pictures and sound."""
     if not isinstance(value, list):
@@ -58,12 +63,12 @@ class ChatForm(JsonCall):
     must = ()
     table = PartTable(made={"text": lambda part: part.text, "call": _tool_call}, between="\n")
 
+    def messages_in(self, answer: Any) -> Iterable[Any]:
+        choices = answer.get("choices") or () if isinstance(answer, dict) else ()
+        return [{**(one.get("message") or {}), "role": "assistant"} for one in choices]
+
     def json_parts(self, data: Any) -> Iterable[Part]:
         if not isinstance(data, dict):
-            return
-        if "choices" in data:
-            for choice in data["choices"]:
-                yield from self.json_parts({**(choice.get("message") or {}), "role": "assistant"})
             return
         content = _content(data.get("content"))
         if data.get("role") in ("tool", "function"):
@@ -201,6 +206,8 @@ class ChatForm(JsonCall):
                     self._add(self._continued(message.setdefault(name, []), piece), piece)
             elif isinstance(value, dict):
                 self._add(message.setdefault(name, {}), value)
+            elif isinstance(value, list) or isinstance(message.get(name), list):
+                message[name] = [*_blocks(message.get(name)), *_blocks(value)]
             elif isinstance(value, str) and name not in ("role", "type", "id"):
                 known = message.get(name) or ""
                 self.must_retell |= bool(known and value and name == "name")
@@ -243,6 +250,8 @@ class ChatForm(JsonCall):
             calls = [{**one, "index": i} for i, one in enumerate(message.get("tool_calls") or ())]
             if calls:
                 delta["tool_calls"] = calls
+            if old := message.get("function_call"):
+                delta["function_call"] = old
             yield {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]}
             end = {"index": index, "delta": {}, "finish_reason": choice["finish_reason"]}
             yield {**head, "choices": [end]}

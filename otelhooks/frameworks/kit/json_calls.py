@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,7 +37,7 @@ class JsonCall(ClientCall):
         is_streamed: Whether its function is a generator, whose first item is an `Opened`.
     """
 
-    words = "json_parts made_answer json_about is_streamed"
+    words = "json_parts messages_in made_answer json_about is_streamed"
     must = (
         *("events", "joined", "json_parts", "made_answer", "json_about"),
         *("said", "with_calls", "with_result", "with_args", "shows"),
@@ -47,8 +48,12 @@ class JsonCall(ClientCall):
     # -- what an adapter writes: everything is JSON -------------------------------------------
 
     def json_parts(self, data: Any) -> Iterable[Any]:
-        """Read the parts of an answer, or of a message."""
+        """Read the parts of a message."""
         raise NotImplementedError
+
+    def messages_in(self, answer: Any) -> Iterable[Any]:
+        """Return the messages of an answer, which has the form of one if it has nothing else."""
+        return (answer,)
 
     def made_answer(self, parts: list[Any], of: Any) -> Any:
         """Return an answer of some parts; a copy of one except for them, if one is given."""
@@ -64,7 +69,9 @@ class JsonCall(ClientCall):
         """Do nothing more."""
 
     def parts(self, message: Any) -> Iterable[Any]:
-        return self.json_parts(message.data if type(message) is Answer else message)
+        if type(message) is not Answer:
+            return self.json_parts(message)
+        return chain.from_iterable(map(self.json_parts, self.messages_in(message.data)))
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         return Answer(self.made_answer(parts, of.data if of is not None else None))

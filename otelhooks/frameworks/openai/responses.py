@@ -46,15 +46,21 @@ _OFFERED["computer_use_preview"] = _BUILT_IN["computer_call"]._replace(name="com
 _KINDS = (*_CALLS, *_BUILT_IN)
 _RESULTS = {name: f"{name}_output" for name in _KINDS}
 _RESULTS["tool_search_call"] = "tool_search_output"
+_CONTAINERS = ("container_auto", "container_reference")
+"""Environments of shells at the provider."""
+
 _WITHOUT_TEXT = ("computer_call", "tool_search_call")
 """Calls whose results are a screenshot, or definitions of tools."""
 
 
 def _is_ours(item: Any) -> bool:
     """Return whether an item asks the application to run a tool, and not the provider."""
-    environment = item.get("environment") or {}
-    is_there = item.get("execution") == "server" or environment.get("type", "local") != "local"
-    return item.get("type") in _KINDS and not is_there
+    kind = item.get("type")
+    if kind == "tool_search_call":
+        return item.get("execution") != "server"
+    if kind == "shell_call":
+        return (item.get("environment") or {}).get("type") not in _CONTAINERS
+    return kind in _KINDS
 
 
 def _items_in(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -117,14 +123,14 @@ class ResponsesRequest(GeneratedCall):
         self.is_typed = form.get("type", "text") != "text"
         self._offers = {one.get("type") for one in self.tools}
 
+    def messages_in(self, answer: Any) -> Iterable[Any]:
+        return answer.get("output") or () if isinstance(answer, dict) else ()
+
     def json_parts(self, data: Any) -> Iterable[kit.Part]:
         if not isinstance(data, dict):
             return
         kind = data.get("type")
-        if isinstance(data.get("output"), list) and kind not in _RESULTS.values():
-            for item in data["output"]:
-                yield from self.json_parts(item)
-        elif kind in _BUILT_IN and _is_ours(data):
+        if kind in _BUILT_IN and _is_ours(data):
             args = _arguments(data)
             name = _BUILT_IN[kind].name
             if kind == "computer_call" and "computer_use_preview" in self._offers:
