@@ -24,8 +24,8 @@ __all__ = ["Costs", "Limits"]
 
 OURS = str(Path(otelhooks.__file__).parent)
 SIGNALS = str(Path(otelhooks.__file__).parent / "process")
-"""`asyncio.run` sets a handler of SIGINT unless the process ignores it, as jobs in the background do:
-what we then do is no part of a request."""
+"""What is not counted: unless a process ignores SIGINT, as jobs in the background do, `asyncio.run`
+sets a handler of it."""
 RULES = [policy.deny("run_command"), policy.allow("search")]
 TIMES = 20
 ATTRIBUTES, BYTES_A_SPAN = 13, 600
