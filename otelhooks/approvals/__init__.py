@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otelhooks import types
 from otelhooks.approvals.terminal import ask_user_handler
@@ -17,8 +17,15 @@ from otelhooks.errors import OtelHooksError
 from otelhooks.hooks.answers import signed
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
+from otelhooks.late import late_names
 
-__all__ = ["Approval", "Terminal", "Unavailable", "first_of", "signed_first_of"]
+if TYPE_CHECKING:
+    from otelhooks.approvals.queue import Queue
+
+__all__ = ["Approval", "Queue", "Terminal", "Unavailable", "first_of", "signed_first_of"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = late_names(globals(), {"otelhooks.approvals.queue": "Queue"})
 
 
 class Unavailable(OtelHooksError):

@@ -73,9 +73,9 @@ async def ask_user_handler(tc: types.ToolCall, reason: str = "") -> bool:
         True for ``y`` and ``yes``; False for anything else and at the end of input. ``a`` shows the
         call in full, and asks again.
     """
-    rule = asking.get()
+    asked = asking.get()
     title = "Policy check: Tool execution requested:"
-    label = "" if rule is None else rule.label
+    label = "" if asked is None else asked.rule.label
     return await converse(functools.partial(_confirm, title, tc, reason, label))
 
 

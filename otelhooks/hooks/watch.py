@@ -10,7 +10,7 @@ import contextvars
 import logging
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks import types
 from otelhooks.hooks.answers import read_answer
@@ -21,10 +21,18 @@ from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.records.failures import outline
 
-__all__ = ["Watch", "ask_handlers", "asking"]
+__all__ = ["Asking", "Watch", "ask_handlers", "asking"]
 
-asking: contextvars.ContextVar[RuleLike | None] = contextvars.ContextVar("asking", default=None)
-"""The rule that a handler is being asked for."""
+
+class Asking(NamedTuple):
+    """What a handler is being asked for, and how many seconds it has; None for no limit."""
+
+    rule: RuleLike
+    timeout: float | None
+
+
+asking: contextvars.ContextVar[Asking | None] = contextvars.ContextVar("asking", default=None)
+"""The question that a handler is being asked."""
 
 log: logging.Logger = logging.getLogger("otelhooks.hooks")
 
@@ -115,7 +123,7 @@ def ask_handlers(
             call.args = copy_json(args)  # the handler before may have changed what it was shown
         asked.append(handler)
         previous = asking.get()
-        asking.set(rule)
+        asking.set(Asking(rule, timeout))
         try:
             answer = yield Run(ask, call.record(), rule.reason, is_question=True, timeout=timeout)
         finally:

@@ -72,6 +72,18 @@ class Database:
             # Release the lock for a moment: for a fork, and for the other exporter.
             time.sleep(0.005)
 
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work`, which only reads, without keeping writers of other processes waiting.
+
+        Raises:
+            StoreError: With cause and hint.
+        """
+        try:
+            with self._lock:
+                return work(self._connected())
+        except (sqlite3.Error, OSError, schema.StoreError) as error:
+            raise schema.store_error(self.path, error) from error
+
     def close(self) -> None:
         """Close the connection; the next write opens it again."""
         with self._lock:

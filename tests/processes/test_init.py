@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-pty = pytest.importorskip("pty", reason="there are no such terminals")
+from tests.processes.at_terminal import at_terminal
 
 PROGRAM = """\
 import agents
@@ -44,28 +43,7 @@ def project(tmp_path: Path) -> Path:
 
 def answered(project: Path, *lines: str) -> tuple[int, str]:
     """Return exit code and screen of `otelhooks init`, whose questions get these lines."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "otelhooks", "init"]
-    with subprocess.Popen(
-        command, cwd=project, stdin=slave, stdout=slave, stderr=slave, close_fds=True
-    ) as process:
-        os.close(slave)
-        shown = ""
-        try:
-            for line in lines:
-                before = len(shown)
-                until = time.monotonic() + 60
-                while not shown[before:].rstrip("\r\n").endswith((": ", ":")):
-                    assert time.monotonic() < until, shown
-                    shown += os.read(master, 4096).decode()
-                os.write(master, line.encode())
-            while True:
-                shown += os.read(master, 4096).decode()
-        except OSError:
-            pass  # the other end is closed
-        finally:
-            os.close(master)
-        return process.wait(60), shown
+    return at_terminal(["init"], *lines, cwd=project)
 
 
 def test_three_questions_with_enter_for_each_write_the_suggested_policy(project: Path) -> None:

@@ -1,0 +1,246 @@
+"""`otelhooks approvals`: see the calls that wait for a person, and answer them."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from otelhooks.cli import ExitCode
+from otelhooks.errors import ConfigError
+from otelhooks.plain_text import one_line, sanitize
+
+if TYPE_CHECKING:
+    from otelhooks import types
+    from otelhooks.approvals.questions import Question, Questions
+
+_TAKEN_S = 2.0
+"""Longest wait, in seconds, for the process that asked to take its answer."""
+
+_id = click.argument("id", metavar="ID")
+_store = click.option(
+    "--store",
+    "path",
+    envvar="OTELHOOKS_STORE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
+)
+_approver = click.option(
+    "--as",
+    "approver",
+    metavar="NAME",
+    help="Who answers, as traces and the audit trail name it; default: the user's name.",
+)
+
+
+@click.group()
+def approvals() -> None:
+    """Answer calls that wait for a person.
+
+    Programs ask here whose approval channel is `otelhooks.approvals.Queue`.
+    """
+
+
+@approvals.command("list")
+@_store
+@click.option("--all", "is_all", is_flag=True, help="Also those of the last days that have ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+def list_command(path: Path | None, is_all: bool, as_json: bool) -> None:
+    """List the calls that wait, the oldest first."""
+    found = _questions(path).all()
+    shown = [one for one in found if is_all or one.status == "pending"]
+    for question in shown:
+        click.echo(json.dumps(_record(question)) if as_json else _row(question))
+    if not shown and not as_json:
+        click.echo("no call waits for an answer", err=True)
+
+
+@approvals.command("show")
+@_id
+@_store
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_command(id: str, path: Path | None, as_json: bool) -> None:
+    """Show a call with all of its arguments."""
+    question = _questions(path).find(id)
+    if as_json:
+        click.echo(json.dumps(_record(question)))
+        return
+    click.echo(_row(question))
+    for line in _lines(question):
+        click.echo(line)
+
+
+@approvals.command("approve")
+@_id
+@_store
+@_approver
+@click.option(
+    "--edit",
+    metavar="JSON",
+    help="Arguments to change first, a JSON object; rules judge the changed call.",
+)
+def approve_command(id: str, path: Path | None, approver: str | None, edit: str | None) -> None:
+    """Let a call run, once, with the arguments that you are shown.
+
+    Asks you to type a code that only a terminal shows: an agent that can run commands must not
+    approve its own calls. Exit code 0: the call continues; 1: you did not approve it, or no process
+    has taken the answer; 2: the question is not open, or there is no terminal.
+    """
+    from otelhooks.approvals.console import Console
+    from otelhooks.approvals.layout import full, summary
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(
+            "approving needs a terminal, where a person reads the call",
+            hint="run the command in one; `deny` works without",
+        )
+    questions, changes = _questions(path), _changes(edit)
+    question = questions.pending(id)
+    call, console = _call(question, changes), Console()
+    reason = question.facts.get("reason", "")
+    title = f"Approve {question.id}{', as edited' if changes else ''}:"
+    code = f"{secrets.randbelow(10_000):04}"
+    while True:
+        for line in summary(title, call, reason, console.size):
+            console.say(line)
+        try:
+            typed = console.ask(f"Type {code} to approve, a shows all, Enter leaves it open: ")
+        except EOFError:
+            typed = ""
+        if typed.strip().lower() != "a":
+            break
+        for line in full(call, reason, console.size):
+            console.say(line)
+    if typed.strip() != code:
+        click.echo("not approved; the call still waits", err=True)
+        sys.exit(ExitCode.NO)
+    _answer(questions, question, "approved", approver, changes)
+
+
+@approvals.command("deny")
+@_id
+@_store
+@_approver
+def deny_command(id: str, path: Path | None, approver: str | None) -> None:
+    """Refuse a call.
+
+    Exit code 0: refused; 1: no process has taken the answer; 2: the question is not open.
+    """
+    questions = _questions(path)
+    _answer(questions, questions.pending(id), "rejected", approver)
+
+
+def _questions(path: Path | None) -> Questions:
+    from otelhooks.approvals.questions import Questions
+    from otelhooks.store import schema
+
+    path = path or schema.default_store_path()
+    if not path.exists():
+        raise schema.StoreError(path, "missing")
+    return Questions(path)
+
+
+def _answer(
+    questions: Questions,
+    question: Question,
+    status: str,
+    approver: str | None,
+    edit: dict[str, Any] | None = None,
+) -> None:
+    from otelhooks.approvals.questions import Answer
+
+    questions.answer(question, Answer(status, approver or getpass.getuser(), edit))
+    deadline = time.monotonic() + _TAKEN_S
+    while time.monotonic() < deadline:
+        if questions.is_taken(question):
+            click.echo(f"{status} {one_line(question.tool)}", err=True)
+            return
+        time.sleep(0.05)
+    click.echo(
+        f"otelhooks: warning: {status}, but no process has taken the answer: "
+        f"{_program(question)} may have ended",
+        err=True,
+    )
+    sys.exit(ExitCode.NO)
+
+
+def _changes(edit: str | None) -> dict[str, Any] | None:
+    if edit is None:
+        return None
+    try:
+        found: Any = json.loads(edit)
+    except ValueError as error:
+        raise ConfigError(
+            f"--edit is not JSON: {error}", hint='give an object, such as {"x": 1}'
+        ) from None
+    if not isinstance(found, dict):
+        raise ConfigError("--edit is not a JSON object", hint='give one, such as {"x": 1}')
+    return cast("dict[str, Any]", found)
+
+
+def _call(question: Question, edit: dict[str, Any] | None = None) -> types.ToolCall:
+    from otelhooks import types
+
+    facts = question.facts
+    return types.ToolCall(
+        name=question.tool,
+        args={**facts.get("args", {}), **(edit or {})},
+        server_name=facts.get("server") or None,
+        branch=facts.get("agent", ""),
+    )
+
+
+def _lines(question: Question) -> list[str]:
+    from otelhooks.approvals.console import Console
+    from otelhooks.approvals.layout import full
+
+    facts = question.facts
+    if not facts:
+        return ["  what was asked is no longer kept"]
+    rule, trace = one_line(facts["rule"]), one_line(facts["trace"])
+    return [
+        *full(_call(question), facts["reason"], Console().size),
+        f"  rule: {rule}",
+        *([f"  trace: {trace}"] if trace else []),
+        f"  program: {_program(question)}",
+    ]
+
+
+def _row(question: Question) -> str:
+    facts = question.facts
+    left = question.expires_at - time.time()
+    what = f"{_span(left)} left" if question.status == "pending" else question.status
+    by = f" by {question.approver}" if question.approver else ""
+    words = (question.id, f"{what}{by}", sanitize(question.tool), facts.get("agent", ""))
+    return one_line("  ".join(filter(None, (*words, _program(question)))))
+
+
+def _program(question: Question) -> str:
+    facts = question.facts
+    return one_line(f"{facts['program']} (pid {facts['pid']})") if facts else ""
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _record(question: Question) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "status": question.status,
+        "asked_at": question.asked_at,
+        "expires_at": question.expires_at,
+        "tool": question.tool,
+        "approver": question.approver or "",
+        **question.facts,
+    }

@@ -1,0 +1,156 @@
+"""A call waits in one process, and a person at another terminal answers it."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otelhooks.approvals.questions import Answer, Question, Questions
+from otelhooks.errors import ConfigError
+from tests.processes.at_terminal import at_terminal
+
+AGENT = """
+import sys
+import otelhooks
+from otelhooks import policy
+
+otelhooks.instrument(
+    policies=[policy.ask_user("send_email", reason="Mail leaves the house.")],
+    approvals="otelhooks.approvals:Queue",
+    approval_timeout=60,
+)
+
+@otelhooks.tool
+def send_email(to):
+    print("sent to", to, flush=True)
+
+for to in sys.argv[1:]:
+    try:
+        send_email(to)
+    except otelhooks.errors.Denied as denied:
+        print("denied", denied, flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The store that `OTELHOOKS_STORE` names in tests."""
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Iterator[Any]:
+    """Starts programs that ask."""
+    (tmp_path / "agent.py").write_text(AGENT)
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*to: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "agent.py", *to]
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        started.append(subprocess.Popen(command, cwd=tmp_path, text=True, **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def waiting(path: Path) -> Question:
+    questions, until = Questions(path), time.monotonic() + 30
+    while time.monotonic() < until:
+        if found := [one for one in questions.all() if one.status == "pending"]:
+            return found[-1]
+        time.sleep(0.02)
+    raise AssertionError("nothing was asked")
+
+
+def code_in(screen: str) -> str:
+    return re.findall(r"Type (\d{4}) to approve", screen)[-1]
+
+
+def test_who_types_the_code_at_a_terminal_approves(agents: Any, path: Path, tmp_path: Path) -> None:
+    agent = agents("ada@example.com")
+    question = waiting(path)
+    code, screen = at_terminal(
+        ["approvals", "approve", question.id, "--as", "u-17"],
+        *("a\n", lambda screen: code_in(screen) + "\n"),
+        cwd=tmp_path,
+    )
+    assert code == 0, screen
+    assert "reason: Mail leaves the house." in screen
+    assert 'to = "ada@example.com"' in screen
+    assert "approved send_email" in screen
+    assert "sent to ada@example.com" in agent.communicate(timeout=30)[0]
+
+
+def test_an_edit_is_shown_and_runs(agents: Any, path: Path, tmp_path: Path) -> None:
+    agent = agents("all@example.com")
+    command = ["approvals", "approve", waiting(path).id, "--edit", '{"to": "ada@example.com"}']
+    code, screen = at_terminal(command, lambda screen: code_in(screen) + "\n", cwd=tmp_path)
+    assert code == 0, screen
+    assert 'to = "ada@example.com"' in screen
+    assert "all@example.com" not in screen
+    assert "sent to ada@example.com" in agent.communicate(timeout=30)[0]
+
+
+@pytest.mark.parametrize("typed", ["\n", "y\n", "yes\n", "\x04"])
+def test_anything_else_leaves_the_call_waiting(
+    agents: Any, path: Path, tmp_path: Path, typed: str
+) -> None:
+    agents("a")
+    question = waiting(path)
+    code, screen = at_terminal(["approvals", "approve", question.id], typed, cwd=tmp_path)
+    assert code == 1
+    assert "not approved; the call still waits" in screen
+    assert Questions(path).find(question.id).status == "pending"
+
+
+@pytest.mark.parametrize("edit", ["{", "[1]"])
+def test_an_edit_that_is_no_object_is_an_error(path: Path, tmp_path: Path, edit: str) -> None:
+    Questions(path)
+    code, screen = at_terminal(["approvals", "approve", "1", "--edit", edit], cwd=tmp_path)
+    assert code == 2
+    assert "--edit is not" in screen
+
+
+def test_ctrl_c_withdraws_the_question(agents: Any, path: Path) -> None:
+    agent = agents("a")
+    question = waiting(path)
+    agent.send_signal(signal.SIGINT)
+    agent.wait(30)
+    assert Questions(path).find(question.id).status == "withdrawn"
+
+
+def test_of_killed_programs_no_other_takes_the_answer(agents: Any, path: Path) -> None:
+    """Kill programs before or after the answer: it is for one call, and once."""
+    choose = random.Random(7)
+    questions = Questions(path)
+    for to in map(str, range(8)):
+        is_approved, killed = choose.random() < 0.5, choose.choice(["before", "after", "never"])
+        agent = agents(to)
+        question = waiting(path)
+        assert question.facts["args"] == {"to": to}
+        if killed == "before":
+            agent.kill()
+        questions.answer(question, Answer("approved" if is_approved else "rejected", "u"))
+        with pytest.raises(ConfigError, match="is already"):
+            questions.answer(question, Answer("approved", "u"))
+        if killed == "after":
+            time.sleep(choose.random() * 0.2)
+            agent.kill()
+        said = agent.communicate(timeout=30)[0]
+        assert "sent to" not in said or (is_approved and f"sent to {to}" in said)
+        if killed == "never":
+            assert ("sent to" if is_approved else "denied") in said

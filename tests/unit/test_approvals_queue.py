@@ -1,0 +1,324 @@
+"""Calls that wait in the local store until another process answers."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from click.testing import CliRunner, Result
+
+import otelhooks
+from otelhooks import approvals, policy
+from otelhooks.approvals.questions import Answer, Question, Questions
+from otelhooks.cli import cli
+from otelhooks.errors import ConfigError, Denied
+from otelhooks.telemetry import semconv
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "own" / "questions.db"
+
+
+@pytest.fixture
+def mail(governed: Any, path: Path) -> Callable[..., str]:
+    """A tool that a person must approve."""
+
+    @otelhooks.tool
+    def send_email(to: str) -> str:
+        return f"sent to {to}"
+
+    rule = policy.ask_user("send_email", id="mail", reason="Mail leaves the house.")
+    governed(policies=[rule], approvals=approvals.Queue(path), approval_timeout=20)
+    return send_email
+
+
+@pytest.fixture
+def background() -> Iterator[concurrent.futures.Executor]:
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        yield executor
+
+
+def run(path: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(
+        cli, ["approvals", arguments[0], "--store", str(path), *arguments[1:]]
+    )
+
+
+def waiting(path: Path) -> Question:
+    """Return the one question that waits."""
+    questions, deadline = Questions(path), time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if found := [one for one in questions.all() if one.status == "pending"]:
+            [question] = found
+            return question
+        time.sleep(0.02)
+    raise AssertionError("nothing was asked")
+
+
+def row_of(path: Path, id: str) -> dict[str, Any]:
+    with sqlite3.connect(path) as database:
+        database.row_factory = sqlite3.Row
+        return dict(database.execute("SELECT * FROM questions WHERE id = ?", (id,)).fetchone())
+
+
+class TestAnswers:
+    def test_an_approved_call_runs(self, mail, path, background, governed) -> None:
+        called = background.submit(mail, "ada@example.com")
+        question = waiting(path)
+        Questions(path).answer(question, Answer("approved", "u-17"))
+        assert called.result(10) == "sent to ada@example.com"
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_STATUS] == "approved"
+        assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "human"
+        assert attributes[semconv.APPROVAL_APPROVER_ID] == "u-17"
+
+    def test_a_refused_call_does_not(self, mail, path, background) -> None:
+        called = background.submit(mail, "ada@example.com")
+        Questions(path).answer(waiting(path), Answer("rejected", "u-17"))
+        with pytest.raises(Denied, match="Mail leaves the house"):
+            called.result(10)
+
+    def test_an_edit_is_what_runs(self, mail, path, background) -> None:
+        called = background.submit(mail, "all@example.com")
+        Questions(path).answer(waiting(path), Answer("approved", "u", {"to": "ada@example.com"}))
+        assert called.result(10) == "sent to ada@example.com"
+
+    def test_each_call_takes_its_own(self, mail, path, background) -> None:
+        calls = [background.submit(mail, to) for to in "ab"]
+        questions = Questions(path)
+        while len(questions.all()) < 2:
+            time.sleep(0.02)
+        for question in questions.all():
+            is_a = question.facts["args"] == {"to": "a"}
+            questions.answer(question, Answer("approved" if is_a else "rejected", "u"))
+        assert calls[0].result(10) == "sent to a"
+        assert isinstance(calls[1].exception(10), Denied)
+
+    @pytest.mark.parametrize("framework", ["asyncio", "trio"])
+    def test_others_go_on_meanwhile(self, governed, path, framework, background) -> None:
+        @otelhooks.tool
+        async def send() -> str:
+            return "sent"
+
+        governed(policies=[policy.ask_user("send")], approvals=approvals.Queue(path))
+        ticks: list[int] = []
+
+        async def main() -> None:
+            async def tick() -> None:
+                while True:
+                    ticks.append(1)
+                    await anyio.sleep(0.01)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(tick)
+                assert await send() == "sent"
+                group.cancel_scope.cancel()
+
+        def person() -> None:
+            question = waiting(path)
+            time.sleep(0.2)
+            Questions(path).answer(question, Answer("approved", "u"))
+
+        answering = background.submit(person)
+        anyio.run(main, backend=framework)
+        answering.result()
+        assert len(ticks) > 5
+
+    def test_no_answer_in_time_denies(self, governed, path) -> None:
+        @otelhooks.tool
+        def send() -> None: ...
+
+        queue = approvals.Queue(path)
+        governed(policies=[policy.ask_user("send")], approvals=queue, approval_timeout=0.3)
+        with pytest.raises(Denied):
+            send()
+        [question] = Questions(path).all()
+        assert question.status == "expired"
+        with pytest.raises(ConfigError, match="already expired"):
+            Questions(path).answer(question, Answer("approved", "u"))
+
+    def test_a_cancelled_run_withdraws_its_question(self, governed, path) -> None:
+        @otelhooks.tool
+        async def send() -> None: ...
+
+        governed(policies=[policy.ask_user("send")], approvals=approvals.Queue(path))
+
+        async def main() -> None:
+            run = asyncio.create_task(send())
+            await asyncio.to_thread(waiting, path)
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            assert [one.status for one in Questions(path).all()] == ["withdrawn"]
+
+        asyncio.run(main())
+
+    def test_a_question_is_answered_once(self, mail, path, background) -> None:
+        called = background.submit(mail, "a")
+        question = waiting(path)
+        at_once = threading.Barrier(8)
+
+        def person(number: int) -> str:
+            own = Questions(path)
+            at_once.wait()
+            try:
+                own.answer(question, Answer("approved", f"u-{number}"))
+            except ConfigError as error:
+                return str(error)
+            return "answered"
+
+        with concurrent.futures.ThreadPoolExecutor(8) as people:
+            said = sorted(people.map(person, range(8)))
+        assert said[0] == "answered"
+        assert all("is already approved by u-" in each for each in said[1:])
+        assert called.result(10) == "sent to a"
+
+    def test_it_is_announced(self, mail, path, background, caplog) -> None:
+        with caplog.at_level(logging.WARNING):
+            called = background.submit(mail, "a")
+            question = waiting(path)
+            Questions(path).answer(question, Answer("rejected", "u"))
+            called.exception(10)
+        said = f"`send_email` waits for an answer: otelhooks approvals approve {question.id}"
+        assert said in caplog.text
+
+    def test_arguments_are_kept_only_while_it_waits(self, mail, path, background) -> None:
+        called = background.submit(mail, "a secret")
+        question = waiting(path)
+        assert "a secret" in row_of(path, question.id)["about"]
+        Questions(path).answer(question, Answer("rejected", "u"))
+        called.exception(10)
+        assert "a secret" not in str(row_of(path, question.id))
+
+
+class TestForgery:
+    def test_an_answer_to_another_question_than_was_asked_denies(
+        self, mail, path, background
+    ) -> None:
+        """Whoever writes to the store shows the approver other arguments than will run."""
+        called = background.submit(mail, "all@example.com")
+        question = waiting(path)
+        harmless = question.about.replace("all@", "ada@")
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE questions SET about = ?", (harmless,))
+        shown = Questions(path).find(question.id)
+        Questions(path).answer(shown, Answer("approved", "u"))
+        with pytest.raises(Denied, match="Policy evaluation failed"):
+            called.result(10)
+
+    def test_an_answer_to_another_call_does_not_count(self, mail, path, background) -> None:
+        called = background.submit(mail, "a")
+        question = waiting(path)
+        with sqlite3.connect(path) as database:
+            database.execute(
+                "UPDATE questions SET status = 'approved', approver = 'u', digest = 'other'"
+            )
+        with pytest.raises(Denied, match="Policy evaluation failed"):
+            called.result(10)
+        assert Questions(path).find(question.id).status == "approved"
+
+    def test_a_question_that_was_removed_denies(self, mail, path, background) -> None:
+        called = background.submit(mail, "a")
+        waiting(path)
+        with sqlite3.connect(path) as database:
+            database.execute("DELETE FROM questions")
+        with pytest.raises(Denied, match="Policy evaluation failed"):
+            called.result(10)
+
+    @pytest.mark.parametrize(("place", "mode"), [("", 0o620), ("", 0o602), ("..", 0o777)])
+    def test_a_store_that_others_may_write_is_refused(self, path, place, mode) -> None:
+        Questions(path)
+        os.chmod(path / place if place == "" else path.parent, mode)
+        with pytest.raises(ConfigError, match="other users may write"):
+            approvals.Queue(path)
+
+    def test_nor_is_one_of_another_user(self, path, monkeypatch) -> None:
+        Questions(path)
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        os.chown(path, 12345, -1) if os.getuid() == 0 else None
+        with pytest.raises(ConfigError, match="belongs to another user"):
+            approvals.Queue(path)
+
+    def test_a_file_that_is_no_store_is_an_error_at_the_start(self, tmp_path) -> None:
+        place = tmp_path / "text"
+        place.write_text("a note")
+        with pytest.raises(ConfigError, match="is not an otelhooks store"):
+            approvals.Queue(place)
+
+    def test_a_script_cannot_approve(self, mail, path, background) -> None:
+        called = background.submit(mail, "a")
+        question = waiting(path)
+        result = run(path, "approve", question.id)
+        assert result.exit_code == 2
+        assert "approving needs a terminal" in result.output
+        assert run(path, "deny", question.id).exit_code == 0
+        assert isinstance(called.exception(10), Denied)
+
+
+class TestCommands:
+    def test_list_shows_what_waits(self, mail, path, background) -> None:
+        called = background.submit(mail, "a")
+        question = waiting(path)
+        result = run(path, "list")
+        assert result.output.startswith(f"{question.id}  20 s left  send_email  ") or (
+            result.output.startswith(f"{question.id}  19 s left  send_email  ")
+        )
+        [record] = [json.loads(line) for line in run(path, "list", "--json").stdout.splitlines()]
+        assert record["args"] == {"to": "a"}
+        assert record["rule"] == "mail"
+        assert run(path, "deny", question.id, "--as", "u-17").exit_code == 0
+        called.exception(10)
+        assert run(path, "list").output == "no call waits for an answer\n"
+        assert "rejected by u-17" in run(path, "list", "--all").output
+
+    def test_show_has_the_whole_call(self, mail, path, background) -> None:
+        called = background.submit(mail, "a" * 500 + "\x1b[2J")
+        question = waiting(path)
+        shown = run(path, "show", question.id).output
+        assert shown.count("a") > 500
+        assert "\x1b" not in shown
+        assert "rule: mail" in shown
+        assert "reason: Mail leaves the house." in shown
+        assert json.loads(run(path, "show", question.id, "--json").stdout)["tool"] == "send_email"
+        run(path, "deny", question.id)
+        called.exception(10)
+        assert "no longer kept" in run(path, "show", question.id).output
+
+    @pytest.mark.parametrize("command", ["show", "deny"])
+    def test_an_unknown_id_is_an_error(self, path, command) -> None:
+        Questions(path)
+        result = run(path, command, "12345678")
+        assert result.exit_code == 2
+        assert "there is no question `12345678`" in result.output
+
+    def test_an_answer_that_no_one_takes_is_told(self, path) -> None:
+        about = json.dumps({"args": {}, "program": "app.py", "pid": 1, "reason": "", "rule": ""})
+        now = time.time()
+        Questions(path).ask(Question("12345678", now, now + 60, "pending", "t", about))
+        result = run(path, "deny", "12345678")
+        assert result.exit_code == 1
+        assert "no process has taken the answer: app.py (pid 1) may have ended" in result.output
+
+    def test_a_missing_store_is_an_error_and_stays_missing(self, path) -> None:
+        assert run(path, "list").exit_code == 2
+        assert not path.exists()
+
+    def test_what_has_ended_is_forgotten_after_a_week(self, path) -> None:
+        now = time.time()
+        questions = Questions(path)
+        for id, age in (("a", 8 * 86_400), ("b", 60)):
+            questions.ask(Question(id, now - age, now - age + 30, "pending", "t", "{}"))
+        questions.ask(Question("c", now, now + 30, "pending", "t", "{}"))
+        assert {one.id: one.status for one in questions.all()} == {"b": "expired", "c": "pending"}
