@@ -1,7 +1,10 @@
-"""Questions in the local store: one process asks, and another one answers.
+"""Questions that one process asks, and another one answers.
 
 Decision code: fails closed. An answer contains the hash of the question that the approver saw, and
 counts only if the process that waits has asked exactly that. Each question is answered once.
+
+Where questions are kept is a `Questions` with four steps: `store_questions` in the local store, and
+`redis_questions` on a Redis server.
 """
 
 from __future__ import annotations
@@ -10,39 +13,23 @@ import dataclasses
 import hashlib
 import json
 import os
-import stat
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from otelhooks.errors import ConfigError
-from otelhooks.store import connection, schema
 
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Sequence
-    from pathlib import Path
+__all__ = ["KEPT_S", "Answer", "Question", "Questions", "Unreachable", "questions_at"]
 
-__all__ = ["Answer", "Question", "Questions"]
+KEPT_S = 7 * 86_400
+"""How long questions that have ended are listed, in seconds."""
 
-_BUSY_S = 5.0
-_KEPT_S = 7 * 86_400.0
-"""How long answered questions stay, in seconds; what was asked goes with the answer."""
+_ENDED = {"approved", "rejected"}
 
-_TABLE = """CREATE TABLE IF NOT EXISTS questions (
-    id TEXT PRIMARY KEY,
-    asked_at REAL NOT NULL,
-    expires_at REAL NOT NULL,
-    status TEXT NOT NULL,
-    tool TEXT NOT NULL,
-    about TEXT NOT NULL,
-    answered_at REAL,
-    approver TEXT,
-    edit TEXT,
-    digest TEXT,
-    taken_at REAL
-) WITHOUT ROWID"""
-_COLUMNS = "id, asked_at, expires_at, status, tool, about, approver"
+
+class Unreachable(ConfigError):
+    """Where questions are kept cannot be reached now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +43,11 @@ class Question:
         status: ``pending``, ``approved``, ``rejected``, ``expired`` or ``withdrawn``.
         tool: Name of the tool.
         about: What is asked, as JSON text: the call, its agent, its rule, and the program. Empty
-            once it is answered, because arguments are content.
+            once the question has ended, because arguments are content.
         approver: Who has answered; empty if no one has.
+        edit: Arguments that the approver changed, as JSON text; empty for none.
+        seen: `digest` of the question that the approver saw.
+        taken: Whether the process that asked has the answer.
     """
 
     id: str
@@ -66,7 +56,10 @@ class Question:
     status: str
     tool: str
     about: str
-    approver: str | None = None
+    approver: str = ""
+    edit: str = ""
+    seen: str = ""
+    taken: bool = False
 
     @property
     def digest(self) -> str:
@@ -84,70 +77,63 @@ class Answer:
     """How a question ended: its status, by whom, and with which changed arguments."""
 
     status: str
-    approver: str
+    approver: str = ""
     edit: dict[str, Any] | None = None
 
 
 class Questions:
-    """The questions of one store.
+    """Where questions are kept."""
 
-    Args:
-        path: File of the local store; None for the one that this process would write to.
+    # -- what a place does: each step is atomic, and raises ConfigError on failure --------------
 
-    Raises:
-        ConfigError: The file cannot be used, or another user may write it, and so answer.
-    """
+    def put(self, question: Question) -> None:
+        """Keep a question for `KEPT_S` after it has ended."""
+        raise NotImplementedError
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._store = connection.shared(path or schema.default_store_path())
-        self._store.write(_create, busy_s=_BUSY_S)
-        _refuse_foreign(self._store.path)
+    def get(self, id: str) -> Question | None:
+        """Return a question as it is kept, None if there is none with this id."""
+        raise NotImplementedError
 
-    def ask(self, question: Question) -> None:
-        """Write a question down; forget old ones, and what earlier ones were about."""
-        row = dataclasses.astuple(question)
+    def kept(self) -> list[Question]:
+        """Return all questions, the oldest first."""
+        raise NotImplementedError
 
-        def work(database: sqlite3.Connection) -> None:
-            now = time.time()
-            _end_expired(database, now)
-            database.execute("DELETE FROM questions WHERE asked_at < ?", (now - _KEPT_S,))
-            database.execute(
-                f"INSERT INTO questions ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row
-            )
+    def change(self, id: str, status: str, fields: Mapping[str, Any]) -> bool:
+        """Change fields of a question if it has this status; return whether it had."""
+        raise NotImplementedError
 
-        self._store.write(work, busy_s=_BUSY_S)
+    # -- what is done with them ---------------------------------------------------------------
 
     def answer_of(self, question: Question) -> Answer | None:
         """Return how a question ended, None if it has not yet; an answer counts as taken.
 
+        Args:
+            question: As it was asked.
+
         Raises:
-            ConfigError: The answer is for another question than this one.
+            ConfigError: The answer is for another question, or the question is gone.
         """
-        found = self._store.read(
-            lambda database: database.execute(
-                "SELECT status, approver, edit, digest FROM questions WHERE id = ?", (question.id,)
-            ).fetchone()
-        )
+        found = self.get(question.id)
         if found is None:
-            raise ConfigError(f"question {question.id} is no longer in the store", hint="ask again")
-        status, approver, edit, digest = found
-        if status == "pending":
+            raise ConfigError(f"question {question.id} was removed", hint="ask again")
+        if found.status == "pending":
             return None
-        if status not in ("approved", "rejected"):
-            return Answer(status, "")
-        if digest != question.digest:
+        if found.status not in _ENDED:
+            return Answer(found.status)
+        if found.seen != question.digest:
             raise ConfigError(
                 f"the answer to question {question.id} is for another call",
-                hint="find out who writes to the local store",
+                hint="find out who else writes where questions are kept",
             )
-        self._set("taken_at = ?, about = ''", (time.time(),), question.id, status)
-        return Answer(status, approver or "", json.loads(edit) if edit else None)
+        self.change(question.id, found.status, {"taken": True, "about": ""})
+        edit = json.loads(found.edit) if found.edit else None
+        return Answer(found.status, found.approver, edit)
 
     def withdraw(self, question: Question) -> None:
         """End a question that no one waits for any more, if it is still open."""
-        is_over = time.time() + 1 >= question.expires_at  # its own clock may run a little behind
+        is_over = time.time() + 1 >= question.expires_at  # who waits may stop a little early
         status = "expired" if is_over else "withdrawn"
-        self._set("status = ?, about = ''", (status,), question.id, "pending")
+        self.change(question.id, "pending", {"status": status, "about": ""})
 
     def answer(self, question: Question, answer: Answer) -> None:
         """Answer a question that is open.
@@ -159,33 +145,15 @@ class Questions:
         Raises:
             ConfigError: It has been answered, has expired, or was withdrawn.
         """
-        values = (
-            *(answer.status, answer.approver, time.time(), question.digest),
-            None if answer.edit is None else json.dumps(answer.edit),
-        )
-        how = "status = ?, approver = ?, answered_at = ?, digest = ?, edit = ?"
-        self._store.write(lambda database: _end_expired(database, time.time()), busy_s=_BUSY_S)
-        if not self._set(how, values, question.id, "pending"):
+        self.pending(question.id)
+        edit = "" if answer.edit is None else json.dumps(answer.edit)
+        fields = {"status": answer.status, "approver": answer.approver, "edit": edit}
+        if not self.change(question.id, "pending", {**fields, "seen": question.digest}):
             self.pending(question.id)
 
-    def is_taken(self, question: Question) -> bool:
-        """Return whether the process that asked has its answer."""
-        rows = self._store.read(
-            lambda database: database.execute(
-                "SELECT 1 FROM questions WHERE id = ? AND taken_at IS NOT NULL", (question.id,)
-            ).fetchall()
-        )
-        return bool(rows)
-
-    def all(self) -> Sequence[Question]:
+    def all(self) -> list[Question]:
         """Return the questions of the last days, the oldest first."""
-        self._store.write(lambda database: _end_expired(database, time.time()), busy_s=_BUSY_S)
-        rows = self._store.read(
-            lambda database: database.execute(
-                f"SELECT {_COLUMNS} FROM questions ORDER BY asked_at"
-            ).fetchall()
-        )
-        return [Question(*row) for row in rows]
+        return [self._ended(one) for one in self.kept()]
 
     def find(self, id: str) -> Question:
         """Return a question.
@@ -193,12 +161,13 @@ class Questions:
         Raises:
             ConfigError: There is none with this id.
         """
-        for question in self.all():
-            if question.id == id:
-                return question
-        raise ConfigError(
-            f"there is no question `{id}`", hint="list them with `otelhooks approvals list --all`"
-        )
+        found = self.get(id)
+        if found is None:
+            raise ConfigError(
+                f"there is no question `{id}`",
+                hint="list them with `otelhooks approvals list --all`",
+            )
+        return self._ended(found)
 
     def pending(self, id: str) -> Question:
         """Return a question that is open.
@@ -215,41 +184,29 @@ class Questions:
             )
         return question
 
-    def _set(self, how: str, values: tuple[Any, ...], id: str, status: str) -> bool:
-        """Change a question if it has this status; return whether it had."""
-        sql = f"UPDATE questions SET {how} WHERE id = ? AND status = ?"
-        return self._store.write(
-            lambda database: database.execute(sql, (*values, id, status)).rowcount == 1,
-            busy_s=_BUSY_S,
-        )
+    def _ended(self, question: Question) -> Question:
+        """Return a question as expired if it has: a killed process does not withdraw its own."""
+        if question.status != "pending" or time.time() < question.expires_at:
+            return question
+        fields: dict[str, Any] = {"status": "expired", "about": ""}
+        self.change(question.id, "pending", fields)
+        return dataclasses.replace(question, **fields)
 
 
-def _create(database: sqlite3.Connection) -> None:
-    database.execute(_TABLE)
+def questions_at(place: str | os.PathLike[str] | None) -> Questions:
+    """Return the questions that are kept in a file or at an address.
 
+    Args:
+        place: ``redis://host:6379/0`` or ``rediss://...``, a store's file, or None for the local
+            store of this process.
 
-def _end_expired(database: sqlite3.Connection, now: float) -> None:
-    database.execute(
-        "UPDATE questions SET status = 'expired', about = ''"
-        " WHERE status = 'pending' AND expires_at <= ?",
-        (now,),
-    )
+    Raises:
+        ConfigError: It cannot be used.
+    """
+    if isinstance(place, str) and place.startswith(("redis://", "rediss://")):
+        from otelhooks.approvals.redis_questions import RedisQuestions
 
+        return RedisQuestions(place)
+    from otelhooks.approvals.store_questions import StoreQuestions
 
-def _refuse_foreign(path: Path) -> None:
-    """Refuse a store that another user may write: an answer in it could be anyone's."""
-    if not hasattr(os, "geteuid"):
-        return
-    for place in (path, path.parent):
-        status = os.stat(place)
-        is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-        if status.st_uid not in {0, os.geteuid()}:
-            raise ConfigError(
-                f"`{place}` belongs to another user (uid {status.st_uid}), who could answer",
-                hint="set OTELHOOKS_STORE to a file in a folder of this user",
-            )
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
-            raise ConfigError(
-                f"other users may write `{place}`, and so answer",
-                hint=f"run `chmod go-w {place}`, or set OTELHOOKS_STORE to a file elsewhere",
-            )
+    return StoreQuestions(place)

@@ -10,17 +10,15 @@ import secrets
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from otelhooks import types
-from otelhooks.approvals.questions import Question, Questions
+from otelhooks.approvals import Unavailable
+from otelhooks.approvals.questions import Question, Unreachable, questions_at
+from otelhooks.errors import OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 from otelhooks.hooks.watch import asking
 from otelhooks.plain_text import LOGGED, one_line
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["Queue"]
 
@@ -38,27 +36,30 @@ _FOREVER_S = 10 * 365 * 86_400.0
 class Queue:
     """Asks people who are not at this program's terminal: `otelhooks approvals` answers.
 
-    Questions are in the local store, so all processes of one user share one queue. A call waits for
-    ``approval_timeout``; no answer by then denies. A run that is cancelled withdraws its question.
+    Questions are in the local store, so all processes of one user share one queue; or on a Redis
+    server, for several hosts. A call waits for ``approval_timeout``; no answer by then denies. A
+    run that is cancelled withdraws its question.
 
     Args:
-        path: File of the local store; None for `OTELHOOKS_STORE`, or the one in the user's data
-            folder. Give `otelhooks approvals --store` the same one.
+        place: ``redis://host:6379/0``, with the extra ``otelhooks[redis]``, or file of the local
+            store; None for `OTELHOOKS_STORE`, or the one in the user's data folder. Give
+            `otelhooks approvals --store` the same one.
 
     Raises:
-        ConfigError: The file cannot be used, or another user may write it.
+        ConfigError: The place cannot be used, or another user may write the file.
     """
 
     asks_people = True
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._questions = Questions(path)
+    def __init__(self, place: str | os.PathLike[str] | None = None) -> None:
+        self._questions = questions_at(place)
 
     async def __call__(self, call: types.ToolCall, reason: str = "") -> Approval:
         """Ask about a call, and wait for the answer.
 
         Raises:
-            ConfigError: The store cannot be used, or holds an answer for another call.
+            Unavailable: The question could not be written down.
+            ConfigError: The answer is for another call, or the question was removed.
         """
         question, gone = _question(call, reason), threading.Event()
         waiting = start(self._wait, question, gone)
@@ -70,14 +71,17 @@ class Queue:
                 waiting.result(_ENDING_S)  # also at Ctrl-C, after which no thread lives on
 
     def _wait(self, question: Question, gone: threading.Event) -> Approval:
-        self._questions.ask(question)
         try:
-            log.warning(
-                "`%s` waits for an answer: otelhooks approvals approve %s",
-                one_line(question.tool, LOGGED),
-                question.id,
-            )
-            while not gone.wait(_POLL_S):
+            self._questions.put(question)
+        except OtelHooksError as error:
+            raise Unavailable(str(error)) from error
+        log.warning(
+            "`%s` waits for an answer: otelhooks approvals approve %s",
+            one_line(question.tool, LOGGED),
+            question.id,
+        )
+        while not gone.wait(_POLL_S):
+            with contextlib.suppress(Unreachable):  # it may come back before the time is over
                 if (found := self._questions.answer_of(question)) is not None:
                     return Approval(
                         found.status,
@@ -85,8 +89,7 @@ class Queue:
                         approver_type="human",
                         approver_id=found.approver,
                     )
-        finally:
-            self._questions.withdraw(question)
+        self._questions.withdraw(question)
         return Approval("withdrawn")
 
 

@@ -26,11 +26,11 @@ _TAKEN_S = 2.0
 _id = click.argument("id", metavar="ID")
 _store = click.option(
     "--store",
-    "path",
+    "place",
     envvar="OTELHOOKS_STORE",
-    type=click.Path(dir_okay=False, path_type=Path),
     metavar="PATH",
-    help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
+    help="The store, or redis://HOST:PORT/NUMBER; default: $OTELHOOKS_STORE, then `store.db` in"
+    " the user's data folder.",
 )
 _approver = click.option(
     "--as",
@@ -52,9 +52,9 @@ def approvals() -> None:
 @_store
 @click.option("--all", "is_all", is_flag=True, help="Also those of the last days that have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
-def list_command(path: Path | None, is_all: bool, as_json: bool) -> None:
+def list_command(place: str | None, is_all: bool, as_json: bool) -> None:
     """List the calls that wait, the oldest first."""
-    found = _questions(path).all()
+    found = _questions(place).all()
     shown = [one for one in found if is_all or one.status == "pending"]
     for question in shown:
         click.echo(json.dumps(_record(question)) if as_json else _row(question))
@@ -66,9 +66,9 @@ def list_command(path: Path | None, is_all: bool, as_json: bool) -> None:
 @_id
 @_store
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show_command(id: str, path: Path | None, as_json: bool) -> None:
+def show_command(id: str, place: str | None, as_json: bool) -> None:
     """Show a call with all of its arguments."""
-    question = _questions(path).find(id)
+    question = _questions(place).find(id)
     if as_json:
         click.echo(json.dumps(_record(question)))
         return
@@ -86,7 +86,7 @@ def show_command(id: str, path: Path | None, as_json: bool) -> None:
     metavar="JSON",
     help="Arguments to change first, a JSON object; rules judge the changed call.",
 )
-def approve_command(id: str, path: Path | None, approver: str | None, edit: str | None) -> None:
+def approve_command(id: str, place: str | None, approver: str | None, edit: str | None) -> None:
     """Let a call run, once, with the arguments that you are shown.
 
     Asks you to type a code that only a terminal shows: an agent that can run commands must not
@@ -101,7 +101,7 @@ def approve_command(id: str, path: Path | None, approver: str | None, edit: str 
             "approving needs a terminal, where a person reads the call",
             hint="run the command in one; `deny` works without",
         )
-    questions, changes = _questions(path), _changes(edit)
+    questions, changes = _questions(place), _changes(edit)
     question = questions.pending(id)
     call, console = _call(question, changes), Console()
     reason = question.facts.get("reason", "")
@@ -128,23 +128,24 @@ def approve_command(id: str, path: Path | None, approver: str | None, edit: str 
 @_id
 @_store
 @_approver
-def deny_command(id: str, path: Path | None, approver: str | None) -> None:
+def deny_command(id: str, place: str | None, approver: str | None) -> None:
     """Refuse a call.
 
     Exit code 0: refused; 1: no process has taken the answer; 2: the question is not open.
     """
-    questions = _questions(path)
+    questions = _questions(place)
     _answer(questions, questions.pending(id), "rejected", approver)
 
 
-def _questions(path: Path | None) -> Questions:
-    from otelhooks.approvals.questions import Questions
+def _questions(place: str | None) -> Questions:
+    from otelhooks.approvals.questions import questions_at
     from otelhooks.store import schema
 
-    path = path or schema.default_store_path()
-    if not path.exists():
-        raise schema.StoreError(path, "missing")
-    return Questions(path)
+    if place is None or "://" not in place:
+        path = Path(place) if place else schema.default_store_path()
+        if not path.exists():
+            raise schema.StoreError(path, "missing")
+    return questions_at(place)
 
 
 def _answer(
@@ -159,7 +160,7 @@ def _answer(
     questions.answer(question, Answer(status, approver or getpass.getuser(), edit))
     deadline = time.monotonic() + _TAKEN_S
     while time.monotonic() < deadline:
-        if questions.is_taken(question):
+        if questions.find(question.id).taken:
             click.echo(f"{status} {one_line(question.tool)}", err=True)
             return
         time.sleep(0.05)
@@ -241,6 +242,6 @@ def _record(question: Question) -> dict[str, Any]:
         "asked_at": question.asked_at,
         "expires_at": question.expires_at,
         "tool": question.tool,
-        "approver": question.approver or "",
+        "approver": question.approver,
         **question.facts,
     }

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from otelhooks.approvals.questions import Answer, Question, Questions
+from otelhooks.approvals.questions import Answer, Question
+from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.errors import ConfigError
 from tests.processes.at_terminal import at_terminal
 
@@ -68,7 +69,7 @@ def agents(tmp_path: Path) -> Iterator[Any]:
 
 
 def waiting(path: Path) -> Question:
-    questions, until = Questions(path), time.monotonic() + 30
+    questions, until = StoreQuestions(path), time.monotonic() + 30
     while time.monotonic() < until:
         if found := [one for one in questions.all() if one.status == "pending"]:
             return found[-1]
@@ -114,12 +115,12 @@ def test_anything_else_leaves_the_call_waiting(
     code, screen = at_terminal(["approvals", "approve", question.id], typed, cwd=tmp_path)
     assert code == 1
     assert "not approved; the call still waits" in screen
-    assert Questions(path).find(question.id).status == "pending"
+    assert StoreQuestions(path).find(question.id).status == "pending"
 
 
 @pytest.mark.parametrize("edit", ["{", "[1]"])
 def test_an_edit_that_is_no_object_is_an_error(path: Path, tmp_path: Path, edit: str) -> None:
-    Questions(path)
+    StoreQuestions(path)
     code, screen = at_terminal(["approvals", "approve", "1", "--edit", edit], cwd=tmp_path)
     assert code == 2
     assert "--edit is not" in screen
@@ -130,13 +131,13 @@ def test_ctrl_c_withdraws_the_question(agents: Any, path: Path) -> None:
     question = waiting(path)
     agent.send_signal(signal.SIGINT)
     agent.wait(30)
-    assert Questions(path).find(question.id).status == "withdrawn"
+    assert StoreQuestions(path).find(question.id).status == "withdrawn"
 
 
 def test_of_killed_programs_no_other_takes_the_answer(agents: Any, path: Path) -> None:
     """Kill programs before or after the answer: it is for one call, and once."""
     choose = random.Random(7)
-    questions = Questions(path)
+    questions = StoreQuestions(path)
     for to in map(str, range(8)):
         is_approved, killed = choose.random() < 0.5, choose.choice(["before", "after", "never"])
         agent = agents(to)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import functools
-import gc
-import shutil
-import socket
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,58 +17,9 @@ from otelhooks import policy, types
 from otelhooks.errors import Denied
 from otelhooks.policy.counters import Counter
 from otelhooks.telemetry import semconv
-from tests.ports import free_ports
+from tests.servers.redis_server import NEEDS_REDIS, Server
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("redis-server") is None, reason="there is no redis-server on this machine"
-)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def dropped_connections() -> Iterator[None]:
-    """Collect clients that a test has dropped: redis-py leaves their sockets to the collector."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-
-
-class Server:
-    """A Redis server of the test's own on a free port; it keeps what it has when it is stopped."""
-
-    def __init__(self, folder: Path) -> None:
-        (self.port,) = free_ports(1)
-        self.address = f"redis://127.0.0.1:{self.port}/0"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        command = ("redis-server", "--port", str(self.port), "--bind", "127.0.0.1")
-        options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(self._folder))
-        self._process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                assert time.monotonic() < deadline, "redis-server does not answer"
-                time.sleep(0.02)
-            else:
-                return
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    made = Server(tmp_path)
-    yield made
-    made.stop()
+pytestmark = [NEEDS_REDIS, pytest.mark.usefixtures("dropped_connections")]
 
 
 @pytest.fixture

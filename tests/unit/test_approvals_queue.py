@@ -20,7 +20,8 @@ from click.testing import CliRunner, Result
 
 import otelhooks
 from otelhooks import approvals, policy
-from otelhooks.approvals.questions import Answer, Question, Questions
+from otelhooks.approvals.questions import Answer, Question
+from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.telemetry import semconv
@@ -58,7 +59,7 @@ def run(path: Path, *arguments: str) -> Result:
 
 def waiting(path: Path) -> Question:
     """Return the one question that waits."""
-    questions, deadline = Questions(path), time.monotonic() + 10
+    questions, deadline = StoreQuestions(path), time.monotonic() + 10
     while time.monotonic() < deadline:
         if found := [one for one in questions.all() if one.status == "pending"]:
             [question] = found
@@ -77,7 +78,7 @@ class TestAnswers:
     def test_an_approved_call_runs(self, mail, path, background, governed) -> None:
         called = background.submit(mail, "ada@example.com")
         question = waiting(path)
-        Questions(path).answer(question, Answer("approved", "u-17"))
+        StoreQuestions(path).answer(question, Answer("approved", "u-17"))
         assert called.result(10) == "sent to ada@example.com"
         attributes = governed.attributes("execute_tool send_email")
         assert attributes[semconv.APPROVAL_STATUS] == "approved"
@@ -86,18 +87,20 @@ class TestAnswers:
 
     def test_a_refused_call_does_not(self, mail, path, background) -> None:
         called = background.submit(mail, "ada@example.com")
-        Questions(path).answer(waiting(path), Answer("rejected", "u-17"))
+        StoreQuestions(path).answer(waiting(path), Answer("rejected", "u-17"))
         with pytest.raises(Denied, match="Mail leaves the house"):
             called.result(10)
 
     def test_an_edit_is_what_runs(self, mail, path, background) -> None:
         called = background.submit(mail, "all@example.com")
-        Questions(path).answer(waiting(path), Answer("approved", "u", {"to": "ada@example.com"}))
+        StoreQuestions(path).answer(
+            waiting(path), Answer("approved", "u", {"to": "ada@example.com"})
+        )
         assert called.result(10) == "sent to ada@example.com"
 
     def test_each_call_takes_its_own(self, mail, path, background) -> None:
         calls = [background.submit(mail, to) for to in "ab"]
-        questions = Questions(path)
+        questions = StoreQuestions(path)
         while len(questions.all()) < 2:
             time.sleep(0.02)
         for question in questions.all():
@@ -129,7 +132,7 @@ class TestAnswers:
         def person() -> None:
             question = waiting(path)
             time.sleep(0.2)
-            Questions(path).answer(question, Answer("approved", "u"))
+            StoreQuestions(path).answer(question, Answer("approved", "u"))
 
         answering = background.submit(person)
         anyio.run(main, backend=framework)
@@ -144,10 +147,10 @@ class TestAnswers:
         governed(policies=[policy.ask_user("send")], approvals=queue, approval_timeout=0.3)
         with pytest.raises(Denied):
             send()
-        [question] = Questions(path).all()
+        [question] = StoreQuestions(path).all()
         assert question.status == "expired"
         with pytest.raises(ConfigError, match="already expired"):
-            Questions(path).answer(question, Answer("approved", "u"))
+            StoreQuestions(path).answer(question, Answer("approved", "u"))
 
     def test_a_cancelled_run_withdraws_its_question(self, governed, path) -> None:
         @otelhooks.tool
@@ -161,7 +164,7 @@ class TestAnswers:
             run.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await run
-            assert [one.status for one in Questions(path).all()] == ["withdrawn"]
+            assert [one.status for one in StoreQuestions(path).all()] == ["withdrawn"]
 
         asyncio.run(main())
 
@@ -171,7 +174,7 @@ class TestAnswers:
         at_once = threading.Barrier(8)
 
         def person(number: int) -> str:
-            own = Questions(path)
+            own = StoreQuestions(path)
             at_once.wait()
             try:
                 own.answer(question, Answer("approved", f"u-{number}"))
@@ -189,7 +192,7 @@ class TestAnswers:
         with caplog.at_level(logging.WARNING):
             called = background.submit(mail, "a")
             question = waiting(path)
-            Questions(path).answer(question, Answer("rejected", "u"))
+            StoreQuestions(path).answer(question, Answer("rejected", "u"))
             called.exception(10)
         said = f"`send_email` waits for an answer: otelhooks approvals approve {question.id}"
         assert said in caplog.text
@@ -198,7 +201,7 @@ class TestAnswers:
         called = background.submit(mail, "a secret")
         question = waiting(path)
         assert "a secret" in row_of(path, question.id)["about"]
-        Questions(path).answer(question, Answer("rejected", "u"))
+        StoreQuestions(path).answer(question, Answer("rejected", "u"))
         called.exception(10)
         assert "a secret" not in str(row_of(path, question.id))
 
@@ -213,8 +216,8 @@ class TestForgery:
         harmless = question.about.replace("all@", "ada@")
         with sqlite3.connect(path) as database:
             database.execute("UPDATE questions SET about = ?", (harmless,))
-        shown = Questions(path).find(question.id)
-        Questions(path).answer(shown, Answer("approved", "u"))
+        shown = StoreQuestions(path).find(question.id)
+        StoreQuestions(path).answer(shown, Answer("approved", "u"))
         with pytest.raises(Denied, match="Policy evaluation failed"):
             called.result(10)
 
@@ -223,11 +226,11 @@ class TestForgery:
         question = waiting(path)
         with sqlite3.connect(path) as database:
             database.execute(
-                "UPDATE questions SET status = 'approved', approver = 'u', digest = 'other'"
+                "UPDATE questions SET status = 'approved', approver = 'u', seen = 'other'"
             )
         with pytest.raises(Denied, match="Policy evaluation failed"):
             called.result(10)
-        assert Questions(path).find(question.id).status == "approved"
+        assert StoreQuestions(path).find(question.id).status == "approved"
 
     def test_a_question_that_was_removed_denies(self, mail, path, background) -> None:
         called = background.submit(mail, "a")
@@ -239,13 +242,13 @@ class TestForgery:
 
     @pytest.mark.parametrize(("place", "mode"), [("", 0o620), ("", 0o602), ("..", 0o777)])
     def test_a_store_that_others_may_write_is_refused(self, path, place, mode) -> None:
-        Questions(path)
+        StoreQuestions(path)
         os.chmod(path / place if place == "" else path.parent, mode)
         with pytest.raises(ConfigError, match="other users may write"):
             approvals.Queue(path)
 
     def test_nor_is_one_of_another_user(self, path, monkeypatch) -> None:
-        Questions(path)
+        StoreQuestions(path)
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         os.chown(path, 12345, -1) if os.getuid() == 0 else None
         with pytest.raises(ConfigError, match="belongs to another user"):
@@ -298,7 +301,7 @@ class TestCommands:
 
     @pytest.mark.parametrize("command", ["show", "deny"])
     def test_an_unknown_id_is_an_error(self, path, command) -> None:
-        Questions(path)
+        StoreQuestions(path)
         result = run(path, command, "12345678")
         assert result.exit_code == 2
         assert "there is no question `12345678`" in result.output
@@ -306,7 +309,7 @@ class TestCommands:
     def test_an_answer_that_no_one_takes_is_told(self, path) -> None:
         about = json.dumps({"args": {}, "program": "app.py", "pid": 1, "reason": "", "rule": ""})
         now = time.time()
-        Questions(path).ask(Question("12345678", now, now + 60, "pending", "t", about))
+        StoreQuestions(path).put(Question("12345678", now, now + 60, "pending", "t", about))
         result = run(path, "deny", "12345678")
         assert result.exit_code == 1
         assert "no process has taken the answer: app.py (pid 1) may have ended" in result.output
@@ -317,8 +320,8 @@ class TestCommands:
 
     def test_what_has_ended_is_forgotten_after_a_week(self, path) -> None:
         now = time.time()
-        questions = Questions(path)
+        questions = StoreQuestions(path)
         for id, age in (("a", 8 * 86_400), ("b", 60)):
-            questions.ask(Question(id, now - age, now - age + 30, "pending", "t", "{}"))
-        questions.ask(Question("c", now, now + 30, "pending", "t", "{}"))
+            questions.put(Question(id, now - age, now - age + 30, "pending", "t", "{}"))
+        questions.put(Question("c", now, now + 30, "pending", "t", "{}"))
         assert {one.id: one.status for one in questions.all()} == {"b": "expired", "c": "pending"}

@@ -1,0 +1,124 @@
+"""Questions on a Redis server: of processes on several hosts. Needs ``otelhooks[redis]``.
+
+A question is a hash of its fields, which Redis forgets after `KEPT_S`, and a sorted set lists them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, cast
+
+from otelhooks.approvals.questions import KEPT_S, Question, Questions, Unreachable
+from otelhooks.errors import ConfigError
+
+__all__ = ["RedisQuestions"]
+
+_TIMEOUT_S = 5.0
+_LIST, _EACH = "otelhooks:questions", "otelhooks:question:"
+
+_PUT = """
+redis.call('HSET', KEYS[1], unpack(ARGV, 4))
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
+redis.call('EXPIRE', KEYS[2], ARGV[1])
+"""
+_CHANGE = """
+if redis.call('HGET', KEYS[1], 'status') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+return 1
+"""
+"""A script is one step for Redis: https://redis.io/docs/latest/develop/programmability/eval-intro/."""
+
+
+class RedisQuestions(Questions):
+    """The questions of one server and database.
+
+    Args:
+        address: ``redis://[user:password@]host:port/number``, or ``rediss://`` for TLS.
+
+    Raises:
+        ConfigError: The address or the server cannot be used, or the package is missing.
+    """
+
+    def __init__(self, address: str) -> None:
+        scheme = address.partition(":")[0]  # never the rest: it may contain a password
+        self._place = f"{scheme}:..."
+        try:
+            import redis
+        except ImportError:
+            raise ConfigError(
+                f"questions at `{self._place}` need the package `redis`",
+                hint="install `otelhooks[redis]`",
+            ) from None
+        self._failures = (redis.RedisError, OSError)
+        with self._problems():
+            self._redis = cast("Any", redis.Redis).from_url(
+                address,
+                decode_responses=True,
+                socket_timeout=_TIMEOUT_S,
+                socket_connect_timeout=_TIMEOUT_S,
+            )
+            self._redis.ping()
+
+    def put(self, question: Question) -> None:
+        """Write a question down; Redis forgets it long after its end."""
+        fields = {name: _text(value) for name, value in dataclasses.asdict(question).items()}
+        kept_s = int(question.expires_at - question.asked_at) + KEPT_S
+        pairs = [each for pair in fields.items() for each in pair]
+        args = (kept_s, question.asked_at, question.id, *pairs)
+        with self._problems():
+            self._redis.eval(_PUT, 2, _EACH + question.id, _LIST, *args)
+
+    def get(self, id: str) -> Question | None:
+        """Return a question as it is kept, None if there is none with this id."""
+        with self._problems():
+            fields = self._redis.hgetall(_EACH + id)
+        return _question(fields) if fields else None
+
+    def kept(self) -> list[Question]:
+        """Return all questions, the oldest first."""
+        with self._problems():
+            ids = self._redis.zrange(_LIST, 0, -1)
+        found = {id: self.get(id) for id in ids}
+        gone = [id for id, question in found.items() if question is None]
+        if gone:
+            with self._problems():
+                self._redis.zrem(_LIST, *gone)
+        return [question for question in found.values() if question is not None]
+
+    def change(self, id: str, status: str, fields: Mapping[str, Any]) -> bool:
+        """Change fields of a question if it has this status; return whether it had."""
+        pairs = [_text(each) for pair in fields.items() for each in pair]
+        with self._problems():
+            return bool(self._redis.eval(_CHANGE, 1, _EACH + id, status, *pairs))
+
+    @contextlib.contextmanager
+    def _problems(self) -> Generator[None]:
+        try:
+            yield
+        except ValueError:
+            raise ConfigError(
+                f"the address `{self._place}` cannot be read", hint="write `redis://host:6379/0`"
+            ) from None  # it may contain a password
+        except self._failures as error:
+            raise Unreachable(
+                f"questions at `{self._place}` cannot be reached: {type(error).__name__}",
+                hint="check that the server runs, and its address and password",
+            ) from error
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "asked_at": float,
+    "expires_at": float,
+    "taken": lambda text: text == "1",
+}
+
+
+def _question(fields: Mapping[str, str]) -> Question:
+    return Question(**{name: _READ.get(name, str)(text) for name, text in fields.items()})
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)

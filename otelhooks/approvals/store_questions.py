@@ -1,0 +1,104 @@
+"""Questions in the local store: of all processes of one user on one machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otelhooks.approvals.questions import KEPT_S, Question, Questions
+from otelhooks.errors import ConfigError
+from otelhooks.store import connection, schema
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["StoreQuestions"]
+
+_BUSY_S = 5.0
+_COLUMNS = ", ".join(each.name for each in dataclasses.fields(Question))
+_TABLE = """CREATE TABLE IF NOT EXISTS questions (
+    id TEXT PRIMARY KEY,
+    asked_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    status TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    about TEXT NOT NULL,
+    approver TEXT NOT NULL,
+    edit TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    taken INTEGER NOT NULL
+) WITHOUT ROWID"""
+
+
+class StoreQuestions(Questions):
+    """The questions of one store.
+
+    Args:
+        path: File of the local store; None for the one that this process would write to.
+
+    Raises:
+        ConfigError: The file cannot be used, or another user may write it, and so answer.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        where = Path(path) if path is not None else schema.default_store_path()
+        self._store = connection.shared(where)
+        self._store.write(lambda database: database.execute(_TABLE), busy_s=_BUSY_S)
+        _refuse_foreign(self._store.path)
+
+    def put(self, question: Question) -> None:
+        """Write a question down, and forget those that ended long ago."""
+        row = dataclasses.astuple(question)
+
+        def work(database: sqlite3.Connection) -> None:
+            database.execute("DELETE FROM questions WHERE expires_at < ?", (time.time() - KEPT_S,))
+            places = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO questions ({_COLUMNS}) VALUES ({places})", row)
+
+        self._store.write(work, busy_s=_BUSY_S)
+
+    def get(self, id: str) -> Question | None:
+        """Return a question as it is kept, None if there is none with this id."""
+        return next(iter(self._read("WHERE id = ?", id)), None)
+
+    def kept(self) -> list[Question]:
+        """Return all questions, the oldest first."""
+        return self._read("ORDER BY asked_at")
+
+    def change(self, id: str, status: str, fields: Mapping[str, Any]) -> bool:
+        """Change fields of a question if it has this status; return whether it had."""
+        how = ", ".join(f"{name} = ?" for name in fields)
+        sql = f"UPDATE questions SET {how} WHERE id = ? AND status = ?"
+        values = (*fields.values(), id, status)
+        return self._store.write(
+            lambda database: database.execute(sql, values).rowcount == 1, busy_s=_BUSY_S
+        )
+
+    def _read(self, which: str, *values: Any) -> list[Question]:
+        sql = f"SELECT {_COLUMNS} FROM questions {which}"
+        rows = self._store.read(lambda database: database.execute(sql, values).fetchall())
+        return [Question(*row) for row in rows]
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a store that another user may write: an answer in it could be anyone's."""
+    if not hasattr(os, "geteuid"):
+        return
+    for place in (path, path.parent):
+        status = os.stat(place)
+        is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if status.st_uid not in {0, os.geteuid()}:
+            raise ConfigError(
+                f"`{place}` belongs to another user (uid {status.st_uid}), who could answer",
+                hint="set OTELHOOKS_STORE to a file in a folder of this user",
+            )
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+            raise ConfigError(
+                f"other users may write `{place}`, and so answer",
+                hint=f"run `chmod go-w {place}`, or set OTELHOOKS_STORE to a file elsewhere",
+            )
