@@ -45,6 +45,7 @@ class Question:
         about: What is asked, as JSON text: the call, its agent, its rule, and the program. Empty
             once the question has ended, because arguments are content.
         approver: Who has answered; empty if no one has.
+        kind: Type of that approver, ``human`` or ``service``.
         edit: Arguments that the approver changed, as JSON text; empty for none.
         seen: `digest` of the question that the approver saw.
         taken: Whether the process that asked has the answer.
@@ -57,6 +58,7 @@ class Question:
     tool: str
     about: str
     approver: str = ""
+    kind: str = ""
     edit: str = ""
     seen: str = ""
     taken: bool = False
@@ -79,6 +81,7 @@ class Answer:
     status: str
     approver: str = ""
     edit: dict[str, Any] | None = None
+    kind: str = "human"
 
 
 class Questions:
@@ -127,7 +130,7 @@ class Questions:
             )
         self.change(question.id, found.status, {"taken": True, "about": ""})
         edit = json.loads(found.edit) if found.edit else None
-        return Answer(found.status, found.approver, edit)
+        return Answer(found.status, found.approver, edit, found.kind)
 
     def withdraw(self, question: Question) -> None:
         """End a question that no one waits for any more, if it is still open."""
@@ -147,8 +150,9 @@ class Questions:
         """
         self.pending(question.id)
         edit = "" if answer.edit is None else json.dumps(answer.edit)
-        fields = {"status": answer.status, "approver": answer.approver, "edit": edit}
-        if not self.change(question.id, "pending", {**fields, "seen": question.digest}):
+        fields = {"status": answer.status, "approver": answer.approver, "kind": answer.kind}
+        seen = {"edit": edit, "seen": question.digest}
+        if not self.change(question.id, "pending", {**fields, **seen}):
             self.pending(question.id)
 
     def all(self) -> list[Question]:

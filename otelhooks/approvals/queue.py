@@ -86,7 +86,7 @@ class Queue:
                     return Approval(
                         found.status,
                         edit=found.edit,
-                        approver_type="human",
+                        approver_type=found.kind,
                         approver_id=found.approver,
                     )
         self._questions.withdraw(question)

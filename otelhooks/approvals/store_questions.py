@@ -29,6 +29,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     tool TEXT NOT NULL,
     about TEXT NOT NULL,
     approver TEXT NOT NULL,
+    kind TEXT NOT NULL,
     edit TEXT NOT NULL,
     seen TEXT NOT NULL,
     taken INTEGER NOT NULL

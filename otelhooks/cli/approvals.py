@@ -157,7 +157,8 @@ def _answer(
 ) -> None:
     from otelhooks.approvals.questions import Answer
 
-    questions.answer(question, Answer(status, approver or getpass.getuser(), edit))
+    kind = "human" if sys.stdin.isatty() else "service"
+    questions.answer(question, Answer(status, approver or getpass.getuser(), edit, kind))
     deadline = time.monotonic() + _TAKEN_S
     while time.monotonic() < deadline:
         if questions.find(question.id).taken:

@@ -260,7 +260,7 @@ class TestForgery:
         with pytest.raises(ConfigError, match="is not an otelhooks store"):
             approvals.Queue(place)
 
-    def test_a_script_cannot_approve(self, mail, path, background) -> None:
+    def test_a_script_cannot_approve(self, mail, path, background, governed) -> None:
         called = background.submit(mail, "a")
         question = waiting(path)
         result = run(path, "approve", question.id)
@@ -268,6 +268,8 @@ class TestForgery:
         assert "approving needs a terminal" in result.output
         assert run(path, "deny", question.id).exit_code == 0
         assert isinstance(called.exception(10), Denied)
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "service"
 
 
 class TestCommands:
