@@ -20,12 +20,31 @@ from otelhooks.hooks.verdict import Approval
 from otelhooks.late import late_names
 
 if TYPE_CHECKING:
+    from otelhooks.approvals.questions import Question
     from otelhooks.approvals.queue import Queue
+    from otelhooks.approvals.webhook import Webhook, receive_answer
 
-__all__ = ["Approval", "Queue", "Terminal", "Unavailable", "first_of", "signed_first_of"]
+__all__ = [
+    "Approval",
+    "Question",
+    "Queue",
+    "Terminal",
+    "Unavailable",
+    "Webhook",
+    "first_of",
+    "receive_answer",
+    "signed_first_of",
+]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = late_names(globals(), {"otelhooks.approvals.queue": "Queue"})
+    __getattr__, __dir__ = late_names(
+        globals(),
+        {
+            "otelhooks.approvals.questions": "Question",
+            "otelhooks.approvals.queue": "Queue",
+            "otelhooks.approvals.webhook": "Webhook receive_answer",
+        },
+    )
 
 
 class Unavailable(OtelHooksError):

@@ -10,6 +10,7 @@ import secrets
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from otelhooks import types
 from otelhooks.approvals import Unavailable
@@ -19,6 +20,7 @@ from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 from otelhooks.hooks.watch import asking
 from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.records.failures import outline
 
 __all__ = ["Queue"]
 
@@ -44,6 +46,8 @@ class Queue:
         place: ``redis://host:6379/0``, with the extra ``otelhooks[redis]``, or file of the local
             store; None for `OTELHOOKS_STORE`, or the one in the user's data folder. Give
             `otelhooks approvals --store` the same one.
+        notify: Called with each `Question` that was written down, such as a `Webhook`. If it
+            raises, that is logged, and the question waits all the same.
 
     Raises:
         ConfigError: The place cannot be used, or another user may write the file.
@@ -51,8 +55,14 @@ class Queue:
 
     asks_people = True
 
-    def __init__(self, place: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        place: str | os.PathLike[str] | None = None,
+        *,
+        notify: Callable[[Question], object] | None = None,
+    ) -> None:
         self._questions = questions_at(place)
+        self._notify = notify
 
     async def __call__(self, call: types.ToolCall, reason: str = "") -> Approval:
         """Ask about a call, and wait for the answer.
@@ -75,11 +85,7 @@ class Queue:
             self._questions.put(question)
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
-        log.warning(
-            "`%s` waits for an answer: otelhooks approvals approve %s",
-            one_line(question.tool, LOGGED),
-            question.id,
-        )
+        self._tell(question)
         while not gone.wait(_POLL_S):
             with contextlib.suppress(Unreachable):  # it may come back before the time is over
                 if (found := self._questions.answer_of(question)) is not None:
@@ -91,6 +97,19 @@ class Queue:
                     )
         self._questions.withdraw(question)
         return Approval("withdrawn")
+
+    def _tell(self, question: Question) -> None:
+        log.warning(
+            "`%s` waits for an answer: otelhooks approvals approve %s",
+            one_line(question.tool, LOGGED),
+            question.id,
+        )
+        if self._notify is None:
+            return
+        try:
+            self._notify(question)
+        except Exception as error:
+            log.error("the notification of question %s failed: %s", question.id, outline(error))
 
 
 def _question(call: types.ToolCall, reason: str) -> Question:
