@@ -25,6 +25,7 @@ __all__ = ["KEPT_S", "Answer", "Question", "Questions", "Unreachable", "question
 KEPT_S = 7 * 86_400
 """How long questions that have ended are listed, in seconds."""
 
+_OPEN = {"status": "pending"}
 _ENDED = {"approved", "rejected"}
 
 
@@ -44,11 +45,12 @@ class Question:
         tool: Name of the tool.
         about: What is asked, as JSON text: the call, its agent, its rule, and the program. Empty
             once the question has ended, because arguments are content.
-        approver: Who has answered; empty if no one has.
-        kind: Type of that approver, ``human`` or ``service``.
+        approver: Who has answered, or has approved so far, comma-separated; empty if no one has.
+        kind: Type of the last of them, ``human`` or ``service``.
         edit: Arguments that the approver changed, as JSON text; empty for none.
         seen: `digest` of the question that the approver saw.
         taken: Whether the process that asked has the answer.
+        needs: How many must approve.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Question:
     edit: str = ""
     seen: str = ""
     taken: bool = False
+    needs: int = 1
 
     @property
     def digest(self) -> str:
@@ -101,8 +104,8 @@ class Questions:
         """Return all questions, the oldest first."""
         raise NotImplementedError
 
-    def change(self, id: str, status: str, fields: Mapping[str, Any]) -> bool:
-        """Change fields of a question if it has this status; return whether it had."""
+    def change(self, id: str, has: Mapping[str, str], fields: Mapping[str, Any]) -> bool:
+        """Change fields of a question if others have these texts; return whether they had."""
         raise NotImplementedError
 
     # -- what is done with them ---------------------------------------------------------------
@@ -123,12 +126,10 @@ class Questions:
             return None
         if found.status not in _ENDED:
             return Answer(found.status)
-        if found.seen != question.digest:
-            raise ConfigError(
-                f"the answer to question {question.id} is for another call",
-                hint="find out who else writes where questions are kept",
-            )
-        self.change(question.id, found.status, {"taken": True, "about": ""})
+        by = len(found.approver.split(", ")) if found.status == "approved" else question.needs
+        if found.seen != question.digest or by < question.needs:
+            raise _for_another(question)
+        self.change(question.id, {"status": found.status}, {"taken": True, "about": ""})
         edit = json.loads(found.edit) if found.edit else None
         return Answer(found.status, found.approver, edit, found.kind)
 
@@ -136,24 +137,50 @@ class Questions:
         """End a question that no one waits for any more, if it is still open."""
         is_over = time.time() + 1 >= question.expires_at  # who waits may stop a little early
         status = "expired" if is_over else "withdrawn"
-        self.change(question.id, "pending", {"status": status, "about": ""})
+        self.change(question.id, _OPEN, {"status": status, "about": ""})
 
-    def answer(self, question: Question, answer: Answer) -> None:
-        """Answer a question that is open.
+    def answer(self, question: Question, answer: Answer) -> str:
+        """Answer a question that is open; return its status now.
+
+        It stays ``pending`` if more must approve, who do not change arguments any more.
 
         Args:
             question: As it was shown to the approver.
             answer: For the call that the approver saw.
 
         Raises:
-            ConfigError: It has been answered, has expired, or was withdrawn.
+            ConfigError: It has been answered, by this approver or by all; has expired, or was
+                withdrawn; or an edit would change what others have approved.
         """
-        self.pending(question.id)
-        edit = "" if answer.edit is None else json.dumps(answer.edit)
-        fields = {"status": answer.status, "approver": answer.approver, "kind": answer.kind}
-        seen = {"edit": edit, "seen": question.digest}
-        if not self.change(question.id, "pending", {**fields, **seen}):
-            self.pending(question.id)
+        if "," in answer.approver:
+            raise ConfigError(
+                f"`{answer.approver}` is not one approver", hint="name one, without a comma"
+            )
+        while True:
+            now = self.pending(question.id)
+            before = now.approver.split(", ") if now.approver else []
+            if answer.approver in before:
+                raise ConfigError(
+                    f"{answer.approver} has approved question {question.id} already",
+                    hint="someone else must approve it as well",
+                )
+            if answer.edit is not None and now.needs > 1:
+                raise ConfigError(
+                    f"question {question.id} needs {now.needs} approvers of the same call",
+                    hint="deny it, and let the agent call again",
+                )
+            is_enough = answer.status != "approved" or len(before) + 1 >= now.needs
+            fields: dict[str, Any] = {
+                "status": answer.status if is_enough else "pending",
+                "approver": ", ".join([*before, answer.approver]),
+                "kind": answer.kind,
+                "edit": "" if answer.edit is None else json.dumps(answer.edit),
+                "seen": question.digest,
+            }
+            if before and now.seen != question.digest:
+                raise _for_another(question)
+            if self.change(question.id, {**_OPEN, "approver": now.approver}, fields):
+                return fields["status"]
 
     def all(self) -> list[Question]:
         """Return the questions of the last days, the oldest first."""
@@ -193,8 +220,15 @@ class Questions:
         if question.status != "pending" or time.time() < question.expires_at:
             return question
         fields: dict[str, Any] = {"status": "expired", "about": ""}
-        self.change(question.id, "pending", fields)
+        self.change(question.id, _OPEN, fields)
         return dataclasses.replace(question, **fields)
+
+
+def _for_another(question: Question) -> ConfigError:
+    return ConfigError(
+        f"an answer to question {question.id} is for another call",
+        hint="find out who else writes where questions are kept",
+    )
 
 
 def questions_at(place: str | os.PathLike[str] | None) -> Questions:

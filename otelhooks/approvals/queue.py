@@ -10,12 +10,12 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from otelhooks import types
 from otelhooks.approvals import Unavailable
 from otelhooks.approvals.questions import Question, Unreachable, questions_at
-from otelhooks.errors import OtelHooksError
+from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 from otelhooks.hooks.watch import asking
@@ -32,6 +32,8 @@ _POLL_S = 0.1
 _ENDING_S = 1.0
 """Longest time that a cancelled run waits until its question is withdrawn."""
 
+Notify = Callable[[Question], object]
+
 _FOREVER_S = 10 * 365 * 86_400.0
 
 
@@ -46,8 +48,10 @@ class Queue:
         place: ``redis://host:6379/0``, with the extra ``otelhooks[redis]``, or file of the local
             store; None for `OTELHOOKS_STORE`, or the one in the user's data folder. Give
             `otelhooks approvals --store` the same one.
-        notify: Called with each `Question` that was written down, such as a `Webhook`. If it
-            raises, that is logged, and the question waits all the same.
+        notify: Called with each `Question` that was written down, such as a `Webhook`; or several
+            of them by the seconds after which each is called if the question still waits, to
+            remind people, or to ask others. If one raises, that is logged.
+        needs: How many people must approve a call; one who refuses is enough.
 
     Raises:
         ConfigError: The place cannot be used, or another user may write the file.
@@ -59,10 +63,14 @@ class Queue:
         self,
         place: str | os.PathLike[str] | None = None,
         *,
-        notify: Callable[[Question], object] | None = None,
+        notify: Notify | Mapping[float, Notify] | None = None,
+        needs: int = 1,
     ) -> None:
-        self._questions = questions_at(place)
-        self._notify = notify
+        if needs < 1:
+            raise ConfigError(f"needs={needs}: no one would have to approve", hint="give 1 or more")
+        self._questions, self._needs = questions_at(place), needs
+        given = {0.0: notify} if callable(notify) else notify or {}
+        self._notify = sorted(given.items(), key=lambda pair: pair[0])
 
     async def __call__(self, call: types.ToolCall, reason: str = "") -> Approval:
         """Ask about a call, and wait for the answer.
@@ -71,7 +79,7 @@ class Queue:
             Unavailable: The question could not be written down.
             ConfigError: The answer is for another call, or the question was removed.
         """
-        question, gone = _question(call, reason), threading.Event()
+        question, gone = _question(call, reason, self._needs), threading.Event()
         waiting = start(self._wait, question, gone)
         try:
             return await awaited(waiting)
@@ -85,8 +93,17 @@ class Queue:
             self._questions.put(question)
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
-        self._tell(question)
-        while not gone.wait(_POLL_S):
+        log.warning(
+            "`%s` waits for an answer: otelhooks approvals approve %s",
+            one_line(question.tool, LOGGED),
+            question.id,
+        )
+        due, began = list(self._notify), time.monotonic()
+        while True:
+            while due and time.monotonic() - began >= due[0][0]:
+                _notify(due.pop(0)[1], question)
+            if gone.wait(_POLL_S):
+                break
             with contextlib.suppress(Unreachable):  # it may come back before the time is over
                 if (found := self._questions.answer_of(question)) is not None:
                     return Approval(
@@ -98,21 +115,15 @@ class Queue:
         self._questions.withdraw(question)
         return Approval("withdrawn")
 
-    def _tell(self, question: Question) -> None:
-        log.warning(
-            "`%s` waits for an answer: otelhooks approvals approve %s",
-            one_line(question.tool, LOGGED),
-            question.id,
-        )
-        if self._notify is None:
-            return
-        try:
-            self._notify(question)
-        except Exception as error:
-            log.error("the notification of question %s failed: %s", question.id, outline(error))
+
+def _notify(notify: Notify, question: Question) -> None:
+    try:
+        notify(question)
+    except Exception as error:
+        log.error("the notification of question %s failed: %s", question.id, outline(error))
 
 
-def _question(call: types.ToolCall, reason: str) -> Question:
+def _question(call: types.ToolCall, reason: str, needs: int) -> Question:
     asked, now = asking.get(), time.time()
     limit = None if asked is None else asked.timeout
     about = {
@@ -133,4 +144,5 @@ def _question(call: types.ToolCall, reason: str) -> Question:
         status="pending",
         tool=call.name,
         about=json.dumps(about, default=repr),
+        needs=needs,
     )

@@ -25,8 +25,10 @@ redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[1])
 """
 _CHANGE = """
-if redis.call('HGET', KEYS[1], 'status') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+for at = 2, 1 + 2 * ARGV[1], 2 do
+  if redis.call('HGET', KEYS[1], ARGV[at]) ~= ARGV[at + 1] then return 0 end
+end
+redis.call('HSET', KEYS[1], unpack(ARGV, 2 + 2 * ARGV[1]))
 return 1
 """
 """A script is one step for Redis: https://redis.io/docs/latest/develop/programmability/eval-intro/."""
@@ -88,11 +90,11 @@ class RedisQuestions(Questions):
                 self._redis.zrem(_LIST, *gone)
         return [question for question in found.values() if question is not None]
 
-    def change(self, id: str, status: str, fields: Mapping[str, Any]) -> bool:
-        """Change fields of a question if it has this status; return whether it had."""
-        pairs = [_text(each) for pair in fields.items() for each in pair]
+    def change(self, id: str, has: Mapping[str, str], fields: Mapping[str, Any]) -> bool:
+        """Change fields of a question if others have these texts; return whether they had."""
+        pairs = [_text(each) for pair in (*has.items(), *fields.items()) for each in pair]
         with self._problems():
-            return bool(self._redis.eval(_CHANGE, 1, _EACH + id, status, *pairs))
+            return bool(self._redis.eval(_CHANGE, 1, _EACH + id, len(has), *pairs))
 
     @contextlib.contextmanager
     def _problems(self) -> Generator[None]:
@@ -113,6 +115,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "asked_at": float,
     "expires_at": float,
     "taken": lambda text: text == "1",
+    "needs": int,
 }
 
 

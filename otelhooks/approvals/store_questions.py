@@ -32,7 +32,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     kind TEXT NOT NULL,
     edit TEXT NOT NULL,
     seen TEXT NOT NULL,
-    taken INTEGER NOT NULL
+    taken INTEGER NOT NULL,
+    needs INTEGER NOT NULL
 ) WITHOUT ROWID"""
 
 
@@ -71,13 +72,14 @@ class StoreQuestions(Questions):
         """Return all questions, the oldest first."""
         return self._read("ORDER BY asked_at")
 
-    def change(self, id: str, status: str, fields: Mapping[str, Any]) -> bool:
-        """Change fields of a question if it has this status; return whether it had."""
+    def change(self, id: str, has: Mapping[str, str], fields: Mapping[str, Any]) -> bool:
+        """Change fields of a question if others have these texts; return whether they had."""
         how = ", ".join(f"{name} = ?" for name in fields)
-        sql = f"UPDATE questions SET {how} WHERE id = ? AND status = ?"
-        values = (*fields.values(), id, status)
+        which = " AND ".join(f"{name} = ?" for name in ("id", *has))
+        sql, values = f"UPDATE questions SET {how} WHERE {which}", (*fields.values(), id)
         return self._store.write(
-            lambda database: database.execute(sql, values).rowcount == 1, busy_s=_BUSY_S
+            lambda database: database.execute(sql, (*values, *has.values())).rowcount == 1,
+            busy_s=_BUSY_S,
         )
 
     def _read(self, which: str, *values: Any) -> list[Question]:

@@ -158,7 +158,11 @@ def _answer(
     from otelhooks.approvals.questions import Answer
 
     kind = "human" if sys.stdin.isatty() else "service"
-    questions.answer(question, Answer(status, approver or getpass.getuser(), edit, kind))
+    answer = Answer(status, approver or getpass.getuser(), edit, kind)
+    if questions.answer(question, answer) == "pending":
+        by = questions.find(question.id).approver
+        click.echo(f"approved by {by}; {question.needs} must approve", err=True)
+        return
     deadline = time.monotonic() + _TAKEN_S
     while time.monotonic() < deadline:
         if questions.find(question.id).taken:
@@ -218,8 +222,9 @@ def _lines(question: Question) -> list[str]:
 def _row(question: Question) -> str:
     facts = question.facts
     left = question.expires_at - time.time()
-    what = f"{_span(left)} left" if question.status == "pending" else question.status
-    by = f" by {question.approver}" if question.approver else ""
+    is_open = question.status == "pending"
+    what = f"{_span(left)} left" if is_open else question.status
+    by = f"{', approved' if is_open else ''} by {question.approver}" if question.approver else ""
     words = (question.id, f"{what}{by}", sanitize(question.tool), facts.get("agent", ""))
     return one_line("  ".join(filter(None, (*words, _program(question)))))
 

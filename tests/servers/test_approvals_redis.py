@@ -77,9 +77,21 @@ def test_an_answer_for_another_call_denies(mail, server, background) -> None:
     questions = questions_at(server.address)
     question = waiting(questions)
     about = question.about.replace("all@", "ada@")
-    questions.change(question.id, "pending", {"about": about})
+    questions.change(question.id, {"status": "pending"}, {"about": about})
     questions.answer(questions.find(question.id), Answer("approved", "u"))
     assert isinstance(called.exception(10), Denied)
+
+
+def test_two_must_approve(server) -> None:
+    questions, now = questions_at(server.address), time.time()
+    asked = Question("12345678", now, now + 30, "pending", "t", '{"args": {}}', needs=2)
+    questions.put(asked)
+    assert questions.answer(asked, Answer("approved", "a")) == "pending"
+    with pytest.raises(ConfigError, match="a has approved question 12345678 already"):
+        questions.answer(asked, Answer("approved", "a"))
+    assert questions.answer_of(asked) is None
+    assert questions.answer(asked, Answer("approved", "b")) == "approved"
+    assert questions.answer_of(asked) == Answer("approved", "a, b")
 
 
 def test_a_server_that_was_away_for_a_moment_loses_nothing(mail, server, background) -> None:

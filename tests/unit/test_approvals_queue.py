@@ -206,6 +206,94 @@ class TestAnswers:
         assert "a secret" not in str(row_of(path, question.id))
 
 
+class TestSeveralApprovers:
+    @pytest.fixture
+    def called(self, governed, path, background) -> concurrent.futures.Future[str]:
+        @otelhooks.tool
+        def send_email() -> str:
+            return "sent"
+
+        queue = approvals.Queue(path, needs=2)
+        governed(policies=[policy.ask_user("send_email")], approvals=queue, approval_timeout=20)
+        return background.submit(send_email)
+
+    def test_all_of_them_approve(self, called, path, governed) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        assert questions.answer(question, Answer("approved", "a")) == "pending"
+        assert f"{question.id}  " in run(path, "list").output
+        assert ", approved by a" in run(path, "list").output
+        with pytest.raises(ConfigError, match="a has approved question"):
+            questions.answer(question, Answer("approved", "a"))
+        time.sleep(0.3)
+        assert not called.done()
+        assert questions.answer(question, Answer("approved", "b")) == "approved"
+        assert called.result(10) == "sent"
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_APPROVER_ID] == "a, b"
+
+    def test_one_refuses(self, called, path) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        questions.answer(question, Answer("approved", "a"))
+        assert run(path, "deny", question.id, "--as", "b").exit_code == 0
+        assert isinstance(called.exception(10), Denied)
+
+    def test_none_changes_what_others_approve(self, called, path) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        with pytest.raises(ConfigError, match="needs 2 approvers of the same call"):
+            questions.answer(question, Answer("approved", "a", {"x": 1}))
+        questions.answer(question, Answer("rejected", "a"))
+        called.exception(10)
+
+    def test_one_does_not_pass_for_two(self, called, path) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        with pytest.raises(ConfigError, match="`a, b` is not one approver"):
+            questions.answer(question, Answer("approved", "a, b"))
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE questions SET needs = 1")
+        questions.answer(question, Answer("approved", "a"))
+        with pytest.raises(Denied, match="Policy evaluation failed"):
+            called.result(10)
+
+    def test_they_approve_the_same_call(self, called, path) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        questions.answer(question, Answer("approved", "a"))
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE questions SET about = replace(about, '{}', '{\"x\": 1}')")
+        with pytest.raises(ConfigError, match="is for another call"):
+            questions.answer(questions.find(question.id), Answer("approved", "b"))
+        questions.answer(question, Answer("rejected", "c"))
+        called.exception(10)
+
+    def test_no_one_is_an_error(self, path) -> None:
+        with pytest.raises(ConfigError, match="no one would have to approve"):
+            approvals.Queue(path, needs=0)
+
+
+class TestNotify:
+    def test_people_are_reminded_and_others_asked(self, governed, path, background) -> None:
+        @otelhooks.tool
+        def send_email() -> None: ...
+
+        said: list[tuple[str, Question]] = []
+        notify = {
+            0.4: lambda question: said.append(("boss", question)),
+            0: lambda question: said.append(("desk", question)),
+            0.2: lambda question: said.append(("desk", question)),
+            60: lambda question: said.append(("never", question)),
+        }
+        queue = approvals.Queue(path, notify=notify)
+        governed(policies=[policy.ask_user("send_email")], approvals=queue)
+        called = background.submit(send_email)
+        question = waiting(path)
+        until = time.monotonic() + 10
+        while len(said) < 3 and time.monotonic() < until:
+            time.sleep(0.02)
+        StoreQuestions(path).answer(question, Answer("rejected", "u"))
+        called.exception(10)
+        assert [who for who, _ in said] == ["desk", "desk", "boss"]
+        assert {each.id for _, each in said} == {question.id}
+
+
 class TestForgery:
     def test_an_answer_to_another_question_than_was_asked_denies(
         self, mail, path, background
