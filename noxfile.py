@@ -92,6 +92,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "demo-tests": ("--group", "test", *CERTIFI),
     "docs": ("--group", "test", *CERTIFI),
     "site": ("--group", "test"),
+    "ui": ("--group", "test", "--extra", "ui"),
     "together-latest": ("--group", "test", *CERTIFI),
     "bench": CERTIFI,
     "bench_adapters-latest": ("--group", "test", *CERTIFI),
@@ -430,7 +431,7 @@ def e2e_full(session: nox.Session) -> None:
 
 @nox.session
 def viewers(session: nox.Session) -> None:
-    """A run in a real Phoenix and MLflow, and our site, as people see them: through Chromium.
+    """A run in a real Phoenix and MLflow, our console and our site, through Chromium.
 
     Chromium must be installed. `--basetemp FOLDER` leaves pictures of the pages there. Phoenix's
     plugin for pytest is not ours.
@@ -438,6 +439,7 @@ def viewers(session: nox.Session) -> None:
     for name, viewer in (("viewers", "phoenix"), ("viewers_mlflow", "mlflow")):
         python = environment(session, f"{name}-latest")
         pytest(session, python, "-p", f"no:{viewer}", f"tests/viewers/test_{viewer}.py")
+    pytest(session, environment(session, "ui"), "tests/viewers/test_ui.py")
     python, options = environment(session, "viewers-latest"), ("-p", "no:phoenix")
     pytest(session, python, *options, "tests/viewers/test_site.py", env=build_site(session))
 

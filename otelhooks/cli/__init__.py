@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "doctor": ("otelhooks.cli.doctor", "doctor", "Show which frameworks are guarded."),
     "policy": ("otelhooks.cli.policy", "policy", "Write, check, test and change policies."),
     "trace": ("otelhooks.cli.trace", "trace", "Read traces and verdicts from the local store."),
+    "ui": ("otelhooks.cli.ui", "ui", "Watch calls and answer questions in a browser."),
     "approvals": ("otelhooks.cli.approvals", "approvals", "Answer calls that wait for a person."),
     "audit": ("otelhooks.cli.audit", "audit", "Check the audit trail."),
     "version": ("otelhooks.cli", "version", "Print the version."),

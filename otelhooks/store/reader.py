@@ -25,13 +25,14 @@ from otelhooks.store.totals import add_up, is_agent
 from otelhooks.telemetry import semconv
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
 _STATUS: tuple[Status, ...] = ("unset", "ok", "error")
 _KINDS = ("internal", "server", "client", "producer", "consumer")
 _PAGE = 512
+_MOST_LOOKED_AT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,7 @@ class Wanted:
         """Return SQL for a query of `traces`, and its values: each holds for some record."""
         sql, values = "", list[str]()
         for name, pattern in self._named():
-            has = f"""json_extract(attributes, '$."{name}"') GLOB ?"""
-            sql += _exists(f"SELECT 1 FROM {{table}} AS it WHERE {has} AND")
+            sql += _exists(f"SELECT 1 FROM {{table}} AS it WHERE {_has(name)} AND")
             values += [pattern, pattern]
         if self.service is not None:
             name = f"""json_extract(resource, '$."{semconv.SERVICE_NAME}"')"""
@@ -63,6 +63,11 @@ class Wanted:
             sql += _exists(f"SELECT 1 FROM {{table}} AS it WHERE origin IN ({origins}) AND")
             values += [self.service, self.service]
         return sql, values
+
+    def of_record(self) -> tuple[str, list[str]]:
+        """Return SQL for a query of spans or events, and its values: `service` does not count."""
+        named = self._named()
+        return "".join(f" AND {_has(name)}" for name, _ in named), [text for _, text in named]
 
     def fits(self, record: Span | Event) -> bool:
         """Return whether a record is about all of it."""
@@ -80,6 +85,10 @@ class Wanted:
             (semconv.POLICY_RULE_ID, self.rule),
         )
         return [(name, pattern) for name, pattern in pairs if pattern is not None]
+
+
+def _has(name: str) -> str:
+    return f"""json_extract(attributes, '$."{name}"') GLOB ?"""
 
 
 def _exists(select: str) -> str:
@@ -222,6 +231,30 @@ class Store:
             if not spans and not events:
                 return
             yield spans, events
+
+    def newest(self, limit: int, wanted: Wanted, fits: Callable[[Span], bool]) -> list[Span]:
+        """Return the newest spans of those that were stored last, newest first.
+
+        Args:
+            limit: Most spans to return.
+            wanted: Only those of this agent, tool and rule.
+            fits: Returns whether such a span is wanted.
+        """
+        found: list[Span] = []
+        origins: dict[int, Origin] = {}
+        has, values = wanted.of_record()
+        query = f"SELECT * FROM spans WHERE id < ? AND id > ?{has} ORDER BY id DESC LIMIT ?"
+        with self._reading() as db:
+            newest, _ = _newest(db)
+            below = newest + 1
+            while len(found) < limit:
+                given = (below, newest - _MOST_LOOKED_AT, *values, _PAGE)
+                rows = db.execute(query, given).fetchall()
+                found += filter(fits, (_span(db, row, origins) for row in rows))
+                if len(rows) < _PAGE:
+                    break
+                below = rows[-1]["id"]
+        return found[:limit]
 
     def events(self, name: str, limit: int = 1_000) -> tuple[Event, ...]:
         """Return the newest log records with a name, newest first.

@@ -1,0 +1,82 @@
+"""`otelhooks ui`: the console in a browser."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from pathlib import Path
+
+import click
+
+from otelhooks.errors import ConfigError
+
+
+@click.command()
+@click.option(
+    "--store",
+    "path",
+    envvar="OTELHOOKS_STORE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
+)
+@click.option(
+    "--approvals",
+    "questions",
+    metavar="redis://HOST:PORT/NUMBER",
+    help="Where questions are, if not in the store.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="The port to listen on; 0 for any.",
+)
+@click.option(
+    "--as",
+    "approver",
+    metavar="NAME",
+    help="Who answers, as traces and the audit trail name it; default: the user's name.",
+)
+@click.option("--view-only", is_flag=True, help="Show questions, but do not answer them.")
+def ui(
+    path: Path | None, questions: str | None, port: int, approver: str | None, view_only: bool
+) -> None:
+    """Watch calls and answer questions in a browser.
+
+    Prints the address first. It has a token of this start, and works on this machine only: to use
+    the console from elsewhere, forward the port, such as by `ssh -L`. Ends at Ctrl-C.
+    """
+    try:
+        import uvicorn
+
+        from otelhooks.ui.app import Settings, create_app
+    except ImportError as error:
+        raise ConfigError(
+            f"the console needs the package `{error.name}`", hint="install `otelhooks[ui]`"
+        ) from None
+    from otelhooks.store import schema
+
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+            listening.listen()
+        except OSError as error:
+            raise ConfigError(
+                f"port {port} cannot be used: {error.strerror}", hint="name another with --port"
+            ) from None
+        settings = Settings.of_start(
+            store=path or schema.default_store_path(),
+            questions=questions,
+            port=listening.getsockname()[1],
+            approver=approver or getpass.getuser(),
+            can_answer=not view_only,
+        )
+        click.echo(settings.address)
+        click.echo("otelhooks ui: open this address; Ctrl-C ends it", err=True)
+        config = uvicorn.Config(
+            create_app(settings), log_level="warning", access_log=False, server_header=False
+        )
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,96 @@
+"""Who may see the console: browsers that were given its address, and pages of its own.
+
+Each request must name this host, against DNS rebinding, and carry the token of this start, which
+the first visit puts into a cookie. A request that changes something must come from a page of ours
+(``Origin``), and carry the form's own token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Guard"]
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",  # with no-referrer, forms would come from the origin `null`
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Guard:
+    """Middleware around every page.
+
+    Args:
+        app: What is guarded.
+        port: The port that the console listens on.
+        token: What a browser must know; of this start only.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+        self._app, self._token = app, token
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._cookie = f"otelhooks-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http":  # the server's own start and end; nothing here has web sockets
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        answer = self._refused(request) or self._first_visit(request)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await (answer or self._app)(scope, receive, guarded)
+
+    def _first_visit(self, request: Request) -> RedirectResponse | None:
+        """Move a token from the address, where histories keep it, into a cookie."""
+        given = request.query_params.get("token")
+        if given is None:
+            return None
+        others = [pair for pair in request.query_params.multi_items() if pair[0] != "token"]
+        query = f"?{urlencode(others)}" if others else ""
+        answer = RedirectResponse(f"{request.url.path}{query}", 303)
+        answer.set_cookie(self._cookie, given, httponly=True, samesite="strict")
+        return answer
+
+    def _refused(self, request: Request) -> PlainTextResponse | None:
+        host = request.headers.get("host", "")
+        if host not in self._hosts:
+            return PlainTextResponse("This is not a name of the console.\n", 421)
+        given = request.query_params.get("token") or request.cookies.get(self._cookie, "")
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            text = "Open the address that `otelhooks ui` printed: it has the token.\n"
+            return PlainTextResponse(text, 401)
+        is_ours = request.headers.get("origin") == f"http://{host}"
+        if request.method not in ("GET", "HEAD") and not is_ours:
+            return PlainTextResponse("This page is not one of the console's.\n", 403)
+        return None
+
+
+def form_token(token: str) -> str:
+    """Return what each form of ours carries."""
+    return hmac.new(token.encode(), b"form", hashlib.sha256).hexdigest()

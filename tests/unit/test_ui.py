@@ -1,0 +1,352 @@
+"""The console: what it shows, and who may see and answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("jinja2")
+
+from click.testing import CliRunner
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from starlette.testclient import TestClient
+
+from otelhooks.approvals.questions import Answer, Question
+from otelhooks.approvals.store_questions import StoreQuestions
+from otelhooks.cli import cli
+from otelhooks.store.writer import SqliteSpanExporter
+from otelhooks.telemetry import semconv
+from otelhooks.ui.app import Settings, create_app
+from otelhooks.ui.guard import form_token
+
+HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e'\"&"
+PORT = 8321
+OURS = {"origin": f"http://127.0.0.1:{PORT}"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def settings(path: Path) -> Settings:
+    return Settings.of_start(store=path, questions=None, port=PORT, approver="u-17")
+
+
+def client_of(settings: Settings) -> TestClient:
+    return TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}")
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[TestClient]:
+    """A browser that was given the address."""
+    with client_of(settings) as browser:
+        browser.get(f"/?token={settings.token}")
+        yield browser
+
+
+def asked(path: Path, id: str = "12345678", **about: Any) -> Question:
+    facts = {"args": {"to": "all@example.org"}, "reason": "Mail leaves the house.", "rule": "mail"}
+    facts |= {"server": "", "agent": "", "session": "", "trace": "", "program": "app.py", "pid": 1}
+    now = time.time()
+    question = Question(id, now, now + 60, "pending", "send_email", json.dumps(facts | about))
+    StoreQuestions(path).put(question)
+    return question
+
+
+def stored(path: Path, *calls: dict[str, Any]) -> str:
+    """Store a trace with a call of a tool for each set of attributes; return its id."""
+    exporter = SqliteSpanExporter(path)
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("otelhooks")
+    with tracer.start_as_current_span("invoke_agent helper") as root:
+        for attributes in calls:
+            name = f"execute_tool {attributes[semconv.GEN_AI_TOOL_NAME]}"
+            tracer.start_span(name, attributes=attributes).end()
+    provider.shutdown()
+    return f"{root.get_span_context().trace_id:032x}"
+
+
+def called(tool: str, decision: str = "allow", **more: Any) -> dict[str, Any]:
+    return {
+        semconv.GEN_AI_OPERATION_NAME: "execute_tool",
+        semconv.GEN_AI_TOOL_NAME: tool,
+        semconv.POLICY_DECISION: decision,
+        **more,
+    }
+
+
+DENIED = {
+    semconv.POLICY_ENFORCEMENT: semconv.ENFORCEMENT_BLOCKED,
+    semconv.POLICY_RULE_ID: "no-rm",
+    semconv.POLICY_ID: "shell",
+    semconv.POLICY_REASON: "Nothing is removed here.",
+    semconv.GEN_AI_AGENT_NAME: "helper",
+}
+
+
+class TestWhoMayLook:
+    @pytest.mark.parametrize("page", ["/", "/runs", "/approvals", "/static/style.css"])
+    def test_without_the_token_nothing_is_shown(self, settings, page) -> None:
+        answer = client_of(settings).get(page)
+        assert answer.status_code == 401
+        assert "Open the address that `otelhooks ui` printed" in answer.text
+
+    def test_a_wrong_token_is_none(self, settings) -> None:
+        assert client_of(settings).get("/?token=x").status_code == 401
+
+    def test_the_first_visit_moves_the_token_into_a_cookie(self, settings, path) -> None:
+        StoreQuestions(path)
+        browser = client_of(settings)
+        answer = browser.get(f"/runs?token={settings.token}&denied=", follow_redirects=False)
+        assert answer.headers["location"] == "/runs?denied="
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert browser.get("/runs").status_code == 200
+
+    @pytest.mark.parametrize("host", ["evil.example:8321", "127.0.0.1:80", "localhost", ""])
+    def test_another_name_of_this_host_is_refused(self, client, settings, host) -> None:
+        """A page of another site can let its own name lead here: DNS rebinding."""
+        answer = client.get(f"/?token={settings.token}", headers={"host": host})
+        assert answer.status_code == 421
+
+    @pytest.mark.parametrize("page", ["/", "/runs", "/approvals", "/none", "/static/htmx.min.js"])
+    def test_a_page_runs_no_script_but_ours_and_no_other_site_frames_it(
+        self, client, path, page
+    ) -> None:
+        StoreQuestions(path)
+        headers = client.get(page).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["cache-control"] == "no-store"
+        assert "script>" not in client.get("/").text.replace("defer></script>", "")
+
+    @pytest.mark.parametrize("page", ["/static/../app.py", "/static/%2e%2e/app.py", "/runs/..%2f"])
+    def test_no_path_leads_out_of_the_folder(self, client, path, page) -> None:
+        StoreQuestions(path)
+        answer = client.get(page)
+        assert "create_app" not in answer.text
+        assert answer.status_code in (200, 404)
+
+
+class TestAnswers:
+    def form(self, settings: Settings, question: Question, **more: str) -> dict[str, str]:
+        return {
+            "form": form_token(settings.token),
+            "digest": question.digest,
+            "args": json.dumps(question.facts["args"], indent=2),
+            **more,
+        }
+
+    def status(self, path: Path) -> str:
+        [question] = StoreQuestions(path).all()
+        return question.status
+
+    def test_a_call_is_approved(self, client, settings, path) -> None:
+        question = asked(path)
+        shown = client.get("/approvals/12345678").text
+        assert "all@example.org" in shown
+        assert "Mail leaves the house." in shown
+        form = self.form(settings, question, answer="approve")
+        answer = client.post("/approvals/12345678", data=form, headers=OURS)
+        assert answer.url.path == "/approvals"
+        assert StoreQuestions(path).answer_of(question) == Answer("approved", "u-17")
+
+    def test_or_with_other_arguments(self, client, settings, path) -> None:
+        question = asked(path)
+        form = self.form(settings, question, answer="approve", args='{"to": "ada", "cc": 1}')
+        client.post("/approvals/12345678", data=form, headers=OURS)
+        answer = StoreQuestions(path).answer_of(question)
+        assert answer == Answer("approved", "u-17", {"to": "ada", "cc": 1})
+
+    def test_or_denied(self, client, settings, path) -> None:
+        form = self.form(settings, asked(path), answer="deny", args="{")
+        client.post("/approvals/12345678", data=form, headers=OURS)
+        assert self.status(path) == "rejected"
+        assert "Rejected by u-17" in client.get("/approvals/12345678").text
+
+    @pytest.mark.parametrize(
+        ("args", "problem"),
+        [("{", "cannot be read"), ("[]", "write a JSON object"), ("{}", "`to` is missing")],
+    )
+    def test_arguments_that_cannot_be_read_leave_it_waiting(
+        self, client, settings, path, args, problem
+    ) -> None:
+        form = self.form(settings, asked(path), answer="approve", args=args)
+        answer = client.post("/approvals/12345678", data=form, headers=OURS)
+        assert answer.status_code == 400
+        assert problem in answer.text
+        assert self.status(path) == "pending"
+
+    @pytest.mark.parametrize("answer", ["", "maybe"])
+    def test_so_does_a_form_without_an_answer(self, client, settings, path, answer) -> None:
+        form = self.form(settings, asked(path), answer=answer)
+        assert client.post("/approvals/12345678", data=form, headers=OURS).status_code == 400
+        assert self.status(path) == "pending"
+
+    @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1"])
+    def test_a_page_of_another_site_cannot_answer(self, client, settings, path, origin) -> None:
+        form = self.form(settings, asked(path), answer="approve")
+        headers = {} if origin is None else {"origin": origin}
+        answer = client.post("/approvals/12345678", data=form, headers=headers)
+        assert answer.status_code == 403
+        assert self.status(path) == "pending"
+
+    @pytest.mark.parametrize("form_of", [{"form": ""}, {"form": "0" * 64}, {"digest": "0" * 64}])
+    def test_nor_can_a_form_that_was_not_shown(self, client, settings, path, form_of) -> None:
+        form = self.form(settings, asked(path), answer="approve") | form_of
+        answer = client.post("/approvals/12345678", data=form, headers=OURS)
+        assert answer.status_code in (403, 409)
+        assert self.status(path) == "pending"
+
+    def test_a_question_that_has_changed_is_shown_again(self, client, settings, path) -> None:
+        question = asked(path)
+        other = question.about.replace("all@", "eve@")
+        StoreQuestions(path).change("12345678", {"status": "pending"}, {"about": other})
+        form = self.form(settings, question, answer="approve")
+        answer = client.post("/approvals/12345678", data=form, headers=OURS)
+        assert answer.status_code == 409
+        assert "eve@example.org" in answer.text
+        assert self.status(path) == "pending"
+
+    def test_a_console_that_only_shows_does_not_answer(self, path) -> None:
+        settings = Settings.of_start(
+            store=path, questions=None, port=PORT, approver="u", can_answer=False
+        )
+        question = asked(path)
+        browser = client_of(settings)
+        shown = browser.get(f"/approvals/12345678?token={settings.token}").text
+        assert "all@example.org" in shown
+        assert "<button" not in shown
+        form = self.form(settings, question, answer="approve")
+        assert browser.post("/approvals/12345678", data=form, headers=OURS).status_code == 403
+        assert self.status(path) == "pending"
+
+    def test_a_huge_form_is_refused(self, client, path) -> None:
+        asked(path)
+        form = {"args": "x" * 1_000_001}
+        assert client.post("/approvals/12345678", data=form, headers=OURS).status_code == 413
+
+    def test_what_has_ended_is_told(self, client, settings, path) -> None:
+        question = asked(path)
+        StoreQuestions(path).withdraw(question)
+        form = self.form(settings, question, answer="approve")
+        answer = client.post("/approvals/12345678", data=form, headers=OURS)
+        assert answer.status_code == 400
+        assert "question 12345678 is already withdrawn" in answer.text
+
+    def test_an_unknown_question_is_told(self, client, path) -> None:
+        StoreQuestions(path)
+        assert "there is no question" in client.get("/approvals/none").text
+
+    def test_several_approvers_see_who_is_missing(self, client, settings, path) -> None:
+        now = time.time()
+        facts = json.loads(asked(path, "00000000").about)
+        question = Question(
+            "12345678", now, now + 60, "pending", "send_email", json.dumps(facts), needs=2
+        )
+        StoreQuestions(path).put(question)
+        client.post(
+            "/approvals/12345678",
+            data=self.form(settings, question, answer="approve"),
+            headers=OURS,
+        )
+        assert "2 must approve; u-17 has" in client.get("/approvals/12345678").text
+        assert "approved by u-17, 2 must approve" in client.get("/approvals/waiting").text
+
+
+class TestPages:
+    def test_a_deny_is_shown_with_its_rule(self, client, path) -> None:
+        trace = stored(path, called("look_up"), called("rm", "deny", **DENIED))
+        shown = client.get("/live").text
+        assert '<tr class="bad">' in shown
+        assert "shell/no-rm" in shown
+        assert "Nothing is removed here." in shown
+        assert f'href="/runs/{trace}"' in shown
+        assert shown.index("execute_tool rm") < shown.index("execute_tool look_up")
+
+    @pytest.mark.parametrize(
+        "query", ["tool=rm", "agent=help*", "rule=no-rm", "decision=deny", "decision=deny&tool=r*"]
+    )
+    def test_a_filter_leaves_out_the_rest(self, client, path, query) -> None:
+        stored(path, called("look_up"), called("rm", "deny", **DENIED))
+        shown = client.get(f"/?{query}").text
+        assert "execute_tool rm" in shown
+        assert "execute_tool look_up" not in shown
+        assert f'hx-get="/live?{query.replace("&", "&amp;").replace("*", "%2A")}"' in shown
+
+    def test_of_many_calls_the_newest_are_shown(self, client, path) -> None:
+        stored(path, *(called(f"tool_{number}") for number in range(600)))
+        shown = client.get("/live").text
+        assert shown.count("<tr") == 50
+        assert "tool_599" in shown
+
+    def test_runs_are_listed_and_drawn(self, client, path) -> None:
+        stored(path, called("look_up"))
+        trace = stored(path, called("rm", "deny", **DENIED))
+        assert client.get("/runs").text.count("<tr") == 3
+        listed = client.get("/runs?denied").text
+        assert listed.count("<tr") == 2
+        assert "1 refused" in listed
+        for page in (f"/runs/{trace}", f"/runs/{trace[:12]}?content"):
+            shown = client.get(page).text
+            assert 'c-red">' in shown
+            assert "no-rm" in shown
+
+    @pytest.mark.parametrize("page", ["/runs/abc", "/nothing"])
+    def test_a_page_that_is_not_there(self, client, path, page) -> None:
+        stored(path, called("look_up"))
+        assert client.get(page).status_code == 404
+
+    @pytest.mark.parametrize("page", ["/", "/runs", "/live"])
+    def test_without_a_store_it_says_so(self, client, page) -> None:
+        answer = client.get(page)
+        assert answer.status_code == 200
+        assert "Nothing is stored yet" in answer.text
+
+    def test_a_file_that_is_no_store_is_told(self, client, path) -> None:
+        path.write_text("a note")
+        assert "is not an otelhooks store" in client.get("/runs").text
+
+    def test_hostile_texts_stay_texts(self, client, path) -> None:
+        more = dict.fromkeys((semconv.POLICY_REASON, semconv.GEN_AI_AGENT_NAME), HOSTILE)
+        trace = stored(path, called(HOSTILE, "deny", **{**DENIED, **more}))
+        asked(path, args={HOSTILE: HOSTILE}, reason=HOSTILE, agent=HOSTILE, program=HOSTILE)
+        pages = ("/", "/live", "/runs", f"/runs/{trace}", "/approvals", "/approvals/12345678")
+        for page in (*pages, "/?tool=%3Cscript%3Ealert(1)%22"):
+            shown = client.get(page).text
+            assert "<script>alert" not in shown
+            assert "\x1b" not in shown
+            assert "\u202e" not in shown
+
+
+class TestCommand:
+    def test_without_its_packages_it_says_what_to_install(self, monkeypatch) -> None:
+        import sys
+
+        monkeypatch.setitem(sys.modules, "uvicorn", None)
+        result = CliRunner().invoke(cli, ["ui"])
+        assert result.exit_code == 2
+        assert "install `otelhooks[ui]`" in result.output
+
+    def test_a_port_that_is_taken_is_an_error(self) -> None:
+        import socket
+
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            result = CliRunner().invoke(cli, ["ui", "--port", str(taken.getsockname()[1])])
+        assert result.exit_code == 2
+        assert "cannot be used: Address already in use" in result.output

@@ -1,0 +1,177 @@
+"""The console in a browser, with programs that ask: on a wide screen and on a phone.
+
+Each page is also kept as a picture, in the folder of pytest's temporary files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright")
+pytest.importorskip("starlette")
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+AGENT = """
+import otelhooks
+from otelhooks import policy
+
+otelhooks.instrument(
+    policies=[
+        policy.ask_user("send_email", id="mail", reason="Mail leaves the house."),
+        policy.deny("remove", id="no-removal", reason="Nothing is removed here."),
+    ],
+    approvals="otelhooks.approvals:Queue",
+    approval_timeout=60,
+)
+
+@otelhooks.tool
+def look_up(name): return name
+
+@otelhooks.tool
+def remove(path): print("removed")
+
+@otelhooks.tool
+def send_email(to, body): print("sent to", to)
+
+@otelhooks.agent
+def helper():
+    look_up("ada")
+    for call in (lambda: remove("/"), lambda: send_email("all@example.org", "<b>Hello</b>")):
+        try:
+            call()
+        except otelhooks.errors.Denied as denied:
+            print("denied:", denied)
+
+helper()
+"""
+SCREENS = {"wide": (1500, 1000, "light"), "phone": (390, 844, "dark")}
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"OTELHOOKS_STORE": str(tmp_path / "store.db")}
+
+
+@pytest.fixture
+def agent(tmp_path: Path, env: dict[str, str]) -> Iterator[Callable[[], Any]]:
+    """Starts a program that asks."""
+    (tmp_path / "agent.py").write_text(AGENT)
+    started: list[subprocess.Popen[str]] = []
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "agent.py"]
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        started.append(subprocess.Popen(command, cwd=tmp_path, env=env, **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def address(env: dict[str, str]) -> Iterator[str]:
+    """What `otelhooks ui` prints first."""
+    command = [sys.executable, "-m", "otelhooks", "ui", "--port", "0", "--as", "u-17"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as console:
+        assert console.stdout is not None
+        yield console.stdout.readline().strip()
+        console.terminate()
+
+
+@pytest.fixture(params=SCREENS)
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium, "this test needs Chromium: apt-get install chromium"
+    width, height, scheme = SCREENS[request.param]
+    said: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        size: Any = {"width": width, "height": height}
+        found = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+        found.on("console", lambda message: said.append(message.text))
+        found.on("pageerror", lambda error: said.append(str(error)))
+        yield found
+        found.screenshot(path=tmp_path / "last.png")
+        browser.close()
+    assert said == []
+
+
+def fits(page: Page) -> None:
+    too_wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(too_wide) == 0
+
+
+def test_a_person_watches_calls_and_approves_one_that_waits(
+    page: Page, address: str, agent: Any, tmp_path: Path
+) -> None:
+    page.goto(address)
+    assert "token" not in page.url
+    expect(page.get_by_text("Nothing is stored yet")).to_be_visible()
+
+    asking = agent()
+    page.get_by_role("link", name="Approvals").click()
+    page.get_by_role("link", name="send_email").click()  # appears without a reload
+    expect(page.get_by_role("heading", name="send_email")).to_be_visible()
+    expect(page.get_by_text("Mail leaves the house.")).to_be_visible()
+    fits(page)
+    page.screenshot(path=tmp_path / "approval.png")
+
+    arguments = page.get_by_label("Arguments")
+    assert "<b>Hello</b>" in arguments.input_value()
+    arguments.fill(arguments.input_value().replace("all@example.org", "ada@example.org"))
+    page.get_by_role("button", name="Approve").click()
+    assert asking.communicate(timeout=30)[0].splitlines() == [
+        "denied: Nothing is removed here.",
+        "sent to ada@example.org",
+    ]
+    expect(page.get_by_text("approved by u-17")).to_be_visible()
+    fits(page)
+    page.screenshot(path=tmp_path / "approvals.png")
+
+    page.get_by_role("link", name="Live").click()
+    denied = page.get_by_role("row", name="execute_tool remove")
+    expect(denied).to_contain_text("code/no-removal")
+    expect(denied).to_have_class("bad")
+    fits(page)
+    page.screenshot(path=tmp_path / "live.png")
+
+    denied.get_by_role("link").click()
+    expect(page.get_by_text("Nothing is removed here.")).to_be_visible()
+    fits(page)
+    page.screenshot(path=tmp_path / "run.png")
+
+
+def test_calls_appear_as_they_happen(page: Page, address: str, agent: Any) -> None:
+    agent()
+    page.goto(address)
+    while page.get_by_text("Nothing is stored yet").is_visible():
+        page.reload()
+    expect(page.get_by_role("row", name="ask send_email")).to_contain_text("pending")
+    agent()
+    expect(page.get_by_role("row", name="execute_tool remove")).to_have_count(2)
+
+
+def test_by_keyboard_alone_a_call_is_denied(page: Page, address: str, agent: Any) -> None:
+    asking = agent()
+    page.goto(address)
+    page.get_by_role("link", name="Approvals").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="send_email").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Arguments").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Deny")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert "denied: Mail leaves the house." in asking.communicate(timeout=30)[0]
