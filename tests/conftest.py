@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # The same examples each time: what guards main does not hang on chance. `make fuzz` tries others.
-hypothesis.settings.register_profile("same", derandomize=True, database=None)
+# No time limits: a busy machine is no failure.
+hypothesis.settings.register_profile(
+    "same",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 if "FUZZ_EXAMPLES" not in os.environ:
     hypothesis.settings.load_profile("same")
 

@@ -254,7 +254,7 @@ def test_a_folder_that_is_gone_is_told_once(tmp_path, caplog):
     assert len(caplog.records) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.text(max_size=300),

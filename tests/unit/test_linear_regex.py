@@ -28,7 +28,7 @@ patterns = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pattern=patterns, text=st.text("abA _\né1", max_size=6))
 def test_it_says_what_python_says(pattern: str, text: str) -> None:
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import requests
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans as encode_by_sdk
@@ -103,7 +103,6 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(SPANS, max_size=4))
 def test_a_batch_is_encoded_as_the_sdk_does_it(spans: list[ReadableSpan]) -> None:
     ours = otlp_encoder.encode_spans(spans)

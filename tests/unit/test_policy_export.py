@@ -208,7 +208,7 @@ def _policies(draw: st.DrawFn) -> policy.Policy:
     st.sampled_from(["allow", "deny"]),
     st.sampled_from(["enforce", "monitor"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_is_exported_loads_as_rules_with_the_same_verdicts(
     given_rules: list[policy.Policy], default: Any, mode: Any
 ) -> None:
