@@ -475,6 +475,47 @@ def test_explain_of_a_condition_that_fails(work: Path) -> None:
     assert "raises ScriptError" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ['run_command CommandLine="rm -rf x"'],
+        ["  run_command  'CommandLine=rm -rf x' "],
+        ["run_command CommandLine='rm -rf x'", "Cwd=/tmp"],
+    ],
+)
+def test_explain_reads_a_call_that_the_shell_took_for_one_word(
+    work: Path, words: list[str]
+) -> None:
+    result = run("explain", *words, "--policy", "rules.yaml", "--json")
+
+    said = json.loads(result.stdout)
+    assert (result.exit_code, said["tool"], said["rule"]) == (1, "run_command", "no-rm")
+    assert said["args"]["CommandLine"] == "rm -rf x"
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("run_command CommandLine=rm -rf x", "`-rf` is not KEY=VALUE"),
+        ('run_command CommandLine="rm', "the call cannot be read: No closing quotation"),
+        (" ", "`` is not the name of a tool"),
+        ("CommandLine=ls", "`CommandLine=ls` is not the name of a tool"),
+        (
+            "run_command(CommandLine='ls')",
+            "`run_command(CommandLine=ls)` is not the name of a tool",
+        ),
+    ],
+)
+def test_a_word_that_cannot_be_read_as_a_call_is_an_error(
+    work: Path, word: str, problem: str
+) -> None:
+    result = run("explain", word, "--policy", "rules.yaml")
+
+    assert result.exit_code == 2
+    assert f"error: {problem}\n" in result.stderr
+    assert 'hint: write `run_command CommandLine="rm -rf x"`, or ' in result.stderr
+
+
 @pytest.mark.parametrize("words", [["a", "b"], ["{"], ['{"args": {}}'], ["[1]", "x=1", "y"]])
 def test_what_is_not_a_call_is_an_error_that_shows_one(work: Path, words: list[str]) -> None:
     result = run("explain", *words, "--policy", "rules.yaml")

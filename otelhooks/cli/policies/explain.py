@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -116,8 +117,9 @@ def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, tuple[st
     """Read a call from a command line: ``TOOL KEY=VALUE...``, or one JSON object.
 
     Args:
-        words: A value that is JSON is read as JSON, any other is text. An object has the keys that
-            calls have in cases; ``name`` and ``arguments`` are accepted for ``tool`` and ``args``.
+        words: The first may hold the others, quoted as in a shell. A value that is JSON is read as
+            JSON, any other is text. An object has the keys that calls have in cases; ``name`` and
+            ``arguments`` are accepted for ``tool`` and ``args``.
         **further: Keys from other options; None for those that were not given.
 
     Returns:
@@ -135,12 +137,31 @@ def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, tuple[st
             if other in found:
                 found.setdefault(name, found.pop(other))
     else:
-        found = {"tool": first, "args": dict(_argument(word) for word in rest)}
+        # All of the call may be one word, as the shell's quotes round it made it.
+        tool, *others = _split(first)
+        found = {"tool": tool, "args": dict(map(_argument, [*others, *rest]))}
     found |= {key: value for key, value in further.items() if value is not None}
     return read_call(parse(json.dumps(found, ensure_ascii=False), "CALL"))
 
 
-_HINT = """write `run_command CommandLine=ls`, or '{"tool": "run_command", "args": {}}'"""
+_HINT = (
+    """write `run_command CommandLine="rm -rf x"`, or"""
+    """ '{"tool": "run_command", "args": {"CommandLine": "rm -rf x"}}'"""
+)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        words = shlex.split(text) or [""]
+    except ValueError as error:
+        raise ConfigError(f"the call cannot be read: {error}", hint=_HINT) from None
+    if not words[0] or not _NO_NAME.isdisjoint(words[0]):
+        raise ConfigError(f"`{words[0]}` is not the name of a tool", hint=_HINT)
+    return words
+
+
+_NO_NAME = frozenset("=()")
+"""Signs of a call that is written otherwise, or of an argument that goes first."""
 
 
 def _parsed(text: str) -> dict[str, Any]:
