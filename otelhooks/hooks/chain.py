@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from otelhooks import types
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import Registration, is_observed
-from otelhooks.hooks.verdict import DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
+from otelhooks.hooks.verdict import ASK, DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
 from otelhooks.hooks.watch import Watch
 from otelhooks.records.changes import refuse_unread
 from otelhooks.records.failures import WrongAnswer, brief, error_type
@@ -56,7 +56,8 @@ def _severity(value: str | None) -> Any:
 
 def observed(decision: str, rule: RuleLike) -> Observed:
     """Return what is recorded of a rule that would deny or ask but is not enforced."""
-    reason = rule.reason or f"Denied by policy '{rule.label}'."
+    verb = "Asked" if decision == ASK else "Denied"
+    reason = rule.reason or f"{verb} by policy '{rule.label}'."
     return Observed(decision, rule.policy_id, rule.id, reason, rule.severity, rule.policy_version)
 
 

@@ -1013,6 +1013,15 @@ class TestMonitor:
         assert asked == []
         assert [seen.decision for seen in verdict.observed] == ["ask", "ask"]
 
+    def test_the_reason_of_an_observed_rule_names_its_decision(self) -> None:
+        rules = [policy.ask_user("t", name="mail"), policy.deny("t"), policy.deny("*", reason="no")]
+        verdict, _ = tool_call(rules=[rules], monitor=True)
+        assert [(seen.decision, seen.reason) for seen in verdict.observed] == [
+            ("deny", "Denied by policy 't'."),
+            ("ask", "Asked by policy 'mail'."),
+            ("deny", "no"),
+        ]
+
     def test_who_is_asked_again_is_observed_once(self) -> None:
         verdict, _ = tool_call(
             allow(allow=False, message="no"),
