@@ -220,6 +220,8 @@ def _verdict_problems(attributes: Mapping[str, Any]) -> list[str]:
     if decision == semconv.DECISION_ALLOW and not extra:
         return []
     required = verdict["required"] + verdict["required_on"].get(decision, [])
+    if attributes.get(semconv.POLICY_ENFORCEMENT) == semconv.ENFORCEMENT_OBSERVED:
+        required = [name for name in required if name not in verdict["required_if_asked"]]
     if attributes.get(semconv.APPROVAL_STATUS) == semconv.APPROVAL_STATUS_PENDING:
         required = [name for name in required if name != semconv.POLICY_ENFORCEMENT]
     return _missing(attributes, required)

@@ -146,7 +146,7 @@ class PolicySet:
         needs_context: Whether rules read the operation's context, for its labels.
 
     Raises:
-        ConfigError: A rule cannot be understood, or asks without an approver.
+        ConfigError: A rule cannot be understood, or asks without an approver and is enforced.
 
     Example:
         >>> from otelhooks import policy
@@ -190,6 +190,7 @@ class PolicySet:
                 policy.decision is Decision.ASK_USER
                 and policy.ask_user is None
                 and not self._channel
+                and (policy.mode or self.mode) == "enforce"
             ):
                 raise ConfigError(
                     f"ASK_USER policy '{policy.label}' is missing an ask_user handler."

@@ -119,12 +119,11 @@ class Policies(NamedTuple):
         """Return the rules as the engine needs them, with the guard of policy files.
 
         Raises:
-            ConfigError: A rule asks, but there is no approver.
+            ConfigError: A rule that is enforced asks, but there is no approver.
         """
-        files = self.files
+        files, mode = self.files, self.mode(config)
         if files is not None and not config.approvals:
-            _refuse_questions(files)
-        mode = self.mode(config)
+            _refuse_questions(files, mode)
         default = cast("Default", files.default) if files and files.default else "allow"
         sources = [] if files is None else _sources(files)
         if files is not None and not config.allow_policy_writes:
@@ -158,14 +157,16 @@ def _sources(files: Loaded) -> list[RuleSource]:
     ]
 
 
-def _refuse_questions(files: Loaded) -> None:
+def _refuse_questions(files: Loaded, mode: str) -> None:
     """Refuse rules of files that ask when there is no approver; files cannot name a handler.
+
+    In monitor mode they ask no person.
 
     Raises:
         PolicyFileError: There is such a rule.
     """
     for rule, _ in files.rules:
-        if rule.decision is Decision.ASK_USER:
+        if rule.decision is Decision.ASK_USER and (rule.mode or mode) == "enforce":
             path, line, column = rule.place.rsplit(":", 2)
             raise PolicyFileError(
                 path,

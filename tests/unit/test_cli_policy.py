@@ -335,6 +335,9 @@ def test_an_ask_without_a_channel_is_a_warning(work: Path, monkeypatch: pytest.M
     assert result.stderr == "3 rules, 0 hooks: 0 errors, 1 warning\n"
     monkeypatch.setenv("OTELHOOKS_APPROVALS", "app:ask")
     assert run("check", "ask.yaml").stdout == ""
+    monkeypatch.delenv("OTELHOOKS_APPROVALS")
+    (work / "ask.yaml").write_text("mode: monitor\npolicies: [{ask: mail}]")
+    assert run("check", "ask.yaml").stdout == ""
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,16 @@ class TestMonitor:
         [event] = governed.event(semconv.EVENT_POLICY_DECISION)
         assert event[semconv.POLICY_ENFORCEMENT] == "observed"
 
+    def test_an_ask_without_an_approver_is_observed(self, governed: Any, body: Tool) -> None:
+        governed(policies=[policy.ask_user("t")], mode="monitor")
+        with otelhooks.scope(policies=[policy.ask_user("t", id="of-scope")]):
+            assert body.t(3) == 3
+        attributes = governed.attributes("execute_tool t")
+        assert attributes[semconv.POLICY_DECISION] == "ask"
+        assert attributes[semconv.POLICY_ENFORCEMENT] == "observed"
+        assert attributes[semconv.POLICY_REASON] == "Asked by policy 't'."
+        assert not attributes.keys() & {semconv.APPROVAL_STATUS, semconv.ARGUMENTS_HASH}
+
     def test_a_veto_blocks(self, governed: Any, body: Tool) -> None:
         governed(policies=[policy.veto("t")], mode="monitor")
         with pytest.raises(Denied):

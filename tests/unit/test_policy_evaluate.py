@@ -518,6 +518,12 @@ class TestSet:
             policy.PolicySet([policy.ask_user("a", name="n")])
         policy.PolicySet([policy.ask_user("a")], channel=True)
 
+    def test_a_monitored_ask_needs_neither(self) -> None:
+        policy.PolicySet([policy.ask_user("a")], mode="monitor")
+        policy.PolicySet([policy.ask_user("a", mode="monitor")])
+        with pytest.raises(ConfigError, match="missing an ask_user handler"):
+            policy.PolicySet([policy.ask_user("a", mode="enforce")], mode="monitor")
+
     def test_can_deny(self) -> None:
         def can(rules: Any, **settings: Any) -> bool:
             return policy.PolicySet(rules, channel=True, **settings).can_deny

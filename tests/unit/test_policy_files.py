@@ -156,6 +156,20 @@ class TestLoading:
         assert act(1) == 1
         assert asked == ["act"]
 
+    def test_monitor_mode_asks_no_one_and_needs_no_approver(
+        self, governed: Any, folder: pathlib.Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        file = folder / "base.yaml"
+        file.write_text("mode: monitor\npolicies:\n  - ask: act\n")
+        handle = governed(policies=folder)
+        assert act(1) == 1
+        file.write_text("mode: enforce\npolicies:\n  - ask: act\n")
+        with pytest.raises(PolicyFileError, match="there is no approval channel"):
+            handle.replace(policies=[folder])
+        file.write_text("mode: monitor\npolicies:\n  - {ask: act, mode: enforce}\n")
+        with pytest.raises(PolicyFileError, match="there is no approval channel"):
+            handle.replace(policies=[folder])
+
     def test_settings_of_files_need_files(self, governed: Any) -> None:
         for setting in ({"reload": True}, {"http_allow": ["a"]}, {"hook_tools": ["b"]}):
             with pytest.raises(ConfigError, match="is about policy files, and there are none"):

@@ -102,7 +102,11 @@ def lint_needs(
         labels: Those that the policies add.
         has_channel: Whether a channel is set that asks people.
     """
-    asking = [r for r in table.rules if r.decision == ASK and r.policy.ask_user is None]
+    asking = [
+        rule
+        for rule in table.rules
+        if rule.decision == ASK and rule.policy.ask_user is None and not rule.monitored
+    ]
     if asking and not has_channel:
         more = f" (and {len(asking) - 1} more)" if len(asking) > 1 else ""
         yield Finding(
