@@ -85,6 +85,14 @@ def test_a_project_gets_a_policy_in_monitor_mode_with_cases_that_are_green(proje
     assert (tested.exit_code, tested.stderr) == (0, "3 cases: 3 green, 0 red\n"), tested.output
 
 
+def test_only_rules_that_deny_get_a_reason_that_the_model_reads(project: Path) -> None:
+    init("--yes")
+
+    denies, asks = yaml.safe_load((project / POLICY).read_text())["policies"]
+    assert denies["reason"].startswith("This tool is not allowed here.")
+    assert asks == {"ask": "send_mail", "severity": "medium"}
+
+
 def test_the_cases_stay_green_when_the_policy_is_enforced_and_see_a_rule_that_is_gone(
     project: Path,
 ) -> None:

@@ -38,14 +38,17 @@ _HEAD = """\
 version: 1
 mode: {mode}
 """
-_RULE = """\
-  - {verb}: {tool}
-    reason: {reason}
-    severity: {severity}
-"""
-_REASONS = {
-    "deny": ("This tool is not allowed here. Find another way, or say that you cannot.", "high"),
-    "ask": ("A person has to agree to this call.", "medium"),
+_RULES = {
+    "deny": """\
+  - deny: {tool}
+    reason: This tool is not allowed here. Find another way, or say that you cannot.
+    severity: high
+""",
+    # Without a reason: the model would read it for a refusal, and the approver as a question.
+    "ask": """\
+  - ask: {tool}
+    severity: medium
+""",
 }
 _CASE = """\
   - name: {name}
@@ -96,12 +99,7 @@ def suggested(survey: Survey) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def policy(answers: Answers) -> str:
     """Return the text of the policy."""
-    rules = [
-        _RULE.format(
-            verb=verb, tool=quoted(tool), reason=_REASONS[verb][0], severity=_REASONS[verb][1]
-        )
-        for verb, tool in answers.rules
-    ]
+    rules = [_RULES[verb].format(tool=quoted(tool)) for verb, tool in answers.rules]
     head = "policies:" if rules else "policies: []"
     return "".join((_HEAD.format(mode=answers.mode), f"{head}\n", *rules))
 
