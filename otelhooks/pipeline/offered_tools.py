@@ -91,7 +91,8 @@ class Offers:
         self._said.add((rule.policy_id, rule.id))
         _log.warning(
             "rule `%s` of policy `%s` matches no tool so far\n"
-            "hint: there is a tool `%s`: did you mean it?",
+            "hint: there is a tool `%s`: did you mean it? `otelhooks policy explain` shows which"
+            " rules apply to a call",
             one_line(rule.selector.text, LOGGED),
             rule.policy_id,
             one_line(tool, LOGGED),

@@ -438,7 +438,8 @@ class PolicySet:
         if key not in self._said:
             self._said.add(key)
             _log.error(
-                "rule `%s` of policy `%s` could not be evaluated and denies: %s",
+                "rule `%s` of policy `%s` could not be evaluated and denies: %s\n"
+                "hint: give the call to `otelhooks policy explain`, which shows why",
                 rule.id,
                 rule.policy_id,
                 type(error).__qualname__,  # its text may contain arguments

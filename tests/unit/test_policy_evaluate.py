@@ -730,5 +730,6 @@ def test_a_failure_is_logged_once_a_cause_and_without_content(
         drive(rules.evaluate(Call("a", {"password": "hunter2"})))
     (record,) = caplog.records
     assert record.getMessage() == (
-        "rule `r` of policy `code` could not be evaluated and denies: KeyError"
+        "rule `r` of policy `code` could not be evaluated and denies: KeyError\n"
+        "hint: give the call to `otelhooks policy explain`, which shows why"
     )

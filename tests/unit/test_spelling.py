@@ -112,7 +112,8 @@ class TestPrograms:
         [warning] = said()
         assert warning == (
             "rule `run_comand` of policy `code` matches no tool so far\n"
-            "hint: there is a tool `run_command`: did you mean it?"
+            "hint: there is a tool `run_command`: did you mean it? `otelhooks policy explain` shows"
+            " which rules apply to a call"
         )
         [event] = governed.event(EVENT)
         assert event == {
