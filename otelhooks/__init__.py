@@ -1,7 +1,7 @@
 """OpenTelemetry-native hooks and policy for AI agents.
 
-`instrument()` once at start-up, and every tool call, model call, turn and session of the agent
-frameworks in the process runs through one hook pipeline: policies decide, hooks inspect and
+`instrument()` once at start-up, and the tool calls, model calls, turns and sessions of the agent
+frameworks in the process run through one hook pipeline: policies decide, hooks inspect and
 rewrite, spans record.
 """
 
