@@ -175,7 +175,7 @@ class TraceSummary:
         spans: Number of spans.
         events: Number of log records.
         refused: Number of calls that were denied or not approved.
-        observed: Number of calls that monitor mode would have refused.
+        observed: Number of calls that monitor mode would have refused or asked about.
         verdicts: Number of calls with any other verdict except a plain allow.
         errors: Number of spans with status error that were not refused.
         is_refused: Whether a span or an event was refused or observed; events count too, because

@@ -116,6 +116,12 @@ def _append_verdict(text: Text, verdict: Verdict) -> None:
 
 def _facts(attributes: Mapping[str, Any], name: str, above: str | None) -> list[str]:
     facts: list[str] = []
+    if (meant := attributes.get(semconv.POLICY_RULE_TOOL)) is not None:
+        rule, policy = (
+            one_line(attributes.get(key, "?"), NAME_WIDTH)
+            for key in (semconv.POLICY_RULE_ID, semconv.POLICY_ID)
+        )
+        facts.append(f"rule {rule} ({policy}) is for {one_line(meant, NAME_WIDTH)}")
     for key, word in (
         (semconv.GEN_AI_TOOL_NAME, "tool"),
         (semconv.GEN_AI_REQUEST_MODEL, "model"),

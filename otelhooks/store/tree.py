@@ -287,16 +287,23 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
     parts.append(f"{len(spans)} span{'' if len(spans) == 1 else 's'}")
     total = add_up((span.span_id, span.parent_id, span.attributes) for span in spans)
     parts += used(total)
-    ranks = [verdicts.rank(span.attributes) for span in spans if not is_about_approval(span.name)]
-    for rank, word in (
-        (verdicts.RANK_REFUSED, "refused"),
-        (verdicts.RANK_OBSERVED, "would be refused"),
-        (verdicts.RANK_VERDICT, "with another verdict"),
-    ):
-        if count := ranks.count(rank):
-            parts.append(f"{count} {word}")
+    said = [_outcome(span.attributes) for span in spans if not is_about_approval(span.name)]
+    parts += [f"{count} {word}" for word in _OUTCOMES if (count := said.count(word))]
     header.append("\n" + "\n".join(filled(parts, " · ", width)) + "\n\n", "dim")
     return header
+
+
+_OUTCOMES = ("refused", "would be refused", "would be asked about", "with another verdict")
+
+
+def _outcome(attributes: Mapping[str, Any]) -> str:
+    """Return what the header counts a span as; empty if it has no verdict, or a plain allow."""
+    rank = verdicts.rank(attributes)
+    if rank == verdicts.RANK_OBSERVED:
+        is_ask = attributes.get(semconv.POLICY_DECISION) == semconv.DECISION_ASK
+        return "would be asked about" if is_ask else "would be refused"
+    words = {verdicts.RANK_REFUSED: "refused", verdicts.RANK_VERDICT: "with another verdict"}
+    return words.get(rank, "")
 
 
 def _draw(line: _Line, name_width: int, time_width: int, width: int) -> Text:

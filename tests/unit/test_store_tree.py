@@ -308,6 +308,33 @@ def test_durations_are_read_at_a_glance(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected
 
 
+def test_the_header_tells_observed_denies_from_observed_asks() -> None:
+    observed = {"POLICY_ENFORCEMENT": "observed"}
+    spans = [
+        span(1, "execute_tool drop", None, **{**DENY, **observed}),
+        span(2, "execute_tool mail", None, **ASKED, **observed),
+        span(3, "execute_tool pay", None, **ASKED, **observed),
+    ]
+    header = render(spans, [], tz=timezone.utc).plain.splitlines()[1]
+    assert header.endswith("3 spans · 1 would be refused · 2 would be asked about")
+
+
+def test_an_event_about_a_rule_that_matches_no_tool_names_the_rule() -> None:
+    found = event(
+        s.EVENT_RULE_UNMATCHED,
+        None,
+        0.0,
+        POLICY_ID="prod",
+        POLICY_RULE_ID="no-run",
+        POLICY_RULE_TOOL="run_comand",
+        GEN_AI_TOOL_NAME="run_command",
+    )
+    line = render([], [found], tz=timezone.utc).plain.splitlines()[3]
+    assert " ".join(line.split()) == (
+        "· policy.rule.unmatched rule no-run (prod) is for run_comand, tool run_command"
+    )
+
+
 def test_a_question_that_is_still_open_is_one_row() -> None:
     asked = {"GEN_AI_TOOL_NAME": "deploy", "DECISION_ID": "d-1", "POLICY_RULE_ID": "humans"}
     spans = [
