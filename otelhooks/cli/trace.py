@@ -66,9 +66,12 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except ConfigError as error:
+            if isinstance(error, StoreError) and error.cause == "missing":
+                click.echo(f"error: {error.problem}", err=True)
+                _say_where(error.path, f"{error.hint}; ")
+                ctx.exit(ExitCode.NO)
             click.echo(f"error: {error}", err=True)
-            is_missing = isinstance(error, StoreError) and error.cause == "missing"
-            ctx.exit(ExitCode.NO if is_missing else ExitCode.USAGE)
+            ctx.exit(ExitCode.USAGE)
 
 
 @click.group(cls=_Commands)
@@ -119,6 +122,8 @@ def list_command(
         which = "denied calls" if denied else "traces"
         such = " of that kind" if since is not None or any(names.values()) else ""
         click.echo(f"the store has no {which}{such}", err=True)
+        if not denied and not such:
+            _say_where(store.path)
         sys.exit(ExitCode.NO)
 
 
@@ -158,9 +163,10 @@ def show_command(
 
     if service is not None and trace_id != "last":
         raise ConfigError("--service goes with `last` alone", hint="leave it out beside an id")
-    found = _open(store_path).trace(_checked(trace_id), wanted=Wanted(service=service))
+    store = _open(store_path)
+    found = store.trace(_checked(trace_id), wanted=Wanted(service=service))
     if found is None:
-        _not_found(trace_id)
+        _not_found(trace_id, store)
     if as_json:
         click.echo(_json(dataclasses.asdict(found)))
         return
@@ -258,7 +264,7 @@ def export_command(
     for trace_id in trace_ids:
         found = store.trace(_checked(trace_id))
         if found is None:
-            _not_found(trace_id)
+            _not_found(trace_id, store)
         wanted.append(found.trace_id)
     from otelhooks.store import otlp
 
@@ -312,9 +318,39 @@ def _checked(trace_id: str) -> str:
     return trace_id
 
 
-def _not_found(trace_id: str) -> NoReturn:
+def _say_where(path: Path, first: str = "") -> None:
+    """Print in one line where the traces may be that a store does not have.
+
+    Args:
+        path: The store.
+        first: What to do otherwise.
+    """
+    from otelhooks.config import exporter_variable
+    from otelhooks.telemetry.spill import folder_of
+
+    folder = folder_of(path)
+    if any(folder.glob("*.db")):
+        hint = (
+            f"the collector was away: what it did not take is in `{folder}`, and is sent by the"
+            " next program that reaches it"
+        )
+    elif variable := exporter_variable():
+        hint = (
+            f"{variable} is set, so programs send their traces elsewhere and write nothing to the"
+            " store"
+        )
+    else:
+        hint = (
+            f"{first}a program with an exporter for a collector, or a tracer provider of its own,"
+            " writes nothing to it"
+        )
+    click.echo(f"hint: {hint}", err=True)
+
+
+def _not_found(trace_id: str, store: Store) -> NoReturn:
     if trace_id == "last":
         click.echo("error: there is no trace in the store", err=True)
+        _say_where(store.path)
     else:
         click.echo(f"error: no trace starts with `{trace_id}`", err=True)
         click.echo("hint: see `otelhooks trace list`", err=True)

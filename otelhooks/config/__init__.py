@@ -259,6 +259,15 @@ def store_path() -> Path | None:
     return readers.path(named, "OTELHOOKS_STORE") if named.strip() else None
 
 
+def exporter_variable() -> str | None:
+    """Return a variable that has traces go elsewhere than to the local store; None if none is set.
+
+    They go there unless a program has providers of its own.
+    """
+    names = sorted(n for n, text in os.environ.items() if n.startswith("OTEL_") and text.strip())
+    return next((n for n in names if "EXPORTER" in n or n == "OTEL_CONFIG_FILE"), None)
+
+
 def check_variables() -> None:
     """Check for misspelt variables of otelhooks.
 

@@ -409,6 +409,35 @@ class TestList:
         assert result.exit_code == 1
         assert "other.db` does not exist\nhint: run a program under otelhooks" in result.stderr
 
+    @pytest.mark.parametrize("command", ["list", "show"])
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_an_empty_store_is_said_with_where_the_traces_may_be(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, command: str, is_there: bool
+    ) -> None:
+        if is_there:
+            SqliteSpanExporter(path).export([])
+
+        def hint() -> str:
+            result = run(command)
+            assert (result.exit_code, result.stdout) == (1, "")
+            [line] = [line for line in result.stderr.splitlines() if line.startswith("hint: ")]
+            return line
+
+        assert "a collector, or a tracer provider of its own, writes nothing to it" in hint()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+        assert hint() == (
+            "hint: OTEL_EXPORTER_OTLP_ENDPOINT is set, so programs send their traces elsewhere and"
+            " write nothing to the store"
+        )
+        folder = path.with_name("store-unsent")
+        folder.mkdir()
+        assert "OTEL_EXPORTER_OTLP_ENDPOINT is set" in hint()
+        (folder / "traces-1-2.db").touch()
+        assert hint() == (
+            f"hint: the collector was away: what it did not take is in `{folder}`, and is sent by"
+            " the next program that reaches it"
+        )
+
     def test_a_foreign_file_exits_with_2(self, path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("CREATE TABLE theirs (x)")
