@@ -75,8 +75,8 @@ async def ask_user_handler(tc: types.ToolCall, reason: str = "") -> bool:
     """
     asked = asking.get()
     title = "Policy check: Tool execution requested:"
-    label = "" if asked is None else asked.rule.label
-    return await converse(functools.partial(_confirm, title, tc, reason, label))
+    id = "" if asked is None else asked.rule.id
+    return await converse(functools.partial(_confirm, title, tc, reason, id))
 
 
 ask_user_handler.asks_people = True  # type: ignore[attr-defined]

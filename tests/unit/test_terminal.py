@@ -196,7 +196,7 @@ class TestConfirming:
         drive(ask_handlers([policy.PolicySet([rule]).rules[0]], Call(call.name, {}, server="docs")))
         (prompt,) = prompts
         assert prompt.startswith(
-            "Allow `docs/delete ...(104 characters)... _page` (rule `careful`)?"
+            "Allow `docs/delete ...(104 characters)... _page` (rule `ask:careful`)?"
         )
 
     def test_all_is_shown_when_asked_for_without_pages_where_no_person_looks(
