@@ -69,7 +69,7 @@ class SeatError(OtelHooksError, RuntimeError):
     ) -> None:
         first = "install a supported version"
         if supported == "none":
-            first = "decorate its calls and tools (see docs/hand-written-loops.md)"
+            first = "decorate its calls and tools (see help(otelhooks.tool))"
         super().__init__(
             f"{framework} is not guarded: {distribution} {version or '(unknown version)'}: "
             f"{problem} (supported: {supported})\n"

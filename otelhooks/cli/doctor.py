@@ -304,7 +304,7 @@ def _not_guarded(others: Sequence[Other], *, can_deny: bool) -> Iterator[str]:
     yield from columns([(f"  {each.framework}", *each[1:]) for each in others])
     if can_deny:
         names = ",".join(f"{each.framework}=off" for each in others)
-        yield "hint: decorate their tools with @otelhooks.tool (see docs/hand-written-loops.md);"
+        yield "hint: decorate their tools with @otelhooks.tool (see help(otelhooks.tool));"
         yield f"      OTELHOOKS_FRAMEWORKS={names} says that you know"
 
 

@@ -151,7 +151,7 @@ def _found(found: Survey) -> Iterator[str]:
         yield f"  {each.distribution} {version}  ({one_line(where)}){guard}"
     if not found.frameworks:
         yield "No agent framework was found: decorate your own tools with @otelhooks.tool,"
-        yield "see docs/hand-written-loops.md. `otelhooks doctor --all` lists what is guarded."
+        yield "see help(otelhooks.tool). `otelhooks doctor --all` lists what is guarded."
     if found.tools:
         yield "\nTools"
     for tool in found.tools[:_SHOWN]:
@@ -303,7 +303,7 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
     yield f"    {last[answers.spans]}"
     if answers.ask:
         yield "\nQuestions are asked at the terminal; without one, they are denied."
-        yield "For other ways to ask see docs/approvals.md."
+        yield "For other ways to ask see help(otelhooks.approvals)."
     if answers.mode == "monitor":
         yield f"\nNothing is stopped until {POLICY} says `mode: enforce`."
 

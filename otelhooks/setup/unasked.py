@@ -50,7 +50,7 @@ def unasked(rules: PolicySet, runtime: Runtime) -> str:
         f"{what} ever asked: no guarded agent, model or tool ran in this process"
         f"{f', and nothing guards {beside}' if beside else ''}\n"
         "hint: `otelhooks doctor` says what is guarded; tools of a loop of your own need"
-        " @otelhooks.tool (see docs/hand-written-loops.md)"
+        " @otelhooks.tool (see help(otelhooks.tool))"
     )
 
 

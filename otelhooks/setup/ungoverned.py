@@ -203,14 +203,14 @@ class Ungoverned:
 
 _IMPORTED = (
     "`%s` is imported, and nothing guards it: no rule is asked about its tools\n"
-    "hint: decorate its tools with @otelhooks.tool (see docs/hand-written-loops.md);"
+    "hint: decorate its tools with @otelhooks.tool (see help(otelhooks.tool));"
     ' frameworks={"%s": "off"} says that you know'
 )
 _CALLED = (
     "`%s` calls a model outside any guarded agent: no rule is asked about this call,"
     " and tools without @otelhooks.tool are not asked about\n"
     "hint: decorate the loop with @otelhooks.model_call and @otelhooks.tool"
-    ' (see docs/hand-written-loops.md); frameworks={"%s": "off"} says that you know'
+    ' (see help(otelhooks.tool)); frameworks={"%s": "off"} says that you know'
 )
 
 

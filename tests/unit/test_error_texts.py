@@ -7,6 +7,7 @@ audit trail, the local store, records handed to sinks, Python's logging and stde
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import json
@@ -310,3 +311,15 @@ def test_no_module_logs_the_text_of_an_exception() -> None:
     sources = Path(otelhooks.__file__).parent.rglob("*.py")
     found = {path.name for path in sources if telling.search(path.read_text(encoding="utf-8"))}
     assert found <= at_start
+
+
+def test_no_message_names_a_page_that_an_installed_package_does_not_have() -> None:
+    found = [
+        f"{file.name}:{node.lineno}"
+        for file in Path(otelhooks.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and "see docs/" in node.value
+    ]
+    assert found == []

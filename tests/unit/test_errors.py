@@ -24,7 +24,7 @@ def test_a_seat_error_names_version_range_and_the_way_out() -> None:
     assert 'frameworks={"langchain": "off"}' in str(error)
     assert "hint: install a supported version, or" in str(error)
     loop = str(errors.SeatError("openai", "openai", "2", "none", "x"))
-    assert "hint: decorate its calls and tools (see docs/hand-written-loops.md), or lift" in loop
+    assert "hint: decorate its calls and tools (see help(otelhooks.tool)), or lift" in loop
     assert "install" not in loop
     assert "(unknown version)" in str(errors.SeatError("f", "d", "", "x", "y"))
 
