@@ -82,7 +82,7 @@ def init(
     three questions, and writes policies/agents.yaml with its cases. Then it prints the line to add
     to your program. A flag answers its question; without a terminal, no question is asked.
 
-    Exit code 2: the file exists already, or cannot be written.
+    Exit code 2: the file exists already, or cannot be written, or there is no Python file.
     """
     from otelhooks.cli.policies.scaffold import write_new
     from otelhooks.cli.project import draft
@@ -90,6 +90,12 @@ def init(
 
     targets = _targets(folder, force=force)
     found = survey(folder)
+    if not found.files and not found.unread:
+        raise ConfigError(
+            f"there is no Python file in `{one_line(folder)}`",
+            hint="run it in your project's folder, or name that with --dir; `otelhooks policy new`"
+            " writes a policy without a project",
+        )
     for text in _found(found):
         click.echo(text)
     asks = not yes and sys.stdin.isatty()
@@ -184,8 +190,12 @@ def _rules(
 
     if deny or ask:
         given = _checked(_split(deny), _split(ask))
-        for hint in _doubts(found, (*given[0], *given[1])):
-            click.echo(f"otelhooks: warning: {hint}", err=True)
+        for tool, near in _doubts(found, (*given[0], *given[1])):
+            click.echo(
+                f"otelhooks: warning: no file defines `{one_line(tool)}`: did you mean"
+                f" `{one_line(near)}`?",
+                err=True,
+            )
         return given
     usual = suggested(found)
     if not asks:
@@ -195,16 +205,29 @@ def _rules(
     question = "\n1. Which tools are denied, and about which is a person asked? (or: nothing)\n  "
     while True:
         said: str = click.prompt(question, default=text, err=True)
+        if said == text or said.strip().lower() in ("y", "yes"):
+            return usual
         try:
-            wanted = usual if said == text else _spoken(said)
+            deny, ask = _spoken(said)
+            return _checked(_corrected(found, deny), _corrected(found, ask))
         except ConfigError as error:
             click.echo(str(error), err=True)
-            continue
-        hints = list(_doubts(found, (*wanted[0], *wanted[1])))
-        for hint in hints:
-            click.echo(hint, err=True)
-        if not hints or click.confirm("Keep it as it is?", default=False, err=True):
-            return wanted
+
+
+def _corrected(found: Survey, wanted: Sequence[str]) -> list[str]:
+    """Return names of tools, those that may be misspelt as the user wants them."""
+    near = dict(_doubts(found, wanted))
+    return [
+        near[tool]
+        if tool in near
+        and click.confirm(
+            f"No file defines `{one_line(tool)}`. Take `{one_line(near[tool])}` instead?",
+            default=True,
+            err=True,
+        )
+        else tool
+        for tool in wanted
+    ]
 
 
 def _spoken(said: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -252,13 +275,13 @@ def _checked(deny: Sequence[str], ask: Sequence[str]) -> tuple[tuple[str, ...], 
     return tuple(dict.fromkeys(deny)), tuple(dict.fromkeys(ask))
 
 
-def _doubts(found: Survey, wanted: Sequence[str]) -> Iterator[str]:
-    """Yield what may be misspelt: a name that no file defines, and that is almost one."""
+def _doubts(found: Survey, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what may be misspelt, a name that no file defines, and the name that may be meant."""
     names = [tool.name for tool in found.tools]
     for tool in wanted:
         near = get_close_matches(tool, names, n=1, cutoff=0.8)
         if near and tool not in names:
-            yield f"no file defines `{one_line(tool)}`: did you mean `{one_line(near[0])}`?"
+            yield tool, near[0]
 
 
 def _choose(question: str, words: Sequence[str], *, asks: bool) -> str:
@@ -286,7 +309,9 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
         yield f"\n{one_line(entry.path)}:{entry.calls} calls instrument() already. Give it:\n"
         yield f"    {arguments(answers)}"
     else:
-        place = f"below its imports (line {entry.line})" if entry.line else "as its first line"
+        place = "as its first line"
+        if entry.line:
+            place = f"below its imports, so after line {entry.line}"
         yield f"\nAdd this line to {one_line(entry.path)}, {place}:\n"
         yield f"    {line(answers, imports=entry.imports)}"
     before, otelhooks = _SET[answers.spans], command()

@@ -56,13 +56,22 @@ def test_three_questions_with_enter_for_each_write_the_suggested_policy(project:
     assert [rule["deny"] for rule in found["policies"]] == ["delete_order"]
 
 
-def test_answers_in_words_are_understood_and_doubtful_ones_asked_again(project: Path) -> None:
+@pytest.mark.parametrize("word", ["y", "YES"])
+def test_yes_takes_the_suggested_rules(project: Path, word: str) -> None:
+    code, shown = answered(project, f"{word}\n", "\n", "\n")
+
+    assert code == 0, shown
+    found = yaml.safe_load((project / "policies/agents.yaml").read_text())
+    assert [rule["deny"] for rule in found["policies"]] == ["delete_order"]
+
+
+def test_answers_in_words_are_understood_and_misspelt_tools_corrected(project: Path) -> None:
     code, shown = answered(
         project,
         "stop it all\n",
-        "deny delete_ordr\n",
+        "deny delete_ordr, look_upp and ask send_mail\n",
+        "y\n",
         "n\n",
-        "deny delete_order, look_up and ask send_mail\n",
         "loca\n",
         "none\n",
         "enforce\n",
@@ -70,12 +79,12 @@ def test_answers_in_words_are_understood_and_doubtful_ones_asked_again(project: 
 
     assert code == 0, shown
     assert "`stop` is neither `deny` nor `ask`" in shown
-    assert "did you mean `delete_order`?" in shown
+    assert "No file defines `delete_ordr`. Take `delete_order` instead? [Y/n]" in shown
     assert "Did you mean 'local'?" in shown
     found = yaml.safe_load((project / "policies/agents.yaml").read_text())
     assert [next(iter(rule.items())) for rule in found["policies"]] == [
         ("deny", "delete_order"),
-        ("deny", "look_up"),
+        ("deny", "look_upp"),
         ("ask", "send_mail"),
     ]
     assert found["mode"] == "enforce"

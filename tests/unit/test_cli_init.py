@@ -108,7 +108,7 @@ def test_the_cases_stay_green_when_the_policy_is_enforced_and_see_a_rule_that_is
 def test_it_says_the_line_where_it_goes_and_three_commands(project: Path) -> None:
     lines = init("--yes").stdout.splitlines()
 
-    assert "Add this line to app.py, below its imports (line 3):" in lines
+    assert "Add this line to app.py, below its imports, so after line 3:" in lines
     start = lines.index("Then:")
     line = lines[start - 2]
     assert line == (
@@ -128,13 +128,13 @@ def test_it_says_the_line_where_it_goes_and_three_commands(project: Path) -> Non
     ("source", "said"),
     [
         ("", "Add this line to the file that you start, below its imports:"),
-        ("import agents\n", "Add this line to app.py, below its imports (line 1):"),
+        ("import agents\n", "Add this line to app.py, below its imports, so after line 1:"),
         ("print(1)\nimport agents\n", "Add this line to app.py, as its first line:"),
         (
             "import agents, otelhooks\n\notelhooks.instrument()\n",
             "app.py:3 calls instrument() already.",
         ),
-        ('"""A text\nof two lines."""\nimport agents\n', "(line 3):"),
+        ('"""A text\nof two lines."""\nimport agents\n', "so after line 3:"),
     ],
 )
 def test_the_place_of_the_line_is_that_of_the_file(project: Path, source: str, said: str) -> None:
@@ -342,6 +342,18 @@ def test_without_a_framework_it_says_so_and_writes_a_policy_all_the_same(project
 
     assert "No agent framework was found" in result.stdout
     assert policy("test", POLICY).exit_code == 0
+
+
+def test_a_folder_without_python_is_an_error_that_says_where_to_run_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    result = init("--yes", "--dir", str(tmp_path))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"there is no Python file in `{tmp_path}`" in result.stderr
+    assert "hint: run it in your project's folder, or name that with --dir" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    (tmp_path / "work.ipynb").write_text("{}")
+    assert init("--yes", "--dir", str(tmp_path)).exit_code == 0
 
 
 def test_requirements_of_a_project_file_are_read_where_python_can(project: Path) -> None:
