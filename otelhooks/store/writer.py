@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from otelhooks.plain_text import counted
 from otelhooks.records.failures import outline
 from otelhooks.store import codec, connection, retention, schema
 from otelhooks.store.sdk_logs import (
@@ -44,6 +45,7 @@ class _SqliteExporter(Generic[R]):
 
     _resource_of: ClassVar[Any] = operator.attrgetter("resource")
     _table: ClassVar[str]
+    _word: ClassVar[str]
     _columns: ClassVar[tuple[str, ...]]
     _started_column: ClassVar[str]
     _ended_column: ClassVar[str]
@@ -98,10 +100,9 @@ class _SqliteExporter(Generic[R]):
         if self._dropped:
             self._database.report(
                 f"total {self._table}",
-                "local store `%s`: %d %s could not be stored",
+                "local store `%s`: %s could not be stored",
                 self._database.path,
-                self._dropped,
-                self._table,
+                counted(self._dropped, self._word),
             )
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
@@ -121,7 +122,12 @@ class _SqliteExporter(Generic[R]):
                 self._write(rows, origins)
         except schema.StoreError as error:
             self._is_given_up = self._is_ending  # so that what is left can be counted in time
-            return self._lost(len(records), error.cause, str(error))
+            # Once for spans and events together.
+            self._database.report(
+                error.cause, "nothing is stored (said once, numbers follow at exit): %s", error
+            )
+            self._dropped += len(records)
+            return False
         except Exception as error:  # telemetry fails open
             return self._lost(len(records), type(error).__name__, outline(error))
         return len(rows) == len(records)
@@ -130,9 +136,9 @@ class _SqliteExporter(Generic[R]):
         self._dropped += count
         if count:
             self._database.report(
-                f"{self._table} {cause}",
-                "%s are not stored (said once, the number follows at exit): %s",
-                self._table,
+                f"{self._word} {cause}",
+                "%ss are not stored (said once, the number follows at exit): %s",
+                self._word,
                 message,
             )
         return not count
@@ -233,6 +239,7 @@ class SqliteSpanExporter(_SqliteExporter[ReadableSpan], SpanExporter):
     """
 
     _table = "spans"
+    _word = "span"
     _columns = codec.SPAN_COLUMNS
     _started_column = "started_at"
     _ended_column = "ended_at"
@@ -254,6 +261,7 @@ class SqliteLogExporter(_SqliteExporter[ReadableLogRecord], LogRecordExporter):
 
     _resource_of = staticmethod(resource_of)
     _table = "logs"
+    _word = "event"
     _columns = codec.LOG_COLUMNS
     _started_column = _ended_column = "at"
     _encode = staticmethod(codec.log_row)

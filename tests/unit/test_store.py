@@ -332,6 +332,23 @@ class TestTrouble:
         exporter.shutdown()
         assert "5 spans could not be stored" in caplog.text
 
+    def test_spans_and_events_say_once_what_keeps_both_out(
+        self, path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("not a database")
+        spans, logs = SqliteSpanExporter(path), SqliteLogExporter(path)
+        assert spans.export(make_spans(2)) is SpanExportResult.FAILURE
+        logging_to(logs).get_logger("x").emit(event_name="custom.done")
+        spans.shutdown()
+        logs.shutdown()
+        assert [line for line in caplog.messages if "left untouched" not in line] == [
+            f"local store `{path}`: 2 spans could not be stored",
+            f"local store `{path}`: 1 event could not be stored",
+        ]
+        [said] = [line for line in caplog.messages if "left untouched" in line]
+        assert said.startswith("nothing is stored (said once, numbers follow at exit): local store")
+
     def test_a_full_disk_is_said_and_counted_and_writing_goes_on_later(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
