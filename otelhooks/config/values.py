@@ -276,7 +276,7 @@ def policy_path(path: str | os.PathLike[str], origin: str) -> Path:
         raise ConfigError(
             f"{origin} names `{os.fspath(path)}`, which cannot be read: {cause}",
             hint="give an existing policy file or folder, a pack, or objects as module:attribute",
-        ) from error
+        ) from None
     return place
 
 

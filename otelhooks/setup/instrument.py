@@ -64,7 +64,7 @@ runner.observer = standalone.RunnerObserver()
 
 
 def _suggests(function: Callable[P, Handle]) -> Callable[P, Handle]:
-    """Name the parameter that an unknown one may mean."""
+    """Name the parameter that an unknown one may mean, and end a wrong setting's traceback here."""
 
     @functools.wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> Handle:
@@ -75,7 +75,11 @@ def _suggests(function: Callable[P, Handle]) -> Callable[P, Handle]:
                     f"{function.__name__}() got an unexpected keyword argument '{name}';"
                     f" did you mean `{near}`?"
                 )
-        return function(*args, **given)
+        try:
+            return function(*args, **given)
+        except ConfigError as error:
+            # Where it was noticed does not help to mend it.
+            raise error.with_traceback(None) from error.__cause__
 
     return checked
 

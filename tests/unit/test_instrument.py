@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,18 @@ class TestBadInput:
                 governed(**{setting: [object()]})
         with pytest.raises(ValueError, match="Unknown hook type"):
             governed(policies=[lambda data: None])
+
+    def test_the_traceback_of_a_wrong_setting_ends_at_the_call(
+        self, governed: Any, tmp_path: Any
+    ) -> None:
+        file = tmp_path / "prod.yaml"
+        file.write_text("policies: [{deny: t, when: args.c}]")
+        for wrong in (file, tmp_path / "none.yaml"):
+            with pytest.raises(ConfigError) as caught:
+                governed(policies=wrong)
+            ours = [entry.name for entry in caught.traceback][2:]
+            assert ours == ["checked"]
+            assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
     def test_an_ask_without_anybody_to_ask(self, governed: Any) -> None:
         with pytest.raises(ConfigError, match="missing an ask_user handler"):
