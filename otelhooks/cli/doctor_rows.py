@@ -63,7 +63,10 @@ def installed(rows: Sequence[Coverage]) -> list[str]:
             "no supported framework is installed here; functions under @otelhooks.tool,",
             "  @otelhooks.model_call and @otelhooks.agent are guarded without one",
         ]
-    return columns([head, *table])
+    lines = columns([head, *table])
+    if any("missing" in (seat.state for seat in row.seats) for row in rows):
+        lines.append("SEATS: guarded/known; --all names those that a version does not have")
+    return lines
 
 
 def problems(

@@ -105,6 +105,7 @@ def test_without_all_it_tells_what_is_here_what_is_wrong_and_what_no_seat_covers
     assert result.stdout == (
         "FRAMEWORK  DISTRIBUTION  VERSION  STATE    SEATS\n"
         "fake       fake-fw       1.4.0    patched  2/3\n"
+        "SEATS: guarded/known; --all names those that a version does not have\n"
         "\n"
         "Not covered (--all says why)\n"
         "  fake: kept functions; calls of the first kind; calls of the second kind\n"
