@@ -26,6 +26,10 @@ _MOST = 16_384
 """Most records that wait, unless a variable of the SDK says otherwise; its own default is 2048."""
 
 
+_DELAY_MS = 1_000
+"""How long records wait: people watch the store, and a process that is killed loses them. The SDK's
+own default is five seconds for spans, and in some versions for log records."""
+
 _BUSY_S = 3.0
 """How long a batch waits while others write, in seconds: less than a process waits at its end."""
 
@@ -40,8 +44,7 @@ class SpanQueue(BatchSpanProcessor):
 
     def __init__(self, path: Path, otel: Mapping[str, str]) -> None:
         self._exporter_behind = SqliteSpanExporter(path, busy_s=_BUSY_S)
-        # People watch the store while it is written: wait one second, not five.
-        delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else 1_000
+        delay = None if "OTEL_BSP_SCHEDULE_DELAY" in otel else _DELAY_MS
         most = None if "OTEL_BSP_MAX_QUEUE_SIZE" in otel else _MOST
         super().__init__(self._exporter_behind, most, delay)
 
@@ -67,7 +70,8 @@ class LogQueue(BatchLogRecordProcessor):
     def __init__(self, path: Path, otel: Mapping[str, str]) -> None:
         self._exporter_behind = SqliteLogExporter(path, busy_s=_BUSY_S)
         most = None if "OTEL_BLRP_MAX_QUEUE_SIZE" in otel else _MOST
-        super().__init__(self._exporter_behind, max_queue_size=most)
+        delay = None if "OTEL_BLRP_SCHEDULE_DELAY" in otel else _DELAY_MS
+        super().__init__(self._exporter_behind, schedule_delay_millis=delay, max_queue_size=most)
 
     def hurry(self) -> None:
         """Try no further batch after one that fails from now on: the process ends."""

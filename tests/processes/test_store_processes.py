@@ -131,6 +131,46 @@ def test_a_process_killed_while_writing_leaves_a_sound_store(tmp_path: Path) -> 
     assert exporter.dropped == 0
 
 
+def test_a_killed_process_loses_what_ended_in_its_last_second(tmp_path: Path) -> None:
+    """A span and an event are stored within a second; a busy machine may need some more."""
+    path = tmp_path / "store.db"
+    program = """
+        import otelhooks, sys
+        from otelhooks import policy
+
+        otelhooks.instrument(policies=[policy.deny("drop")])
+        try:
+            otelhooks.call_tool("drop", {}, print)
+        except otelhooks.errors.Denied:
+            print("ended", flush=True)
+        sys.stdin.read()
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**os.environ, "OTELHOOKS_STORE": str(path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child.stdin, child.stdout:
+        try:
+            assert child.stdout.readline() == "ended\n"
+            until = time.monotonic() + 4
+            while not (path.exists() and sum(bool(s or e) for s, e in Store(path).records()) >= 2):
+                assert time.monotonic() < until, "nothing is stored within four seconds"
+                time.sleep(0.05)
+        finally:
+            child.kill()
+            child.wait(10)
+    stored = list(Store(path).records())
+    assert [span.name for spans, _ in stored for span in spans] == ["execute_tool drop"]
+    events = [event.name for _, events in stored for event in events]
+    assert events == ["otelhooks.policy.decision"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 class TestFork:
     def run_child(self, work: object) -> None:
