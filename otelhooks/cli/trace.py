@@ -118,6 +118,9 @@ def list_command(
         from otelhooks.cli.trace_words import listed
 
         _print(listed(summaries, _width()))
+        if any(summary.service.startswith("unknown_service") for summary in summaries):
+            hint = "OTEL_SERVICE_NAME names a program that is `unknown_service` here"
+            click.echo(f"hint: {hint}", err=True)
     if not summaries:
         which = "denied calls" if denied else "traces"
         such = " of that kind" if since is not None or any(names.values()) else ""

@@ -395,6 +395,18 @@ class TestList:
         assert {summary["trace_id"] for summary in found} == set(recorded.trace_ids)
         assert len(json.loads(run("list", "--limit", "1", "--json").stdout)) == 1
 
+    def test_a_program_without_a_name_gets_a_hint(self, busy: Path, path: Path) -> None:
+        assert run("list").stderr == ""
+        tracers = TracerProvider(shutdown_on_exit=False, resource=Resource.create())
+        tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
+        tracers.get_tracer("x").start_span("fine").end()
+        result = run("list")
+        assert "unknown_service" in result.stdout
+        assert result.stderr == (
+            "hint: OTEL_SERVICE_NAME names a program that is `unknown_service` here\n"
+        )
+        assert run("list", "--json").stderr == ""
+
     def test_no_denied_trace_is_said_and_exits_with_1(self, path: Path) -> None:
         SqliteSpanExporter(path).export([])
         tracers = TracerProvider(shutdown_on_exit=False)
