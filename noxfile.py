@@ -433,15 +433,20 @@ def e2e_full(session: nox.Session) -> None:
 def viewers(session: nox.Session) -> None:
     """A run in a real Phoenix and MLflow, our console and our site, through Chromium.
 
-    Chromium must be installed. `--basetemp FOLDER` leaves pictures of the pages there. Phoenix's
-    plugin for pytest is not ours.
+    Chromium must be installed. Pictures of the pages are left in the user's cache. Phoenix's plugin
+    for pytest is not ours.
     """
-    for name, viewer in (("viewers", "phoenix"), ("viewers_mlflow", "mlflow")):
-        python = environment(session, f"{name}-latest")
-        pytest(session, python, "-p", f"no:{viewer}", f"tests/viewers/test_{viewer}.py")
-    pytest(session, environment(session, "ui"), "tests/viewers/test_ui.py")
-    python, options = environment(session, "viewers-latest"), ("-p", "no:phoenix")
-    pytest(session, python, *options, "tests/viewers/test_site.py", env=build_site(session))
+    # A test's time limit includes its fixtures, which wait up to 300 s for a server.
+    options = ("-p", "no:phoenix", "--timeout", "600", "-o", "tmp_path_retention_policy=all")
+    locks = {"phoenix": "viewers-latest", "mlflow": "viewers_mlflow-latest"}
+    locks |= {"ui": "ui", "site": "viewers-latest"}
+    for viewer, lock in locks.items():
+        python, kept = environment(session, lock), CACHE / "viewers" / viewer
+        kept.parent.mkdir(exist_ok=True)
+        site = build_site(session) if viewer == "site" else {}
+        test = f"tests/viewers/test_{viewer}.py"
+        pytest(session, python, *options, "--basetemp", str(kept), test, env=site)
+        session.log(f"pictures are in {kept}")
 
 
 @nox.session
