@@ -92,5 +92,5 @@ class Guard:
 
 
 def form_token(token: str) -> str:
-    """Return what each form of ours carries."""
+    """Return what each form of the console carries."""
     return hmac.new(token.encode(), b"form", hashlib.sha256).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import json
 import logging
 import os
@@ -68,8 +69,15 @@ def waiting(path: Path) -> Question:
     raise AssertionError("nothing was asked")
 
 
+@contextlib.contextmanager
+def changed(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the store as someone does who changes it by hand."""
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        yield database
+
+
 def row_of(path: Path, id: str) -> dict[str, Any]:
-    with sqlite3.connect(path) as database:
+    with changed(path) as database:
         database.row_factory = sqlite3.Row
         return dict(database.execute("SELECT * FROM questions WHERE id = ?", (id,)).fetchone())
 
@@ -248,7 +256,7 @@ class TestSeveralApprovers:
         questions, question = StoreQuestions(path), waiting(path)
         with pytest.raises(ConfigError, match="`a, b` is not one approver"):
             questions.answer(question, Answer("approved", "a, b"))
-        with sqlite3.connect(path) as database:
+        with changed(path) as database:
             database.execute("UPDATE questions SET needs = 1")
         questions.answer(question, Answer("approved", "a"))
         with pytest.raises(Denied, match="Policy evaluation failed"):
@@ -257,7 +265,7 @@ class TestSeveralApprovers:
     def test_they_approve_the_same_call(self, called, path) -> None:
         questions, question = StoreQuestions(path), waiting(path)
         questions.answer(question, Answer("approved", "a"))
-        with sqlite3.connect(path) as database:
+        with changed(path) as database:
             database.execute("UPDATE questions SET about = replace(about, '{}', '{\"x\": 1}')")
         with pytest.raises(ConfigError, match="is for another call"):
             questions.answer(questions.find(question.id), Answer("approved", "b"))
@@ -302,7 +310,7 @@ class TestForgery:
         called = background.submit(mail, "all@example.com")
         question = waiting(path)
         harmless = question.about.replace("all@", "ada@")
-        with sqlite3.connect(path) as database:
+        with changed(path) as database:
             database.execute("UPDATE questions SET about = ?", (harmless,))
         shown = StoreQuestions(path).find(question.id)
         StoreQuestions(path).answer(shown, Answer("approved", "u"))
@@ -312,7 +320,7 @@ class TestForgery:
     def test_an_answer_to_another_call_does_not_count(self, mail, path, background) -> None:
         called = background.submit(mail, "a")
         question = waiting(path)
-        with sqlite3.connect(path) as database:
+        with changed(path) as database:
             database.execute(
                 "UPDATE questions SET status = 'approved', approver = 'u', seen = 'other'"
             )
@@ -323,7 +331,7 @@ class TestForgery:
     def test_a_question_that_was_removed_denies(self, mail, path, background) -> None:
         called = background.submit(mail, "a")
         waiting(path)
-        with sqlite3.connect(path) as database:
+        with changed(path) as database:
             database.execute("DELETE FROM questions")
         with pytest.raises(Denied, match="Policy evaluation failed"):
             called.result(10)
