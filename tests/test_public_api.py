@@ -37,6 +37,7 @@ NOT_AT_IMPORT = {
     *("anthropic", "fastmcp", "litellm", "mcp", "openai", "pydantic_ai", "strands"),
     *("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation"),
     *("click", "packaging", "rich", "ruamel", "sqlite3", "starlark", "yaml"),
+    *("jinja2", "redis", "starlette", "uvicorn"),
 }
 
 # They do something when imported.

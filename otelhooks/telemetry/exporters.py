@@ -132,6 +132,8 @@ def _without_credentials(endpoint: str) -> str:
         parts = urlsplit(endpoint)
     except ValueError:
         return "(an endpoint that is not a URL)"
+    if not parts.netloc:  # without a scheme, all of it counts as a path
+        return endpoint.partition("?")[0].rpartition("@")[2]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 

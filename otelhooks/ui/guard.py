@@ -1,8 +1,8 @@
 """Who may see the console: browsers that were given its address, and pages of its own.
 
 Each request must name this host, against DNS rebinding, and carry the token of this start, which
-the first visit puts into a cookie. A request that changes something must come from a page of ours
-(``Origin``), and carry the form's own token.
+the first visit puts into a cookie. A request that changes something must come from a page of the
+console (``Origin``), and carry the token that its forms have.
 """
 
 from __future__ import annotations

@@ -448,6 +448,26 @@ def test_a_hook_reads_and_replaces_the_instructions(model):
     assert [one["role"] for one in model.requests[0]["messages"]] == ["user"]
 
 
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_messages_in_any_iterable_are_seen_and_sent(kind, model):
+    model.steps = ["done"]
+    seen: list[Any] = []
+
+    @hooks.pre_model_call
+    def see(data):
+        seen.append(str(data.messages))
+        return hooks.HookResult(allow=True)
+
+    otelhooks.instrument(hooks=[see])
+    block = {"type": "text", "text": "a question"}
+    with client_of(model) as client:
+        messages: Any = kind([{"role": "user", "content": kind([block])}])
+        client.messages.create(model="small", max_tokens=9, messages=messages, system=kind([block]))
+    assert seen[0].count("a question") == 2
+    assert model.requests[0]["messages"] == [{"role": "user", "content": [block]}]
+    assert model.requests[0]["system"] == [block]
+
+
 def test_a_framework_of_its_own_has_judged_the_call(model, with_rules, exporter):
     with_rules(*DENY)
     model.steps = [[DANGER]]

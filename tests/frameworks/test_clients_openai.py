@@ -1478,6 +1478,48 @@ def test_an_item_with_the_field_of_another_kind_is_judged(more, stream, model):
     assert "danger" not in "".join(shown)
 
 
+@pytest.mark.parametrize("path", ["responses", "/responses", "/v1/responses"])
+def test_a_path_is_read_as_the_client_reads_it(path, model):
+    model.steps = [[DANGER], "done"]
+    otelhooks.instrument(policies=DENY)
+    base = model.url if path.startswith("/v1") else f"{model.url}/v1"
+    with openai.OpenAI(base_url=base, api_key="k", max_retries=0) as client:
+        body = {"model": "small", "input": "begin", "tools": RESPONSE_TOOLS}
+        answer = client.post(path, cast_to=openai.types.responses.Response, body=body)
+    assert "danger" not in answer.to_json()
+
+
+@pytest.mark.parametrize("kind", [tuple, iter])
+def test_a_denied_result_in_any_iterable_is_refused_under_strict(kind, model):
+    model.steps = [[DANGER], "no", "done"]
+    otelhooks.instrument(policies=DENY, strict=True)
+    call = {"type": "function_call", "call_id": "call_d", "name": "danger", "arguments": "{}"}
+    call["arguments"] = json.dumps(DANGER[2])
+    result = {"type": "function_call_output", "call_id": "call_d", "output": "gone"}
+    with client_of(model) as client:
+        ask: Any = client.responses.create
+        ask(model="small", input="begin", tools=RESPONSE_TOOLS)
+        with pytest.raises(errors.Denied, match="The result of `danger` was not sent"):
+            ask(model="small", input=kind([call, result]))
+
+
+def test_a_raw_body_that_is_not_json_is_refused_if_a_rule_could_deny(model, monkeypatch):
+    """Such as a stream that `extra_body` asked for."""
+    body = {"stream": True}
+    for policies, is_refused in (([], False), (DENY, True)):
+        model.steps = [[DANGER], "done"]
+        otelhooks.instrument(policies=policies)
+        with client_of(model) as client:
+            ask: Any = client.chat.completions.with_raw_response.create
+            given: Any = {"model": "small", "messages": [], "extra_body": body}
+            if is_refused:
+                with pytest.raises(ValueError, match="Expecting value"):
+                    ask(**given)
+            else:
+                assert "danger" in ask(**given).text
+        otelhooks.uninstrument()
+
+
 def test_a_response_of_any_type_is_judged(model, monkeypatch):
     monkeypatch.setitem(
         model_double._FORMS,

@@ -293,3 +293,14 @@ def test_the_proof_holds():
     otelhooks.instrument()
     proof = prove()
     assert proof.proved, proof
+
+
+def test_a_stream_that_litellm_reads_itself_is_judged(model):
+    model.steps = [[DANGER], "done"]
+    otelhooks.instrument(policies=DENY)
+    begin = [{"role": "user", "content": "begin"}]
+    answer: Any = litellm.completion(
+        messages=begin, stream=True, complete_response=True, **of(model)
+    )
+    assert "danger" not in answer.model_dump_json()
+    assert answer.choices[0].message.content == "done"

@@ -13,7 +13,7 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Any, ClassVar
 
@@ -70,7 +70,7 @@ class GeneratedCall(JsonCall):
         stream: Any = False,
         stream_cls: Any = None,
     ) -> Any:
-        is_asked = options.method.lower() == "post" and _path(options).endswith(self.path)
+        is_asked = options.method.lower() == "post" and _path(options, client).endswith(self.path)
         if not is_asked or self.is_inner():
             return SKIP
         body = _body(options)
@@ -85,6 +85,8 @@ class GeneratedCall(JsonCall):
             return SKIP
         self.client, self.cast_to, self.options = client, cast_to, options
         self.stream, self.stream_cls = bool(stream), stream_cls
+        self._listed = _lists_in(body)
+        body |= self._listed
         self.body = self.settings = body
         self.attributes = server_of(client.base_url)
         self.model = str(body.get("model") or "")
@@ -103,7 +105,9 @@ class GeneratedCall(JsonCall):
         """Return the options of the request, with what hooks and earlier answers changed."""
         options = copy.copy(self.options)
         messages, tools = self._given
-        changed = self.asked_with(self.messages) if self.messages != messages else {}
+        changed = dict(self._listed)
+        if self.messages != messages:
+            changed |= self.asked_with(self.messages)
         if self.tools != tools:
             changed["tools"] = self.tools
         if changed:
@@ -125,7 +129,7 @@ class GeneratedCall(JsonCall):
         if response is None:
             return Answer(as_json(native), native)
         response.read()
-        return Answer(_decoded(response), native)
+        return Answer(self._decoded(response), native)
 
     async def _aread(self, found: Any) -> Answer:
         native = await found
@@ -133,7 +137,15 @@ class GeneratedCall(JsonCall):
         if response is None:
             return Answer(as_json(native), native)
         await response.aread()
-        return Answer(_decoded(response), native)
+        return Answer(self._decoded(response), native)
+
+    def _decoded(self, response: Any) -> Any:
+        try:
+            return response.json()
+        except ValueError:
+            if self.holds_calls or self.holds():
+                raise  # a call that a rule denies may be in it
+            return {}
 
     def deliver(self, answer: Any) -> Any:
         if answer.native is None:
@@ -275,7 +287,7 @@ class UnreadRequest(GeneratedCall):
         stream: Any = False,
         stream_cls: Any = None,
     ) -> Any:
-        path, method = _path(options), options.method.lower()
+        path, method = _path(options, client), options.method.lower()
         is_asked = method == "post" and path.endswith(self.paths)
         is_read = path.endswith(self.others)  # a stream comes here from the class that reads it
         listed, _, _ = path.rpartition("/")
@@ -292,8 +304,44 @@ def _body(options: Any) -> dict[str, Any] | None:
     return {**(given or {}), **extra}
 
 
-def _path(options: Any) -> str:
-    return str(options.url).partition("#")[0].partition("?")[0].rstrip("/")
+_ONCE = ("messages", "input", "system", "tools")
+"""Fields of a body that the clients take as any iterable."""
+
+
+def _lists_in(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are other iterables than lists, as lists: an iterator is read once."""
+    found: dict[str, Any] = {}
+    for name in _ONCE:
+        given = body.get(name)
+        if given is None or type(given) is str:
+            continue
+        listed = given if type(given) is list else _list(given)
+        if type(listed) is list:
+            odd = [
+                at
+                for at, one in enumerate(listed)
+                if type(one) is dict and type(one.get("content")) not in _PLAIN
+            ]
+            listed = list(listed) if odd else listed
+            for at in odd:
+                listed[at] = {**listed[at], "content": _list(listed[at]["content"])}
+        if listed is not given:
+            found[name] = listed
+    return found
+
+
+_PLAIN = (str, list, NoneType)
+
+
+def _list(value: Any) -> Any:
+    is_other = isinstance(value, (str, bytes, Mapping)) or hasattr(value, "model_dump")
+    return value if is_other or not isinstance(value, Iterable) else list(value)
+
+
+def _path(options: Any, client: Any = None) -> str:
+    """Return the path of a request; with its client, from the root of the server."""
+    path = str(options.url).partition("#")[0].partition("?")[0].rstrip("/")
+    return path if client is None else f"{client.base_url.path.rstrip('/')}/{path.lstrip('/')}"
 
 
 def _reader(cls: Any, client: Any, cast_to: Any, options: Any, kwargs: Any) -> Any:
@@ -315,13 +363,6 @@ def _line(item: Any) -> bytes:
     event = as_json(item)
     named = f"event: {event['type']}\n" if "type" in event else ""
     return f"{named}data: {json.dumps(event)}\n\n".encode()
-
-
-def _decoded(response: Any) -> Any:
-    try:
-        return response.json()
-    except ValueError:
-        return {}
 
 
 def _http(cls: type) -> Any:

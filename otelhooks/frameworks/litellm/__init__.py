@@ -45,7 +45,8 @@ class Completion(ChatForm):
         is_async = self.is_async
         given = kwargs if self.is_streamed else _named(args, kwargs, is_async=is_async)
         self.given = self.settings = given
-        if given.get("stream") and not self.is_streamed:
+        is_whole = given.get("complete_response")  # LiteLLM reads the stream itself
+        if given.get("stream") and not is_whole and not self.is_streamed:
             opened = _aopened if is_async else _opened
             self.function = functools.partial(opened, self.function)
             return kit.SKIP
