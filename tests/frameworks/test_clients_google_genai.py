@@ -291,6 +291,20 @@ class TestHooks:
         assert made.parsed is None
         assert "secret" not in made.model_dump_json()
 
+    @pytest.mark.parametrize(
+        "response", [{"result": "ok", "stdout": "a secret"}, {"error": "a secret"}]
+    )
+    def test_all_of_a_result_is_seen(self, model, response):
+        model.steps = [[SAFE], "done"]
+        client = client_of(model)
+        said = [types.Content(role="user", parts=[types.Part(text="begin")])]
+        answer = client.models.generate_content(model="small", contents=said, config=CONFIG)
+        asked = answer.candidates[0].content
+        result = types.FunctionResponse(name="safe", response=response)
+        said += [asked, types.Content(role="user", parts=[types.Part(function_response=result)])]
+        client.models.generate_content(model="small", contents=said, config=CONFIG)
+        assert "secret" not in json.dumps(model.requests[-1])
+
     @pytest.mark.parametrize("ids", [["made up"], [None, None], ["made up", "made up"]])
     def test_results_are_seen_whatever_id_the_loop_gives_them(self, model, ids):
         model.steps = [[SAFE], "done"]

@@ -270,6 +270,10 @@ class TestVariables:
                 {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
                 "OTEL_EXPORTER_OTLP_ENDPOINT is `localhost:4318`, which is not an address",
             ),
+            (
+                {"OTEL_EXPORTER_OTLP_ENDPOINT": "user:password@host:4318"},
+                "OTEL_EXPORTER_OTLP_ENDPOINT is `host:4318`, which is not an address",
+            ),
             ({"OTEL_CONFIG_FILE": "none.yaml"}, "OTEL_CONFIG_FILE is `none.yaml`"),
         ],
     )

@@ -245,6 +245,8 @@ class MessagesRequest(GeneratedCall):
                 else:
                     _add(block, delta)
             elif kind == "message_delta":
+                if "content" in event["delta"]:
+                    raise ValueError("a stream told its content at its end")
                 message.update(event["delta"])
                 usage = {k: v for k, v in (event.get("usage") or {}).items() if v is not None}
                 message["usage"] = {**(message.get("usage") or {}), **usage}
@@ -288,8 +290,17 @@ def _input(text: str) -> Any:
     return kit.native("jiter:from_json")(text.encode(), partial_mode=True) if text else {}
 
 
+_OF_CALL = frozenset(("id", "input", "name", "tool_use_id"))
+
+
 def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Add a delta to its block: texts grow, citations are listed."""
+    """Add a delta to its block: texts grow, citations are listed.
+
+    Raises:
+        ValueError: It changes which tool the block calls.
+    """
+    if changed := _OF_CALL.intersection(delta):
+        raise ValueError(f"a stream changed `{min(changed)}` of a block that it began")
     for name, value in delta.items():
         if name == "citation":
             block["citations"] = [*(block.get("citations") or ()), value]

@@ -178,7 +178,8 @@ class Generated(ClientCall):
                 id_ = self._ids.get(id(part)) or self._id(call, asked)
                 yield kit.Part("call", part, "", call.name or "", id_, dict(call.args or {}))
             elif result := part.function_response:
-                value = (result.response or {}).get("result", result.response)
+                given = result.response or {}
+                value = given["result"] if given.keys() == {"result"} else given
                 text = value if isinstance(value, str) else json.dumps(value, default=str)
                 yield kit.Part("result", part, text, id=self._ids.get(id(part)) or result.id or "")
             else:
