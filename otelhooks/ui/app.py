@@ -64,7 +64,7 @@ class Settings:
 
     @property
     def address(self) -> str:
-        """Where a browser finds the console, with the token."""
+        """The address of the console, with the token."""
         return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
 
