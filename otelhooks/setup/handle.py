@@ -247,6 +247,10 @@ class Handle:
     def _swap(self) -> None:
         """Put the present hooks and rules in force for operations that start from now on."""
         every = (*self._file_hooks, *self._policy_hooks, *self._hooks)
+        if self._policies.only_files_monitor(self._config):
+            for _, found in (*self._policy_hooks, *self._hooks):
+                for each in found:
+                    each.mode = each.mode or "enforce"
         hooks = HookSet(registration for _, found in every for registration in found)
         has_rules = bool(self._rules.rules) or self._rules.can_deny
         judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()

@@ -115,6 +115,10 @@ class Policies(NamedTuple):
         mode = of_files if of_files and config.sources["mode"] == "default" else config.mode
         return cast("Literal['enforce', 'monitor']", mode)
 
+    def only_files_monitor(self, config: Config) -> bool:
+        """Return whether files ask for monitor mode: it is then theirs, and not for code."""
+        return self.mode(config) == "monitor" and config.sources["mode"] == "default"
+
     def table(self, config: Config) -> PolicySet:
         """Return the rules as the engine needs them, with the guard of policy files.
 
@@ -130,8 +134,11 @@ class Policies(NamedTuple):
             from otelhooks.policy.files import protection
 
             sources.append(protection.protect(self.places, monitor=mode == "monitor"))
+        rules = self.rules
+        if self.only_files_monitor(config):
+            rules = tuple(dataclasses.replace(rule, mode=rule.mode or "enforce") for rule in rules)
         return PolicySet(
-            self.rules,
+            rules,
             mcp_servers=config.mcp_servers or (),
             default=default,
             mode=mode,

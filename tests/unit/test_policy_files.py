@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import otelhooks
-from otelhooks import policy, types
+from otelhooks import hooks, policy, types
 from otelhooks.errors import ConfigError, Denied, PolicyFileError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import drive
@@ -230,6 +230,30 @@ class TestMode:
         (folder / "more.yaml").write_text("mode: monitor\npolicies: []\n")
         governed(policies=folder)
         assert _reason(act) == "first"
+
+    @pytest.mark.parametrize("given", ["rule", "hook"])
+    def test_a_file_in_monitor_mode_switches_nothing_off_that_the_program_gives(
+        self, governed: Any, folder: pathlib.Path, given: str
+    ) -> None:
+        (folder / "base.yaml").write_text("mode: monitor\npolicies: [{deny: watch}]\n")
+
+        @hooks.pre_tool_call_decide
+        def stop(data: types.ToolCall) -> types.HookResult:
+            return types.HookResult(allow=data.name != "act", message="stopped")
+
+        @otelhooks.tool
+        def act() -> None:
+            raise AssertionError("it ran")
+
+        @otelhooks.tool
+        def watch() -> str:
+            return "ran"
+
+        of_code: Any = policy.deny("act") if given == "rule" else stop
+        governed(policies=[of_code, folder])
+        with pytest.raises(Denied):
+            act()
+        assert watch() == "ran"
 
     def test_a_veto_of_a_file_holds_in_monitor_mode(
         self, governed: Any, folder: pathlib.Path
