@@ -1503,6 +1503,34 @@ def test_a_denied_result_in_any_iterable_is_refused_under_strict(kind, model):
             ask(model="small", input=kind([call, result]))
 
 
+ODD_ANSWERS = {
+    "usage": {"usage": [1]},
+    "a choice": {"choices": [None]},
+    "a call": {"choices": [{"index": 0, "message": {"tool_calls": [None]}}]},
+    "content": {"choices": [{"index": 0, "message": {"content": ["hi"]}}]},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_ANSWERS.values(), ids=ODD_ANSWERS)
+@pytest.mark.parametrize("policies", [[], DENY], ids=["without rules", "with rules"])
+def test_an_answer_that_cannot_be_read_passes_if_nothing_could_deny(
+    odd, policies, model, monkeypatch
+):
+    whole, events = model_double._FORMS["/chat/completions"]
+    monkeypatch.setitem(
+        model_double._FORMS, "/chat/completions", (lambda *given: whole(*given) | odd, events)
+    )
+    model.steps = ["hi"]
+    otelhooks.instrument(policies=policies)
+    with client_of(model) as client:
+        ask: Any = client.chat.completions.create
+        if policies:
+            with pytest.raises(AttributeError):
+                ask(model="small", messages=[])
+        else:
+            assert ask(model="small", messages=[]).id
+
+
 def test_a_raw_body_that_is_not_json_is_refused_if_a_rule_could_deny(model, monkeypatch):
     """Such as a stream that `extra_body` asked for."""
     body = {"stream": True}

@@ -71,10 +71,6 @@ _BESIDE = ("logprobs_result", "avg_logprobs", "grounding_metadata", "citation_me
 """Fields of a candidate that repeat its text, or quote what it is made of."""
 
 
-_TWO_THINGS = "a part is a call and something else: which one is read?"
-"""What is wrong with it: the API allows one thing a part."""
-
-
 def _is_text(part: Any) -> bool:
     return part.text is not None and not part.thought and not part.function_call
 
@@ -174,7 +170,7 @@ class Generated(ClientCall):
         for part in _parts_of(message):
             if call := part.function_call:
                 if part.text or part.function_response:
-                    raise ValueError(_TWO_THINGS)
+                    raise ValueError("a part is a call and something else: which one is read?")
                 id_ = self._ids.get(id(part)) or self._id(call, asked)
                 yield kit.Part("call", part, "", call.name or "", id_, dict(call.args or {}))
             elif result := part.function_response:
@@ -274,8 +270,6 @@ class Streamed(Generated):
         parts: list[Any] = []
         for part in (part for event in events for part in _parts_of(event)):
             call = part.function_call
-            if call and (part.text or part.function_response):
-                raise ValueError(_TWO_THINGS)
             if parts and _is_text(part) and _is_text(parts[-1]):
                 parts[-1] = parts[-1].model_copy(update={"text": parts[-1].text + part.text})
             elif parts and goes_on(parts[-1]) and is_piece(part, parts[-1]):

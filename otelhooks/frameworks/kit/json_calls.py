@@ -11,6 +11,7 @@ from typing import Any
 
 from otelhooks.frameworks.kit.clients import ClientCall
 from otelhooks.frameworks.kit.passages import Passage
+from otelhooks.telemetry.quiet import report
 
 __all__ = ["Answer", "Event", "JsonCall", "Opened", "as_json", "plain", "streamed"]
 
@@ -52,7 +53,7 @@ class JsonCall(ClientCall):
         raise NotImplementedError
 
     def messages_in(self, answer: Any) -> Iterable[Any]:
-        """Return the messages of an answer, which has the form of one if it has nothing else."""
+        """Return the messages in an answer; by default, an answer is one message."""
         return (answer,)
 
     def made_answer(self, parts: list[Any], of: Any) -> Any:
@@ -71,13 +72,27 @@ class JsonCall(ClientCall):
     def parts(self, message: Any) -> Iterable[Any]:
         if type(message) is not Answer:
             return self.json_parts(message)
-        return chain.from_iterable(map(self.json_parts, self.messages_in(message.data)))
+        try:
+            return list(chain.from_iterable(map(self.json_parts, self.messages_in(message.data))))
+        except Exception as error:
+            self._unreadable(error)
+            return []
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         return Answer(self.made_answer(parts, of.data if of is not None else None))
 
     def about(self, raw: Any) -> dict[str, Any]:
-        return self.json_about(raw.data)
+        try:
+            return self.json_about(raw.data)
+        except Exception as error:
+            self._unreadable(error)
+            return {}
+
+    def _unreadable(self, error: Exception) -> None:
+        """Raise the error of reading an answer, if a call that a rule denies may be in it."""
+        if self.holds_calls or self.holds():
+            raise error
+        report("an answer", error)
 
     def event_of(self, item: Any) -> Any:
         return as_json(item)
