@@ -654,6 +654,19 @@ def test_a_stream_that_can_be_read_in_two_ways_shows_nothing(odd_stream):
     assert shown == []
 
 
+def test_a_block_starts_without_the_arguments_that_its_pieces_tell(model, monkeypatch):
+    began, piece, ended = _block(0, "safe", '{"c": "ls"}')
+    began["content_block"]["input"] = {"c": "rm"}
+    events = [_began("a"), began, piece, ended, {"type": "message_stop"}]
+    form = (model_double._message, lambda made: events)
+    monkeypatch.setitem(model_double._FORMS, "/messages", form)
+    model.steps = ["odd"]
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        shown = list(client.messages.create(**_begin(stream=True)))
+    assert "rm" not in str([event.to_dict() for event in shown])
+
+
 def test_without_rules_a_stream_that_can_be_read_in_two_ways_passes(odd_stream):
     otelhooks.instrument()
     assert list(odd_stream())

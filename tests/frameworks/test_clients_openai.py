@@ -1254,6 +1254,24 @@ ODD_CHATS = {
     "a name in pieces": [_delta(_piece("c1", "dan", "{")), _delta(_piece(None, "ger", "}"))],
     "another name": [_delta(_piece("c1", "safe")), _delta(_piece("c1", "danger", ""))],
 }
+ODD_ARGUMENTS = {
+    "interleaved": [
+        _delta(_piece("c1", "safe", "")),
+        _delta(_piece("c2", "run", "", index=1)),
+        _delta({"index": 0, "function": {"arguments": '{"c": "rm"}'}}),
+        _delta({"index": 1, "function": {"arguments": '{"c": "ls"}'}}),
+    ],
+    "in a choice that was not asked for": [
+        _delta(_piece("c1", "run", '{"c": "ls"')),
+        {
+            **_chunk({}),
+            "choices": [
+                {"index": 1, "finish_reason": None}
+                | {"delta": {"tool_calls": [_piece(None, "", ', "c": "rm"}')]}}
+            ],
+        },
+    ],
+}
 ODD_RESPONSES = {
     "an end without items": [ADDED, PIECE, ARGS, DONE, _ended()],
     "an end with another item": [ADDED, ARGS, DONE, _ended(_item("safe"))],
@@ -1266,6 +1284,26 @@ ODD_RESPONSES = {
         *({**DONE, "item": _item("safe")}, _ended(_item("safe"))),
     ],
     "an event that is not known": [{**DONE, "type": "response.tool.asked"}, _ended()],
+    "arguments that its item has not": [
+        {**ADDED, "item": _item("safe", '{"c": "danger"}')},
+        {**DONE, "item": _item("safe", '{"c": "ls"}')},
+        _ended(_item("safe", '{"c": "ls"}')),
+    ],
+    "arguments that its end has not": [
+        {**ADDED, "item": _item("safe", '{"c": "danger"}')},
+        _ended(_item("safe", '{"c": "ls"}')),
+    ],
+    "an item done twice": [
+        {**DONE, "item": _item("safe", '{"c": "danger"}')},
+        {**DONE, "item": _item("safe", '{"c": "ls"}')},
+        _ended(_item("safe", '{"c": "ls"}')),
+    ],
+    "a command told beside its item": [
+        {"type": "response.output_item.added", "output_index": 0, "item": SHELL},
+        {"type": "response.shell_call_command.done", "output_index": 0, "command": "danger"},
+        {"type": "response.output_item.done", "output_index": 0, "item": SHELL},
+        _ended(SHELL),
+    ],
     "a call that says it runs at the provider": [
         {"type": "response.output_text.delta", "item_id": "m", "delta": "a"}
         | {"output_index": 0, "content_index": 0, "logprobs": []},
@@ -1314,6 +1352,21 @@ class TestOddStreams:
         ]
         assert "danger" not in shown
 
+    @pytest.mark.parametrize("name", ODD_ARGUMENTS)
+    def test_a_loop_that_adds_to_the_last_call_gets_what_was_judged(self, name, model, monkeypatch):
+        told = [*ODD_ARGUMENTS[name], _chunk({}, "tool_calls")]
+        self.said(monkeypatch, model, "/chat/completions", told)
+        otelhooks.instrument(policies=[policy.deny("run", when=lambda args: args["c"] == "rm")])
+        calls: list[list[str]] = []
+        with contextlib.suppress(ValueError):
+            for chunk in self.chunks(model):
+                for piece in chunk.choices[0].delta.tool_calls or ():
+                    if piece.function.name:
+                        calls.append([piece.function.name, ""])
+                    calls[-1][1] += piece.function.arguments or ""
+
+        assert "rm" not in dict(calls).get("run", "")
+
     @pytest.mark.parametrize("name", [name for name in ODD_CHATS if "message" in name])
     def test_nor_in_any_other_field_of_chunks(self, name, model, monkeypatch):
         self.said(monkeypatch, model, "/chat/completions", [*ODD_CHATS[name], _chunk({}, "stop")])
@@ -1358,6 +1411,39 @@ class TestOddStreams:
         assert seen == ["This is a secret too"]
         assert "secret" not in shown
         assert "clean" in shown
+
+    @pytest.mark.parametrize("end", [[], ["clear"]])
+    def test_a_text_that_its_end_has_not_is_not_shown(self, end, model, monkeypatch):
+        part = {"type": "output_text", "text": "clear", "annotations": []}
+        message = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
+        place = {"item_id": "m", "output_index": 0, "content_index": 0, "logprobs": []}
+        delta = {"type": "response.output_text.delta", **place, "delta": "a secret"}
+        self.said(
+            monkeypatch,
+            model,
+            "/responses",
+            [delta, _ended(*({**message, "content": [part]} for _ in end))],
+        )
+
+        @hooks.post_model_call_transform
+        def mask(data):
+            return data.model_copy(update={"text": "[x]"}) if "secret" in data.text else None
+
+        otelhooks.instrument(hooks=[mask])
+        assert "secret" not in json.dumps([event.to_dict() for event in self.events(model)])
+
+    def test_what_stays_beside_a_denied_call_is_told_once(self, model, monkeypatch):
+        """To loops that keep a call's first piece, and add to its arguments."""
+        pieces = [_piece("c1", "safe", '{"k": 1}'), _piece("c2", "danger", index=1)]
+        told = [*map(_delta, pieces), _chunk({}, "tool_calls")]
+        self.said(monkeypatch, model, "/chat/completions", told)
+        otelhooks.instrument(policies=DENY)
+        found = [
+            piece.function.arguments
+            for chunk in self.chunks(model)
+            for piece in chunk.choices[0].delta.tool_calls or ()
+        ]
+        assert found == ["", '{"k": 1}']
 
     def test_an_old_function_call_is_told_with_the_changed_text(self, model, monkeypatch):
         call = {"name": "safe", "arguments": "{}"}
@@ -1512,19 +1598,23 @@ ODD_ANSWERS = {
 
 
 @pytest.mark.parametrize("odd", ODD_ANSWERS.values(), ids=ODD_ANSWERS)
-@pytest.mark.parametrize("policies", [[], DENY], ids=["without rules", "with rules"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"policies": DENY}, {"hooks": [hooks.post_model_call_transform(lambda data: "clean")]}],
+    ids=["nothing", "a rule", "a hook"],
+)
 def test_an_answer_that_cannot_be_read_passes_if_nothing_could_deny(
-    odd, policies, model, monkeypatch
+    odd, settings, model, monkeypatch
 ):
     whole, events = model_double._FORMS["/chat/completions"]
     monkeypatch.setitem(
         model_double._FORMS, "/chat/completions", (lambda *given: whole(*given) | odd, events)
     )
     model.steps = ["hi"]
-    otelhooks.instrument(policies=policies)
+    otelhooks.instrument(**settings)
     with client_of(model) as client:
         ask: Any = client.chat.completions.create
-        if policies:
+        if settings:
             with pytest.raises(AttributeError):
                 ask(model="small", messages=[])
         else:

@@ -235,7 +235,9 @@ class MessagesRequest(GeneratedCall):
                 if event["index"] != len(message["content"]):
                     raise ValueError(f"a stream began the block {event['index']} out of turn")
                 message["content"].append(copy.deepcopy(event["content_block"]))
+                self.must_retell |= bool(event["content_block"].get("input"))
             elif kind == "content_block_delta":
+                self.must_retell |= event["index"] != len(message["content"]) - 1
                 block, delta = message["content"][event["index"]], event["delta"]
                 if delta["type"] == "input_json_delta":
                     text = texts[event["index"]] = (

@@ -183,11 +183,14 @@ class ChatForm(JsonCall):
         choices: dict[int, Any] = {}
         for event in events:
             found.update((k, v) for k, v in event.items() if v and k not in ("choices", "object"))
-            for each in event.get("choices") or ():
+            for position, each in enumerate(event.get("choices") or ()):
+                self.must_retell |= each["index"] != position  # loops read the first one
                 choice = choices.setdefault(each["index"], {"index": each["index"], "message": {}})
                 choice["finish_reason"] = each.get("finish_reason") or choice.get("finish_reason")
                 told = self._told_by(each) if each.get("message") else each.get("delta") or {}
                 self._add(choice["message"], told)
+        if len(choices) > 1 and ((self.settings or {}).get("n") or 1) < 2:
+            raise ValueError("a stream has a choice that was not asked for: which one is read?")
         return {**found, "choices": [choices[index] for index in sorted(choices)]}
 
     def _told_by(self, choice: dict[str, Any]) -> dict[str, Any]:
@@ -233,6 +236,8 @@ class ChatForm(JsonCall):
         self.must_retell |= index is None or same
         if known is None:
             calls.append(known := {"index": index})
+        # Loops add a piece to the last call, or to the one at its index.
+        self.must_retell |= known is not calls[-1] or index != len(calls) - 1
         return known
 
     def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
@@ -247,16 +252,27 @@ class ChatForm(JsonCall):
             delta: dict[str, Any] = {"content": text} if text else {}
             if not has:
                 delta["role"] = "assistant"
-            calls = [{**one, "index": i} for i, one in enumerate(message.get("tool_calls") or ())]
-            if calls:
-                delta["tool_calls"] = calls
             if old := message.get("function_call"):
                 delta["function_call"] = old
-            yield {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None}]}
+            told = [delta]
+            for at, call in enumerate(message.get("tool_calls") or ()):
+                told += [{"tool_calls": [piece]} for piece in _pieces(at, call)]
+            for each in told:
+                yield {**head, "choices": [{"index": index, "delta": each, "finish_reason": None}]}
             end = {"index": index, "delta": {}, "finish_reason": choice["finish_reason"]}
             yield {**head, "choices": [end]}
         if data.get("usage"):
             yield {**head, "choices": [], "usage": data["usage"]}
+
+
+_TEXTS = {"function": "arguments", "custom": "input"}
+
+
+def _pieces(at: int, call: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yield the pieces of a stream that tell a call: loops keep the first, and add to it."""
+    texts = {of: text for of, text in _TEXTS.items() if call.get(of)}
+    yield {**call, **{of: {**call[of], text: ""} for of, text in texts.items()}, "index": at}
+    yield {**{of: {text: call[of].get(text)} for of, text in texts.items()}, "index": at}
 
 
 def _call(native: Any, function: Any, field: str) -> Part:

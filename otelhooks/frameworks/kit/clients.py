@@ -38,7 +38,7 @@ from otelhooks.pipeline.answers import (
     returned,
 )
 from otelhooks.pipeline.drivers import Closed, Operation
-from otelhooks.pipeline.frames import Op
+from otelhooks.pipeline.frames import Op, current_scope
 from otelhooks.pipeline.runtime import Runtime
 from otelhooks.pipeline.runtime import log as _log
 from otelhooks.pipeline.tool_call import tool
@@ -67,6 +67,8 @@ class ClientCall(ModelCall):
 
     Attributes:
         holds_calls: Whether calls in a stream must wait, because one could be denied.
+        must_read: Whether an answer that cannot be read is an error, because something could deny a
+            call in it, or change it.
         must_retell: Whether a consumer may read items of a stream otherwise than `joined`, which
             sets it: then it gets items that tell what was judged.
     """
@@ -77,7 +79,7 @@ class ClientCall(ModelCall):
     )
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
-    holds_calls = False
+    holds_calls = must_read = False
     must_retell = False
     serves_others = True
     _is_left = False
@@ -163,6 +165,8 @@ class ClientCall(ModelCall):
         # The model may ask for any tool, also for one that this request does not offer.
         place = frame_of(rt, context)
         self.holds_calls = could_deny(place.branch, None, frozenset())
+        scope = current_scope()
+        self.must_read = rt.loaded.can_deny or (scope is not None and scope.widens)
         with _lock:
             answers = rt.answers = rt.answers or Answers()
         owner = Owner.of(rt, place, context)
@@ -246,11 +250,15 @@ class ClientCall(ModelCall):
         try:
             self._told = self.as_answer(self._events)
         except Exception as error:
-            if self.holds_calls or self.holds():
-                raise  # a call that a rule denies may be in it
-            report("a streamed answer", error)
+            self.unreadable(error)
             self._told = self.as_answer([])
         return self._told
+
+    def unreadable(self, error: Exception) -> None:
+        """Raise the error of reading an answer, if a call that a rule denies may be in it."""
+        if self.must_read:
+            raise error
+        report("an answer", error)
 
     def as_answer(self, events: list[Any]) -> Any:
         """Return what the events of a stream say, as one answer; see `joined`."""

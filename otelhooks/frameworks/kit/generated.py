@@ -142,9 +142,8 @@ class GeneratedCall(JsonCall):
     def _decoded(self, response: Any) -> Any:
         try:
             return response.json()
-        except ValueError:
-            if self.holds_calls or self.holds():
-                raise  # a call that a rule denies may be in it
+        except ValueError as error:
+            self.unreadable(error)
             return {}
 
     def deliver(self, answer: Any) -> Any:

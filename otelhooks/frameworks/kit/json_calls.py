@@ -11,7 +11,6 @@ from typing import Any
 
 from otelhooks.frameworks.kit.clients import ClientCall
 from otelhooks.frameworks.kit.passages import Passage
-from otelhooks.telemetry.quiet import report
 
 __all__ = ["Answer", "Event", "JsonCall", "Opened", "as_json", "plain", "streamed"]
 
@@ -75,7 +74,7 @@ class JsonCall(ClientCall):
         try:
             return list(chain.from_iterable(map(self.json_parts, self.messages_in(message.data))))
         except Exception as error:
-            self._unreadable(error)
+            self.unreadable(error)
             return []
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
@@ -85,14 +84,8 @@ class JsonCall(ClientCall):
         try:
             return self.json_about(raw.data)
         except Exception as error:
-            self._unreadable(error)
+            self.unreadable(error)
             return {}
-
-    def _unreadable(self, error: Exception) -> None:
-        """Raise the error of reading an answer, if a call that a rule denies may be in it."""
-        if self.holds_calls or self.holds():
-            raise error
-        report("an answer", error)
 
     def event_of(self, item: Any) -> Any:
         return as_json(item)

@@ -20,6 +20,10 @@ _EVENTS = {
     "arguments": "response.function_call_arguments",
     "input": "response.custom_tool_call_input",
 }
+_TEXTS = ("response.output_text.delta", "response.refusal.delta")
+_BESIDE = ("response.shell_call_command", "response.apply_patch_call_operation")
+"""Beginnings of events that tell arguments a second time, which only some loops read."""
+
 _ItemKey = tuple[Any, ...]
 _ITEMS = ("response.output_item.added", "response.output_item.done")
 
@@ -144,8 +148,7 @@ class ResponsesRequest(GeneratedCall):
             shown = text if isinstance(text, str) else json.dumps(text)
             yield kit.Part("result", data, shown, id=_id(data))
         elif kind == "message" and isinstance(data.get("content"), list):
-            said = (one.get("text") or one.get("refusal") or "" for one in data["content"])
-            yield kit.Part("text", data, "".join(said))
+            yield kit.Part("text", data, _said(data))
         else:
             yield kit.Part("other", data)
 
@@ -236,7 +239,7 @@ class ResponsesRequest(GeneratedCall):
             return "call"
         if kind.startswith(tuple(_EVENTS.values())):
             return "call"
-        if kind in ("response.output_text.delta", "response.refusal.delta"):
+        if kind in _TEXTS:
             return "text"
         return "call" if kind in _ENDS else ""
 
@@ -250,7 +253,7 @@ class ResponsesRequest(GeneratedCall):
             items.add(event)
         output = [item for item, _ in items.told.values()] if end is None else end.get("output")
         beside = items.beside(output or [])
-        self.must_retell |= items.is_unclear or bool(beside)
+        self.must_retell |= items.is_unclear(output or []) or bool(beside)
         return {**(end or {}), "output": [*(output or []), *beside]}
 
     def events(self, data: Any, shown: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
@@ -282,13 +285,19 @@ class _Items:
         self.told: dict[_ItemKey, tuple[dict[str, Any], bool]] = {}
         self._places: dict[Any, dict[str, Any]] = {}
         self._pieces: dict[_ItemKey, str] = {}
+        self._texts: list[str] = []
         self._is_mixed = False
 
-    @property
-    def is_unclear(self) -> bool:
-        """Whether pieces of arguments belong to two items, or tell others than the whole."""
-        wholes = ((key, item.get(_CALLS.get(item["type"], ""))) for key, (item, _) in self._calls())
-        return self._is_mixed or any(self._pieces.get(key, text) != text for key, text in wholes)
+    def is_unclear(self, output: list[dict[str, Any]]) -> bool:
+        """Return whether events tell two versions of a call or a text, or others than an output."""
+        said = [_said(item) for item in output if item.get("type") == "message"]
+        if self._is_mixed or (self._texts and "".join(self._texts) != "".join(said)):
+            return True
+        pairs = [(self.told[_key(item)][0], item) for item in output if _key(item) in self.told]
+        return any(
+            not _grows(told, item) if _is_ours(told) else _said(told) not in ("", _said(item))
+            for told, item in pairs
+        )
 
     def beside(self, output: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the calls of the application's tools that are not in an output."""
@@ -307,6 +316,9 @@ class _Items:
         if kind not in _ENDS:
             for item in _items_in(event):
                 self._put(item, is_whole=is_whole or item is not event.get("item"))
+        if kind in _TEXTS:
+            self._texts.append(event["delta"])
+        self._is_mixed |= kind.startswith(_BESIDE)
         for call, field in _CALLS.items():
             if kind.startswith(_EVENTS[field]):
                 self._add_arguments(event, call, field, is_whole=is_whole)
@@ -325,8 +337,23 @@ class _Items:
         self._put({**known, "name": name, field: text}, is_whole=is_whole)
 
     def _put(self, item: dict[str, Any], *, is_whole: bool) -> None:
-        _, was_whole = self.told.get(_key(item), (item, False))
+        before, was_whole = self.told.get(_key(item), (item, False))
+        self._is_mixed |= _is_ours(item) and not _grows(before, item)
         self.told[_key(item)] = (item, is_whole or was_whole)
+
+
+def _grows(before: dict[str, Any], item: dict[str, Any]) -> bool:
+    """Return whether a call's arguments begin with what an earlier event says of them."""
+    if (field := _CALLS.get(item["type"])) is not None:
+        return str(item.get(field) or "").startswith(str(before.get(field) or ""))
+    told = _arguments(before)
+    return not told or told == _arguments(item) or not any(told.values())
+
+
+def _said(message: dict[str, Any]) -> str:
+    """Return the texts of a message."""
+    content = message.get("content") if message.get("type") == "message" else None
+    return "".join(one.get("text") or one.get("refusal") or "" for one in content or ())
 
 
 def _key(item: Any) -> _ItemKey:
