@@ -24,14 +24,17 @@ ALL_CASES = sorted((Path(__file__).parent.parent / "cases").glob("*.yaml"))
 OF_THE_ENGINE = "a rule that says enforce in a set in monitor mode"
 
 
-def subject(*rules: Any, mode: str = "enforce") -> Subject:
-    return Subject(Policies(rules, (), Loaded((), (), (), None, mode, ())))
+def subject(*rules: Any) -> Subject:
+    return Subject(Policies(rules, (), Loaded((), (), (), None, "enforce", ())))
 
 
-def results(tmp_path: Path, text: str, *rules: Any, mode: str = "enforce") -> list[Result]:
+def results(tmp_path: Path, text: str, *rules: Any) -> list[Result]:
+    return of_subject(tmp_path, text, subject(*rules))
+
+
+def of_subject(tmp_path: Path, text: str, tested: Subject) -> list[Result]:
     path = tmp_path / "cases.yaml"
     path.write_text(textwrap.dedent(text))
-    tested = subject(*rules, mode=mode)
     return [result for suite in read_suites(path) for result in run_suite(suite, tested)]
 
 
@@ -125,7 +128,10 @@ def test_labels_server_and_agent_of_a_call(tmp_path: Path) -> None:
 def test_monitor_mode_of_the_policy_is_that_of_its_cases(tmp_path: Path) -> None:
     text = "cases: [{call: {tool: a}, verdict: allow, observed: [deny deny a]}]"
 
-    (result,) = results(tmp_path, text, policy.deny("a"), mode="monitor")
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\nmode: monitor\npolicies: [deny: a]\n")
+
+    (result,) = of_subject(tmp_path, text, Subject.open([file]))
 
     assert not result.is_red
 
