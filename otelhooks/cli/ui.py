@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from otelhooks.cli.policy import policy_option
 from otelhooks.errors import ConfigError
 
 
@@ -39,9 +40,29 @@ from otelhooks.errors import ConfigError
     metavar="NAME",
     help="Who answers, as traces and the audit trail name it; default: the user's name.",
 )
+@policy_option
+@click.option(
+    "--candidate",
+    multiple=True,
+    metavar="POLICY",
+    help="Policies to compare with: what they would have decided. May be repeated.",
+)
+@click.option(
+    "--audit",
+    envvar="OTELHOOKS_AUDIT",
+    metavar="PATH",
+    help="The audit trail; default: $OTELHOOKS_AUDIT, then this user's.",
+)
 @click.option("--view-only", is_flag=True, help="Show questions, but do not answer them.")
 def ui(
-    path: Path | None, questions: str | None, port: int, approver: str | None, view_only: bool
+    path: Path | None,
+    questions: str | None,
+    port: int,
+    approver: str | None,
+    policies: tuple[str, ...],
+    candidate: tuple[str, ...],
+    audit: str | None,
+    view_only: bool,
 ) -> None:
     """Watch calls and answer questions in a browser.
 
@@ -51,7 +72,8 @@ def ui(
     try:
         import uvicorn
 
-        from otelhooks.ui.app import Settings, create_app
+        from otelhooks.ui.app import create_app
+        from otelhooks.ui.site import Settings
     except ImportError as error:
         raise ConfigError(
             f"the console needs the package `{error.name}`", hint="install `otelhooks[ui]`"
@@ -73,6 +95,9 @@ def ui(
             port=listening.getsockname()[1],
             approver=approver or getpass.getuser(),
             can_answer=not view_only,
+            policies=policies,
+            candidate=candidate,
+            audit=audit,
         )
         click.echo(settings.address)
         click.echo("otelhooks ui: open this address; Ctrl-C ends it", err=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
+import re
 import sqlite3
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otelhooks.errors import ConfigError
@@ -44,12 +46,14 @@ class Wanted:
         agent: Name of an agent.
         tool: Name of a tool.
         rule: Id of a rule that decided.
+        decision: What was decided, such as ``deny``.
     """
 
     service: str | None = None
     agent: str | None = None
     tool: str | None = None
     rule: str | None = None
+    decision: str | None = None
 
     def conditions(self) -> tuple[str, list[str]]:
         """Return SQL for a query of `traces`, and its values: each holds for some record."""
@@ -83,6 +87,7 @@ class Wanted:
             (semconv.GEN_AI_AGENT_NAME, self.agent),
             (semconv.GEN_AI_TOOL_NAME, self.tool),
             (semconv.POLICY_RULE_ID, self.rule),
+            (semconv.POLICY_DECISION, self.decision),
         )
         return [(name, pattern) for name, pattern in pairs if pattern is not None]
 
@@ -112,13 +117,57 @@ class AmbiguousTraceError(ConfigError):
         )
 
 
-@dataclass(slots=True)
-class _Cursor:
-    """How far a reader has come, and the origins that it has seen."""
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a reader has come: ids of the last records that it has read.
 
-    span_id: int = 0
-    event_id: int = 0
-    origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
+    Attributes:
+        span: Of a span.
+        event: Of a log record.
+    """
+
+    span: int = 0
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """How often one verdict was given about one tool in one part of the time.
+
+    Attributes:
+        policy: Policy of the rule, empty for none, and for an allow.
+        rule: Rule that decided, empty for none.
+        tool: Name of the tool, empty for none.
+        agent: Name of the agent, empty for none.
+        verdict: The verdict.
+        part: Part of the time, from 0.
+        count: How often.
+    """
+
+    policy: str
+    rule: str
+    tool: str
+    agent: str
+    verdict: verdicts.Verdict
+    part: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """The verdicts on the newest spans.
+
+    Attributes:
+        spans: How many spans were looked at.
+        first_at: Start of the first, in nanoseconds since the Unix epoch.
+        last_at: Start of the last, in nanoseconds since the Unix epoch.
+        counts: The verdicts.
+    """
+
+    spans: int
+    first_at: int
+    last_at: int
+    counts: tuple[Decided, ...]
 
 
 class Store:
@@ -223,29 +272,36 @@ class Store:
         Yields:
             Some spans and some log records, one of them empty; at most 512 together.
         """
-        cursor = _Cursor()
+        position, origins = Position(), dict[int, Origin]()
         while True:
             with self._reading() as db:
-                spans = _next_spans(db, cursor, trace_ids)
-                events = [] if spans else _next_events(db, cursor, trace_ids)
+                spans = _next_spans(db, position, origins, trace_ids)
+                events = [] if spans else _next_events(db, position, origins, trace_ids)
             if not spans and not events:
                 return
+            position = _behind(position, spans, events)
             yield spans, events
 
-    def newest(self, limit: int, wanted: Wanted, fits: Callable[[Span], bool]) -> list[Span]:
-        """Return the newest spans of those that were stored last, newest first.
+    def newest(
+        self, limit: int, wanted: Wanted, fits: Callable[[Span], bool], text: str = ""
+    ) -> list[Span]:
+        """Return the newest spans of the 10,000 that were stored last, newest first.
 
         Args:
             limit: Most spans to return.
-            wanted: Only those of this agent, tool and rule.
+            wanted: Only those of this agent, tool, rule and decision.
             fits: Returns whether such a span is wanted.
+            text: Only those with this text in their name or attributes, in any case of ASCII.
         """
         found: list[Span] = []
         origins: dict[int, Origin] = {}
         has, values = wanted.of_record()
+        if text:
+            has += r" AND name || ' ' || attributes LIKE ? ESCAPE '\'"
+            values.append(f"%{_as_stored(text)}%")
         query = f"SELECT * FROM spans WHERE id < ? AND id > ?{has} ORDER BY id DESC LIMIT ?"
         with self._reading() as db:
-            newest, _ = _newest(db)
+            newest = _newest(db).span
             below = newest + 1
             while len(found) < limit:
                 given = (below, newest - _MOST_LOOKED_AT, *values, _PAGE)
@@ -278,25 +334,82 @@ class Store:
             poll_s: Pause between two checks, in seconds.
             from_start: Whether to begin with existing records.
         """
-        cursor = _Cursor()
+        position = Position()
         if not from_start and self.path.exists():
-            with contextlib.suppress(schema.StoreError), self._reading() as db:
-                cursor = _Cursor(*_newest(db))
+            with contextlib.suppress(schema.StoreError):
+                position = self.end()
         while True:
+            records: Sequence[Span | Event] = ()
             try:
-                with self._reading() as db:
-                    span_id, event_id = _newest(db)
-                    if span_id < cursor.span_id or event_id < cursor.event_id:
-                        cursor = _Cursor()
-                    events = _next_events(db, cursor)
-                    spans = _next_spans(db, cursor)
+                records, position = self.after(position)
             except schema.StoreError as error:
                 if error.cause != "missing":
                     raise
-                events, spans = [], []
-            yield from sorted([*events, *spans], key=lambda record: record.at)
-            if len(events) < _PAGE and len(spans) < _PAGE:
+            yield from sorted(records, key=lambda record: record.at)
+            if len(records) < _PAGE:
                 time.sleep(poll_s)
+
+    def end(self) -> Position:
+        """Return the position after everything that is stored.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        with self._reading() as db:
+            return _newest(db)
+
+    def after(self, position: Position) -> tuple[Sequence[Span | Event], Position]:
+        """Return records that were stored after a position, and the position after them.
+
+        Args:
+            position: If it is beyond the end, the store was replaced, and is read from its start.
+
+        Returns:
+            At most 512 events, then at most 512 spans, each in the order in which they were stored.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        with self._reading() as db:
+            newest = _newest(db)
+            if newest.span < position.span or newest.event < position.event:
+                position = Position()
+            origins: dict[int, Origin] = {}
+            events = _next_events(db, position, origins)
+            spans = _next_spans(db, position, origins)
+        return [*events, *spans], _behind(position, spans, events)
+
+    def decided(self, parts: int) -> Decisions:
+        """Count the verdicts on the newest 10,000 spans.
+
+        Args:
+            parts: Into how many equal parts to cut the time from the first of them to the last.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        values = ", ".join(
+            f"""coalesce(json_extract(attributes, '$."{name}"'), '')""" for name in _DECIDED
+        )
+        spans = f"FROM spans WHERE id > ? AND {_NOT_ABOUT_APPROVAL}"
+        with self._reading() as db:
+            above = _newest(db).span - _MOST_LOOKED_AT
+            looked_at, first, last = db.execute(
+                f"SELECT count(*), min(started_at), max(started_at) {spans}", (above,)
+            ).fetchone()
+            length = (last or 0) - (first or 0) + 1
+            rows = db.execute(
+                f"SELECT (started_at - ?) * ? / ? AS part, count(*), {values} {spans}"
+                f" GROUP BY part, {', '.join(map(str, range(3, 3 + len(_DECIDED))))}",
+                (first, parts, length, above),
+            ).fetchall()
+        read = functools.cache(_verdict)
+        counts = tuple(
+            Decided(policy, rule, tool, agent, verdict, part, count)
+            for part, count, policy, rule, tool, agent, decision, enforcement in rows
+            if (verdict := read(decision, enforcement)) is not None
+        )
+        return Decisions(looked_at, first or 0, last or 0, counts)
 
     @contextlib.contextmanager
     def _reading(self) -> Generator[sqlite3.Connection, None, None]:
@@ -309,11 +422,35 @@ class Store:
             db.close()
 
 
-def _newest(db: sqlite3.Connection) -> tuple[int, int]:
+_DECIDED = (
+    semconv.POLICY_ID,
+    semconv.POLICY_RULE_ID,
+    semconv.GEN_AI_TOOL_NAME,
+    semconv.GEN_AI_AGENT_NAME,
+    semconv.POLICY_DECISION,
+    semconv.POLICY_ENFORCEMENT,
+)
+_NOT_ABOUT_APPROVAL = " AND ".join(
+    f"name NOT GLOB '{name}*'"
+    for name in (semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT)
+)
+
+
+def _verdict(decision: str, enforcement: str) -> verdicts.Verdict | None:
+    found = {semconv.POLICY_DECISION: decision, semconv.POLICY_ENFORCEMENT: enforcement}
+    return verdicts.read_verdict({name: value for name, value in found.items() if value})
+
+
+def _as_stored(text: str) -> str:
+    """Return a text as JSON within JSON has it, for LIKE."""
+    return re.sub(r"([%_\\])", r"\\\1", codec.encode(text)[1:-1])
+
+
+def _newest(db: sqlite3.Connection) -> Position:
     row = db.execute(
         "SELECT coalesce((SELECT max(id) FROM spans), 0), coalesce((SELECT max(id) FROM logs), 0)"
     ).fetchone()
-    return row[0], row[1]
+    return Position(*row)
 
 
 def _page(
@@ -327,21 +464,29 @@ def _page(
 
 
 def _next_spans(
-    db: sqlite3.Connection, cursor: _Cursor, trace_ids: Sequence[str] = ()
+    db: sqlite3.Connection,
+    position: Position,
+    origins: dict[int, Origin],
+    trace_ids: Sequence[str] = (),
 ) -> list[Span]:
-    rows = _page(db, "spans", cursor.span_id, trace_ids)
-    if rows:
-        cursor.span_id = rows[-1]["id"]
-    return [_span(db, row, cursor.origins) for row in rows]
+    rows = _page(db, "spans", position.span, trace_ids)
+    return [_span(db, row, origins) for row in rows]
 
 
 def _next_events(
-    db: sqlite3.Connection, cursor: _Cursor, trace_ids: Sequence[str] = ()
+    db: sqlite3.Connection,
+    position: Position,
+    origins: dict[int, Origin],
+    trace_ids: Sequence[str] = (),
 ) -> list[Event]:
-    rows = _page(db, "logs", cursor.event_id, trace_ids)
-    if rows:
-        cursor.event_id = rows[-1]["id"]
-    return [_event(db, row, cursor.origins) for row in rows]
+    rows = _page(db, "logs", position.event, trace_ids)
+    return [_event(db, row, origins) for row in rows]
+
+
+def _behind(position: Position, spans: Sequence[Span], events: Sequence[Event]) -> Position:
+    return Position(
+        spans[-1].id if spans else position.span, events[-1].id if events else position.event
+    )
 
 
 def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
 from collections.abc import Iterator
@@ -18,13 +19,18 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from starlette.testclient import TestClient
 
+import otelhooks
+from otelhooks import policy
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
+from otelhooks.cli.policies.subject import Subject
+from otelhooks.hooks.calls import Call
 from otelhooks.store.writer import SqliteSpanExporter
 from otelhooks.telemetry import semconv
-from otelhooks.ui.app import Settings, create_app
+from otelhooks.ui.app import create_app
 from otelhooks.ui.guard import form_token
+from otelhooks.ui.site import Settings
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e'\"&"
 PORT = 8321
@@ -278,7 +284,8 @@ class TestPages:
         assert shown.index("execute_tool rm") < shown.index("execute_tool look_up")
 
     @pytest.mark.parametrize(
-        "query", ["tool=rm", "agent=help*", "rule=no-rm", "decision=deny", "decision=deny&tool=r*"]
+        "query",
+        ["tool=rm", "agent=help*", "rule=no-rm", "decision=deny", "tool=r*&text=is+removed"],
     )
     def test_a_filter_leaves_out_the_rest(self, client, path, query) -> None:
         stored(path, called("look_up"), called("rm", "deny", **DENIED))
@@ -286,6 +293,14 @@ class TestPages:
         assert "execute_tool rm" in shown
         assert "execute_tool look_up" not in shown
         assert f'hx-get="/live?{query.replace("&", "&amp;").replace("*", "%2A")}"' in shown
+
+    @pytest.mark.parametrize("text", ['"path": "/etc"', "100%", "a\\b", "ä"])
+    def test_a_text_is_found_as_it_was_captured(self, client, path, text) -> None:
+        arguments = {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: f"({text})"}
+        stored(path, called("rm", **arguments), called("look_up", x="100 ab"))
+        shown = client.get("/live", params={"text": text}).text
+        assert "execute_tool rm" in shown
+        assert "execute_tool look_up" not in shown
 
     def test_of_many_calls_the_newest_are_shown(self, client, path) -> None:
         stored(path, *(called(f"tool_{number}") for number in range(600)))
@@ -304,6 +319,14 @@ class TestPages:
             shown = client.get(page).text
             assert 'c-red">' in shown
             assert "no-rm" in shown
+
+    def test_a_run_is_drawn_over_time(self, client, path) -> None:
+        trace = stored(path, called("look_up"), called("rm", "deny", **DENIED))
+        shown = client.get(f"/runs/{trace}?time").text
+        rows = [row for row in shown.split("<tr") if "<svg" in row]
+        assert ["in-0" in row for row in rows] == [True, False, False]
+        assert 'class="plain" x="0.0" y="1" width="100.0"' in rows[0]
+        assert 'class="bad"' in rows[2]
 
     @pytest.mark.parametrize("page", ["/runs/abc", "/nothing"])
     def test_a_page_that_is_not_there(self, client, path, page) -> None:
@@ -324,12 +347,177 @@ class TestPages:
         more = dict.fromkeys((semconv.POLICY_REASON, semconv.GEN_AI_AGENT_NAME), HOSTILE)
         trace = stored(path, called(HOSTILE, "deny", **{**DENIED, **more}))
         asked(path, args={HOSTILE: HOSTILE}, reason=HOSTILE, agent=HOSTILE, program=HOSTILE)
-        pages = ("/", "/live", "/runs", f"/runs/{trace}", "/approvals", "/approvals/12345678")
+        pages = ["/", "/live", "/runs", f"/runs/{trace}", f"/runs/{trace}?time", "/decisions"]
+        pages += ["/approvals", "/approvals/12345678"]
         for page in (*pages, "/?tool=%3Cscript%3Ealert(1)%22"):
             shown = client.get(page).text
             assert "<script>alert" not in shown
             assert "\x1b" not in shown
             assert "\u202e" not in shown
+
+
+class TestDecisions:
+    def test_they_are_counted_by_rule_tool_and_agent(self, client, path) -> None:
+        denied = called("rm", "deny", **DENIED)
+        stored(path, called("look_up"), called("rm"), denied, denied)
+        shown = client.get("/decisions").text
+        of_rule, of_tool, of_agent = shown.split("<h2>")[1:]
+        assert '<a href="/?rule=no-rm">shell/no-rm</a>' in of_rule
+        assert "2 decisions, 2 refused" in of_rule
+        assert "3 decisions, 2 refused" in of_tool
+        assert of_tool.index("tool=rm") < of_tool.index("tool=look_up")
+        assert '<a href="/?agent=helper">' in of_agent
+
+    def test_a_question_counts_once(self, client, path) -> None:
+        asked = called("mail", "ask", **{semconv.POLICY_ENFORCEMENT: "approved"})
+        stored(path, asked)
+        exporter = SqliteSpanExporter(path)
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        tracer = provider.get_tracer("otelhooks")
+        tracer.start_span(f"{semconv.SPAN_APPROVAL_WAIT} mail", attributes=asked).end()
+        provider.shutdown()
+        assert "1 decision, 0 refused" in client.get("/decisions").text
+
+    def test_without_any_it_says_so(self, client, path) -> None:
+        stored(path)
+        assert "No decisions yet" in client.get("/decisions").text
+
+
+POLICY = """
+version: 1
+policies:
+  - {deny: rm, id: no-rm, when: 'args["path"] != "x"', reason: Nothing is removed here.}
+  - {deny: idle}
+  - {deny: mail, id: no-mail}
+"""
+ARGS = {"path": "/etc", "deep": True, "why": None}
+
+
+class TestPolicy:
+    @pytest.fixture
+    def shell(self, tmp_path: Path) -> Path:
+        file = tmp_path / "shell.yaml"
+        file.write_text(POLICY)
+        return file
+
+    @pytest.fixture
+    def settings(self, path: Path, shell: Path) -> Settings:
+        return Settings.of_start(store=path, port=PORT, approver="u", policies=(str(shell),))
+
+    @pytest.fixture
+    def trace(self, path: Path) -> str:
+        arguments = {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: json.dumps(ARGS)}
+        return stored(path, called("rm", "deny", **DENIED, **arguments), called("mail"))
+
+    def call(self, client: TestClient, trace: str, tool: str) -> str:
+        """Return the page to which a row of the live page leads."""
+        rows = client.get("/live").text.split("<tr")
+        [row] = [row for row in rows if f"execute_tool {tool}<" in row]
+        return client.get(f"/policy/{trace}/" + row.partition(f"/policy/{trace}/")[2][:16]).text
+
+    def test_each_rule_is_shown_with_its_place_and_how_often_it_decided(
+        self, client, trace, shell
+    ) -> None:
+        shown = client.get("/policy").text
+        rows = {
+            name: row for row in shown.split("<tr") for name in ("no-rm", "idle") if name in row
+        }
+        assert f"{shell}:4:5" in rows["no-rm"]
+        assert "args[&#34;path&#34;]" in rows["no-rm"]
+        assert '<td class="number">1</td>' in rows["no-rm"]
+        assert '<td class="number">never</td>' in rows["idle"]
+
+    def test_what_is_wrong_is_shown(self, client, trace, shell) -> None:
+        shell.write_text(POLICY + "  - {deny: mail, id: again}\n")
+        assert "says what" in client.get("/policy").text
+
+    def test_a_file_that_does_not_load_is_an_error(self, client, trace, shell) -> None:
+        shell.write_text("version: 1\npolicies: [{forbid: rm}]")
+        answer = client.get("/policy")
+        assert answer.status_code == 400
+        assert "forbid" in answer.text
+
+    def test_a_deny_leads_to_the_rules_that_were_tried(self, client, trace) -> None:
+        shown = self.call(client, trace, "rm")
+        assert "decides  when args[&#34;path&#34;] != &#34;x&#34; -&gt; True" in shown
+
+    def test_the_draft_lets_the_call_through_and_no_other(
+        self, client, trace, shell, tmp_path
+    ) -> None:
+        shown = html.unescape(self.call(client, trace, "rm"))
+        [_, new] = [line for line in shown.splitlines() if "when: " in line and line[:1] in "+-"]
+        edited = POLICY.replace("""'args["path"] != "x"'""", new.partition("when: ")[2])
+        assert edited != POLICY
+        shell.write_text(edited)
+        assert client.get("/policy/replay").text.count("deny -&gt; allow") == 2
+        subject = Subject.open([shell]).dry_run()
+        assert subject.judge(Call("rm", ARGS)).decision == "allow"
+        assert subject.judge(Call("rm", {**ARGS, "deep": False})).decision == "deny"
+        assert '"verdict": "allow"' in shown
+
+    def test_a_call_without_its_arguments_has_no_draft(self, client, path, trace) -> None:
+        shown = self.call(client, trace, "mail")
+        assert "were not recorded in full" in shown
+        assert "Let this call through" not in shown
+
+    def test_a_candidate_is_put_to_the_same_calls(self, path, shell, trace, tmp_path) -> None:
+        other = tmp_path / "other.yaml"
+        other.write_text("version: 1\npolicies: [{allow: rm}, {deny: mail, id: strict}]")
+        settings = Settings.of_start(
+            store=path, port=PORT, approver="u", policies=(str(shell),), candidate=(str(other),)
+        )
+        with client_of(settings) as client:
+            client.get(f"/?token={settings.token}")
+            shown = client.get("/policy/replay").text
+            assert "2 of the newest 2 calls would come out otherwise" in shown
+            assert "other/strict" in shown
+            assert "The candidate" in self.call(client, trace, "rm")
+
+    def test_without_a_policy_it_says_how_to_give_one(self, path) -> None:
+        trace = stored(path, called("rm"))
+        settings = Settings.of_start(store=path, port=PORT, approver="u")
+        with client_of(settings) as client:
+            client.get(f"/?token={settings.token}")
+            for page in ("/policy", "/policy/replay", f"/policy/{trace}/1"):
+                assert "otelhooks ui --policy policy.yaml" in client.get(page).text
+
+    @pytest.mark.parametrize("page", ["/policy/abc/1", "/policy/{}/1"])
+    def test_a_call_that_is_not_there(self, client, trace, page) -> None:
+        assert client.get(page.format(trace)).status_code == 404
+
+
+class TestAudit:
+    @pytest.fixture
+    def settings(self, path: Path, tmp_path: Path) -> Settings:
+        folder = tmp_path / "audit"
+        return Settings.of_start(store=path, port=PORT, approver="u", audit=str(folder))
+
+    @pytest.fixture
+    def segment(self, tmp_path: Path) -> Path:
+        """The trail of a program that made two calls, one of them denied."""
+        otelhooks.instrument(audit=tmp_path / "audit", policies=[policy.deny("rm")])
+        otelhooks.call_tool("look_up", {}, lambda: "")
+        with pytest.raises(otelhooks.errors.Denied):
+            otelhooks.call_tool("rm", {}, lambda: "")
+        otelhooks.uninstrument()
+        [segment] = (tmp_path / "audit").glob("*.jsonl")
+        return segment
+
+    def test_a_whole_trail_has_no_findings(self, client, segment) -> None:
+        shown = client.get("/audit").text
+        assert "No findings." in shown
+        [day] = [row for row in shown.split("<tr") if "<td>20" in row]
+        assert day.count('<td class="number">1</td>') == 2
+
+    def test_an_edit_is_found(self, client, segment) -> None:
+        segment.write_text(segment.read_text().replace("look_up", "hack_up", 1))
+        shown = client.get("/audit").text
+        assert "error: edited" in shown
+        assert "No findings." not in shown
+
+    def test_without_a_trail_it_says_so(self, client) -> None:
+        assert "cannot be read" in client.get("/audit").text
 
 
 class TestCommand:

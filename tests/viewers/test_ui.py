@@ -31,6 +31,7 @@ otelhooks.instrument(
     ],
     approvals="otelhooks.approvals:Queue",
     approval_timeout=60,
+    audit="audit",
 )
 
 @otelhooks.tool
@@ -53,6 +54,13 @@ def helper():
 
 helper()
 """
+POLICY = """
+version: 1
+policies:
+  - {deny: remove, id: no-removal, reason: Nothing is removed here.}
+  - {deny: never_called, id: idle}
+"""
+expect.set_options(timeout=30_000)  # `doctor` imports frameworks, on a machine with other work
 SCREENS = {"wide": (1500, 1000, "light"), "phone": (390, 844, "dark")}
 
 
@@ -80,9 +88,11 @@ def agent(tmp_path: Path, env: dict[str, str]) -> Iterator[Callable[[], Any]]:
 
 
 @pytest.fixture
-def address(env: dict[str, str]) -> Iterator[str]:
+def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
     """What `otelhooks ui` prints first."""
+    (tmp_path / "policy.yaml").write_text(POLICY)
     command = [sys.executable, "-m", "otelhooks", "ui", "--port", "0", "--as", "u-17"]
+    command += ["--policy", str(tmp_path / "policy.yaml"), "--audit", str(tmp_path / "audit")]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as console:
         assert console.stdout is not None
         yield console.stdout.readline().strip()
@@ -146,10 +156,50 @@ def test_a_person_watches_calls_and_approves_one_that_waits(
     fits(page)
     page.screenshot(path=tmp_path / "live.png")
 
-    denied.get_by_role("link").click()
+    denied.get_by_role("link").first.click()
     expect(page.get_by_text("Nothing is removed here.")).to_be_visible()
     fits(page)
     page.screenshot(path=tmp_path / "run.png")
+
+
+def test_a_deny_leads_to_its_rule_and_what_else_it_decided(
+    page: Page, address: str, agent: Any, tmp_path: Path
+) -> None:
+    asking = agent()
+    page.goto(address)
+    page.get_by_role("link", name="Approvals").click()
+    page.get_by_role("link", name="send_email").click()
+    page.get_by_role("button", name="Deny").click()
+    asking.communicate(timeout=30)
+
+    page.get_by_role("link", name="Live").click()
+    page.get_by_label("Text").fill("Nothing is removed")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_role("row")).to_have_count(2)
+    page.get_by_role("link", name="code/no-removal").click()
+    expect(page.get_by_role("heading", name="remove")).to_be_visible()
+    expect(page.get_by_text("exact tool deny")).to_be_visible()
+    fits(page)
+    page.screenshot(path=tmp_path / "call.png")
+
+    seen = {
+        "Decisions": "code/no-removal",
+        "Policy": "policy/idle",
+        "Coverage": "Framework",
+        "Audit": "No findings.",
+    }
+    for name, text in seen.items():
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_text(text).first).to_be_visible()
+        fits(page)
+        page.screenshot(path=tmp_path / f"{name.lower()}.png")
+
+    page.get_by_role("link", name="Runs").click()
+    page.get_by_role("row").nth(1).get_by_role("link").click()
+    page.get_by_role("link", name="Over time").click()
+    expect(page.get_by_role("row", name="execute_tool remove")).to_have_class("bad")
+    fits(page)
+    page.screenshot(path=tmp_path / "time.png")
 
 
 def test_calls_appear_as_they_happen(page: Page, address: str, agent: Any) -> None:

@@ -19,7 +19,7 @@ from otelhooks.plain_text import counted
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files import HookChain, Loaded, load_hooks
 from otelhooks.policy.labels import Label
-from otelhooks.policy.rules import flatten_policies
+from otelhooks.policy.rules import Policy, flatten_policies
 from otelhooks.setup.policies import Policies
 
 if TYPE_CHECKING:
@@ -95,6 +95,16 @@ class Subject:
         rules = flatten_policies([item for item in found if not isinstance(item, Gate)])
         said = Loaded((), (), gates, suite.default, suite.mode, ())
         return cls(Policies(tuple(rules), (), said))
+
+    def with_rule(self, old: Policy, new: Policy) -> Subject:
+        """Return the subject with a rule that replaces one of its own."""
+        policies = self.policies
+        rules = tuple(new if rule is old else rule for rule in policies.rules)
+        files = policies.files
+        if files is not None:
+            of_files = tuple((new if rule is old else rule, at) for rule, at in files.rules)
+            files = dataclasses.replace(files, rules=of_files)
+        return dataclasses.replace(self, policies=policies._replace(rules=rules, files=files))
 
     @property
     def paths(self) -> tuple[Path, ...]:

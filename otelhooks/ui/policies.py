@@ -1,0 +1,183 @@
+"""The loaded rules, one call under them, and a candidate against recorded calls."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from otelhooks.cli import policy_words
+from otelhooks.cli.policies import check, hook_lint
+from otelhooks.cli.policies.as_written import as_written
+from otelhooks.cli.policies.explain import explain
+from otelhooks.cli.policies.learn import quoted
+from otelhooks.cli.policies.recorded import RecordedCall, read_call
+from otelhooks.cli.policies.replay import replay
+from otelhooks.cli.policies.subject import Subject
+from otelhooks.hooks.verdict import ALLOW
+from otelhooks.plain_text import sanitize
+from otelhooks.policy.builders import allow
+from otelhooks.store.reader import Store, Wanted
+from otelhooks.store.records import Span
+from otelhooks.ui.site import Site
+
+__all__ = ["explained", "policy", "replayed"]
+
+_PARTS = 1
+_MOST_CALLS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    name: str
+    id: str
+    decision: str
+    tool: str
+    when: str
+    place: str
+    decided: int
+
+
+def policy(site: Site, request: Request) -> Response:
+    """Show the rules, where each is written, how often it decided, and what is wrong."""
+    if not site.settings.policies:
+        return site.page("policy.html", "policy")
+    subject = Subject.open(site.settings.policies)
+    table = subject.table()
+    decided = Counter[tuple[str, str]]()
+    for one in site.store.decided(_PARTS).counts:
+        decided[one.policy, one.rule] += one.count
+    rules = [
+        _Rule(
+            name=f"{rule.policy_id}/{rule.id}",
+            id=rule.id,
+            decision="veto" if rule.policy.veto else rule.decision,
+            tool=rule.policy.tool,
+            when=as_written(rule),
+            place=rule.policy.place or rule.policy_id,
+            decided=decided[rule.policy_id, rule.id] + decided["", rule.id],
+        )
+        for rule in table.rules
+    ]
+    findings = [
+        *check.lint_rules(table, check.KnownTools()),
+        *hook_lint.lint_hooks(subject),
+    ]
+    return site.page(
+        "policy.html",
+        "policy",
+        size=subject.size,
+        rules=rules,
+        mode=table.mode,
+        default=table.default,
+        findings=[str(finding) for finding in findings],
+        candidate=site.settings.candidate,
+    )
+
+
+# -- one call -----------------------------------------------------------------------------------
+
+
+def explained(site: Site, request: Request) -> Response:
+    """Show how the policies decide about a recorded call, and why."""
+    trace, span = request.path_params["trace"], request.path_params["span"]
+    if not site.settings.policies:
+        return site.page("policy.html", "policy")
+    found = site.store.trace(trace)
+    wanted = [one for one in found.spans if one.span_id == span] if found is not None else []
+    recorded = next(filter(None, map(_recorded, wanted)), None)
+    if recorded is None:
+        return site.missing(request)
+    views = [("These policies", site.settings.policies)]
+    if site.settings.candidate:
+        views.append(("The candidate", site.settings.candidate))
+    verdicts = [(title, _verdict(names, recorded)) for title, names in views]
+    return site.page(
+        "call.html",
+        "policy",
+        call=sanitize(recorded.name),
+        trace=recorded.trace_id,
+        is_whole=recorded.is_whole,
+        verdicts=verdicts,
+        draft=_draft(site.settings.policies, recorded),
+    )
+
+
+def _verdict(names: tuple[str, ...], recorded: RecordedCall) -> str:
+    policy = Subject.open(names).dry_run(guarded=True)
+    found = explain(policy, recorded.call(), recorded.labels)
+    return sanitize("\n".join(policy_words.of_explanation(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    text: str
+    decision: str
+
+
+def _draft(names: tuple[str, ...], recorded: RecordedCall) -> _Draft | None:
+    """Return the change that lets this call through from now on, and its case.
+
+    None if the call is allowed, its arguments are not known, or the condition is not an expression.
+    """
+    subject = Subject.open(names)
+    judged = subject.dry_run(guarded=True).judge(recorded.call(), recorded.labels)
+    if judged.decision == ALLOW or not recorded.is_whole:
+        return None
+    key = (judged.verdict.policy_id, judged.verdict.rule_id)
+    rule = next((r for r in subject.table().rules if (r.policy_id, r.id) == key), None)
+    if rule is None:
+        return None
+    when: Any = rule.policy.when
+    text = "" if when is None else getattr(when, "text", None)
+    if not isinstance(text, str):
+        return None
+    only = f"args != {recorded.args!r}"
+    changed = f"({text.strip()}) and {only}" if text else only
+    about = {"tool": recorded.tool, "server": recorded.server, "args": recorded.args}
+    case = {"call": {name: it for name, it in about.items() if it}, "verdict": ALLOW}
+    lines = [
+        f"# {rule.policy.place or rule.policy_id}: rule {rule.policy_id}/{rule.id}",
+        *([f"-   when: {quoted(text.strip())}"] if text else []),
+        f"+   when: {quoted(changed)}",
+        "# and its case, in the folder `cases` beside it",
+        f"+ - {quoted(case)}",
+    ]
+    new = dataclasses.replace(rule.policy, when=allow(rule.policy.tool, when=changed).when)
+    after = subject.with_rule(rule.policy, new).dry_run(guarded=True)
+    decision = after.judge(recorded.call(), recorded.labels).decision
+    return _Draft(sanitize("\n".join(lines)), decision)
+
+
+# -- recorded calls -----------------------------------------------------------------------------
+
+
+def replayed(site: Site, request: Request) -> Response:
+    """Show which of the newest calls would come out otherwise under the candidate."""
+    names = site.settings.candidate or site.settings.policies
+    if not names:
+        return site.page("policy.html", "policy")
+    result = replay(_newest(site.store), Subject.open(names).dry_run())
+    return site.page("replay.html", "policy", names=names, result=result)
+
+
+def _newest(store: Store) -> Iterator[RecordedCall]:
+    """Yield the newest calls, oldest first."""
+    spans = store.newest(_MOST_CALLS, Wanted(), lambda span: _recorded(span) is not None)
+    return filter(None, map(_recorded, reversed(spans)))
+
+
+def _recorded(span: Span) -> RecordedCall | None:
+    return read_call(
+        span.attributes,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        at=span.started_at,
+        has_failed=span.status == "error",
+        resource=span.origin.resource,
+    )

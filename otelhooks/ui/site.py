@@ -1,0 +1,124 @@
+"""What all pages of the console share: its settings, its templates, and its errors."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from otelhooks.plain_text import counted, sanitize
+from otelhooks.store.reader import Store
+from otelhooks.store.schema import StoreError
+from otelhooks.ui.guard import form_token
+
+__all__ = ["FOLDER", "Settings", "Site"]
+
+FOLDER = str(resources.files("otelhooks.ui"))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one console shows, and to whom.
+
+    Attributes:
+        store: The store's file.
+        port: The port that it listens on.
+        token: What a browser must know.
+        approver: Who answers, as traces name it.
+        questions: Where questions are kept, if not in the store: ``redis://...``.
+        can_answer: Whether questions can be answered here, or are only shown.
+        policies: What the policy page shows, as ``policies=`` takes it.
+        candidate: The policies that the same calls are put to.
+        audit: The audit trail; None for this user's.
+    """
+
+    store: Path
+    port: int
+    token: str
+    approver: str
+    questions: str | None = None
+    can_answer: bool = True
+    policies: tuple[str, ...] = ()
+    candidate: tuple[str, ...] = ()
+    audit: str | None = None
+
+    @classmethod
+    def of_start(cls, **given: Any) -> Settings:
+        """Return settings with a new token."""
+        return cls(token=secrets.token_urlsafe(32), **given)
+
+    @property
+    def address(self) -> str:
+        """The address of the console, with the token."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+
+class Site:
+    """One console.
+
+    Args:
+        settings: What it shows.
+
+    Attributes:
+        settings: The same.
+        store: Opened for each call.
+        form: The token that each form carries.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Settings = settings
+        self.store: Store = Store(settings.store)
+        self.form: str = form_token(settings.token)
+        loader = jinja2.FileSystemLoader(os.path.join(FOLDER, "templates"))
+        self._templates = jinja2.Environment(
+            loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        )
+        filters = cast("dict[str, Any]", self._templates.filters)
+        filters.update(plain=sanitize, counted=counted)
+
+    def route(
+        self, path: str, page: Callable[..., Any], methods: Sequence[str] = ("GET",)
+    ) -> Route:
+        """Return the route of a page: a function of the site and a request.
+
+        Pages read files, so Starlette runs them beside the event loop, unless they are coroutines.
+        """
+        return Route(path, functools.partial(page, self), methods=methods)
+
+    def page(self, name: str, here: str, status: int = 200, **shown: Any) -> HTMLResponse:
+        """Return a page.
+
+        Args:
+            name: Its template.
+            here: The part of the console that it belongs to.
+            status: The HTTP status.
+            **shown: What the template shows.
+        """
+        common = {
+            "here": here,
+            "form": self.form,
+            "can_answer": self.settings.can_answer,
+            "approver": self.settings.approver,
+            "policies": self.settings.policies,
+        }
+        return HTMLResponse(self._templates.get_template(name).render(common | shown), status)
+
+    def problem(self, request: Request, error: Exception) -> Response:
+        """Return the page of an error in what a person gave, or in a file."""
+        is_missing = isinstance(error, StoreError) and error.cause == "missing"
+        text = "Nothing is stored yet: run a program under otelhooks." if is_missing else str(error)
+        return self.page("problem.html", "", 200 if is_missing else 400, text=text)
+
+    def missing(self, request: Request, error: Exception | None = None) -> Response:
+        """Return the page of an address that leads nowhere."""
+        return self.page("problem.html", "", 404, text="There is no such page.")
