@@ -17,7 +17,9 @@ import pytest
 
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
+pytest.importorskip("axe_playwright_python")
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
 AGENT = """
@@ -117,9 +119,13 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
     assert said == []
 
 
-def fits(page: Page) -> None:
+def suits(page: Page) -> None:
+    """Check that a page fits the screen, and that axe finds nothing that keeps a person out."""
+    page.wait_for_load_state("load")
     too_wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(too_wide) == 0
+    found = Axe().run(page).response["violations"]
+    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
 
 
 def test_a_person_watches_calls_and_approves_one_that_waits(
@@ -134,7 +140,7 @@ def test_a_person_watches_calls_and_approves_one_that_waits(
     page.get_by_role("link", name="send_email").click()  # appears without a reload
     expect(page.get_by_role("heading", name="send_email")).to_be_visible()
     expect(page.get_by_text("Mail leaves the house.")).to_be_visible()
-    fits(page)
+    suits(page)
     page.screenshot(path=tmp_path / "approval.png")
 
     arguments = page.get_by_label("Arguments")
@@ -146,19 +152,19 @@ def test_a_person_watches_calls_and_approves_one_that_waits(
         "sent to ada@example.org",
     ]
     expect(page.get_by_text("approved by u-17")).to_be_visible()
-    fits(page)
+    suits(page)
     page.screenshot(path=tmp_path / "approvals.png")
 
     page.get_by_role("link", name="Live").click()
     denied = page.get_by_role("row", name="execute_tool remove")
     expect(denied).to_contain_text("code/no-removal")
     expect(denied).to_have_class("bad")
-    fits(page)
+    suits(page)
     page.screenshot(path=tmp_path / "live.png")
 
     denied.get_by_role("link").first.click()
     expect(page.get_by_text("Nothing is removed here.")).to_be_visible()
-    fits(page)
+    suits(page)
     page.screenshot(path=tmp_path / "run.png")
 
 
@@ -179,7 +185,7 @@ def test_a_deny_leads_to_its_rule_and_what_else_it_decided(
     page.get_by_role("link", name="code/no-removal").click()
     expect(page.get_by_role("heading", name="remove")).to_be_visible()
     expect(page.get_by_text("exact tool deny")).to_be_visible()
-    fits(page)
+    suits(page)
     page.screenshot(path=tmp_path / "call.png")
 
     seen = {
@@ -187,18 +193,19 @@ def test_a_deny_leads_to_its_rule_and_what_else_it_decided(
         "Policy": "policy/idle",
         "Coverage": "Framework",
         "Audit": "No findings.",
+        "Approvals": "rejected by u-17",
     }
     for name, text in seen.items():
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_text(text).first).to_be_visible()
-        fits(page)
+        suits(page)
         page.screenshot(path=tmp_path / f"{name.lower()}.png")
 
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("row").nth(1).get_by_role("link").click()
     page.get_by_role("link", name="Over time").click()
     expect(page.get_by_role("row", name="execute_tool remove")).to_have_class("bad")
-    fits(page)
+    suits(page)
     page.screenshot(path=tmp_path / "time.png")
 
 
