@@ -80,6 +80,9 @@ def ui(
         ) from None
     from otelhooks.store import schema
 
+    name = approver or getpass.getuser()
+    if "," in name:
+        raise ConfigError(f"`{name}` is not one approver", hint="name one, without a comma")
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -93,7 +96,7 @@ def ui(
             store=path or schema.default_store_path(),
             questions=questions,
             port=listening.getsockname()[1],
-            approver=approver or getpass.getuser(),
+            approver=name,
             can_answer=not view_only,
             policies=policies,
             candidate=candidate,

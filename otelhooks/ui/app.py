@@ -30,6 +30,7 @@ def create_app(settings: Settings) -> Starlette:
         site.route("/decisions", decisions.decisions),
         site.route("/approvals", approvals.approvals),
         site.route("/approvals/waiting", approvals.waiting),
+        site.route("/approvals/count", approvals.count),
         site.route("/approvals/{id}", approvals.approval),
         site.route("/approvals/{id}", approvals.answer, methods=["POST"]),
         site.route("/policy", policies.policy),
@@ -39,6 +40,6 @@ def create_app(settings: Settings) -> Starlette:
         site.route("/audit", audit.audit),
         Mount("/static", StaticFiles(directory=os.path.join(FOLDER, "static"))),
     ]
-    guard = Middleware(Guard, port=settings.port, token=settings.token)
+    guard = Middleware(Guard, root=settings.root, token=settings.token)
     handlers: Any = {ConfigError: site.problem, 404: site.missing}
     return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)

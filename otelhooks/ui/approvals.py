@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,18 +12,23 @@ from urllib.parse import parse_qs
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from otelhooks.approvals.questions import Answer, Question, questions_at
-from otelhooks.plain_text import one_line, sanitize
+from otelhooks.hooks.calls import same_json
+from otelhooks.plain_text import is_unseen, one_line, sanitize
 from otelhooks.store import terminal
 from otelhooks.ui.site import Site
 
-__all__ = ["answer", "approval", "approvals", "waiting"]
+__all__ = ["answer", "approval", "approvals", "count", "waiting"]
 
-_MOST_BODY = 1_000_000
+_MOST_BODY = 16_000_000
+_MOST_ROWS = 60
+_COLUMNS = 90
 _NAME = 60
 _ANSWERED = 50
+_BLANKS = re.compile(r"(?<=\S) {9,}")
+"""Blanks in a text that could push the rest of it out of sight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,9 @@ class _Shown:
     approver: str
     needs: int
     asked: str
-    left: str
+    until: str
+    is_taken: bool
+    is_edited: bool
     args: str
     facts: dict[str, Any]
 
@@ -48,6 +55,12 @@ def approvals(site: Site, request: Request) -> Response:
 def waiting(site: Site, request: Request) -> Response:
     """Show the same as a part of the page."""
     return site.page("approvals_waiting.html", "approvals", **_all(site))
+
+
+def count(site: Site, request: Request) -> Response:
+    """Say how many questions wait, if any."""
+    waiting = sum(one.status == "pending" for one in _questions(site).all())
+    return HTMLResponse(str(waiting or ""))
 
 
 def _all(site: Site) -> dict[str, Any]:
@@ -68,7 +81,8 @@ async def answer(site: Site, request: Request) -> Response:
         body += piece
         if len(body) > _MOST_BODY:
             return Response("The form is too large.\n", 413)
-    form = {name: texts[-1] for name, texts in parse_qs(body.decode()).items()}
+    fields = parse_qs(body.decode(errors="replace"))
+    form = {name: texts[-1] for name, texts in fields.items()}
     return await run_in_threadpool(_answer, site, request.path_params["id"], form)
 
 
@@ -84,44 +98,62 @@ def _answer(site: Site, id: str, form: Mapping[str, str]) -> Response:
     status = {"approve": "approved", "deny": "rejected"}.get(form.get("answer", ""))
     if status is None:
         return _page(site, question, "Choose an answer.", 400)
+    args = form.get("args", "")
     try:
-        edit = _edit(form.get("args", ""), question) if status == "approved" else None
-    except ValueError as error:
-        return _page(site, question, f"The arguments cannot be read: {error}", 400)
+        edit = _edit(args, question) if status == "approved" else None
+    except (ValueError, RecursionError) as error:
+        return _page(site, question, f"The arguments cannot be read: {error}", 400, args)
     questions.answer(question, Answer(status, site.settings.approver, edit))
-    return RedirectResponse("/approvals", 303)
+    return RedirectResponse(f"{site.settings.root}/approvals", 303)
 
 
 def _questions(site: Site) -> Any:
     return questions_at(site.settings.questions or site.settings.store)
 
 
-def _page(site: Site, question: Question, problem: str = "", status: int = 200) -> Response:
+def _page(
+    site: Site, question: Question, problem: str = "", status: int = 200, args: str | None = None
+) -> Response:
+    """Return the page of a question; with arguments as a person has changed them, if given."""
+    shown = _shown(question)
+    text = shown.args if args is None else args
+    rows = sum(1 + len(line) // _COLUMNS for line in text.splitlines())
     return site.page(
         "approval.html",
         "approvals",
         status=status,
-        question=_shown(question),
+        question=shown,
+        args=text,
+        rows=min(rows + 1, _MOST_ROWS),
         digest=question.digest,
         problem=problem,
     )
 
 
 def _shown(found: Question) -> _Shown:
-    """Return a question with its arguments as JSON, whole and without control characters."""
-    left = max(found.expires_at - time.time(), 0.0)
     facts = found.facts
     return _Shown(
         id=found.id,
         tool=one_line(found.tool, _NAME),
         status=found.status,
         is_open=found.status == "pending",
-        approver=found.approver,
+        approver=one_line(found.approver),
         needs=found.needs,
         asked=terminal.clock(int(found.asked_at * 1e9)),
-        left=terminal.duration(left),
-        args=json.dumps(facts.get("args", {}), indent=2),
+        until=terminal.clock(int(found.expires_at * 1e9), with_date=False).partition(".")[0],
+        is_taken=found.taken,
+        is_edited=bool(found.edit),
+        args=_readable(facts.get("args", {})),
         facts={name: sanitize(value) for name, value in facts.items() if name != "args"},
+    )
+
+
+def _readable(args: Any) -> str:
+    """Return arguments as JSON in which a person sees each character, however it is written."""
+    text = json.dumps(args, indent=2, ensure_ascii=False)
+    text = _BLANKS.sub(lambda found: r"\u0020" * len(found[0]), text)
+    return "".join(
+        json.dumps(char)[1:-1] if char != "\n" and is_unseen(char) else char for char in text
     )
 
 
@@ -130,6 +162,7 @@ def _edit(text: str, question: Question) -> dict[str, Any] | None:
 
     Raises:
         ValueError: They are not a JSON object, or one of them was removed.
+        RecursionError: They are nested too deeply.
     """
     given: Any = json.loads(text)
     args: dict[str, Any] = question.facts["args"]
@@ -138,4 +171,6 @@ def _edit(text: str, question: Question) -> dict[str, Any] | None:
     if missing := [name for name in args if name not in given]:
         raise ValueError(f"`{missing[0]}` is missing; change its value instead")
     items = cast("dict[str, Any]", given).items()
-    return {name: value for name, value in items if name not in args or args[name] != value} or None
+    return {
+        name: value for name, value in items if name not in args or not same_json(args[name], value)
+    } or None

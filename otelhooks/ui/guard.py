@@ -1,14 +1,17 @@
 """Who may see the console: browsers that were given its address, and pages of its own.
 
-Each request must name this host, against DNS rebinding, and carry the token of this start, which
-the first visit puts into a cookie. A request that changes something must come from a page of the
-console (``Origin``), and carry the token that its forms have.
+Each request must name this host, against DNS rebinding, begin with the console's path, and carry
+the token of this start, which the first visit puts into a cookie. Browsers send a cookie of this
+host to all of its ports, so to an agent's server as well, but only below the cookie's path, which
+no one else knows. A request that changes something must come from a page of the console
+(``Origin``), and carry the token that its forms have.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -25,7 +28,7 @@ __all__ = ["Guard"]
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "form-action 'self'; base-uri 'self'; frame-ancestors 'none'"
     ),
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
@@ -36,19 +39,21 @@ _HEADERS = {
 }
 
 
+_COOKIE = "otelhooks"
+_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?")  # a forwarded port may be another one
+
+
 class Guard:
     """Middleware around every page.
 
     Args:
         app: What is guarded.
-        port: The port that the console listens on.
-        token: What a browser must know; of this start only.
+        root: The path that all pages are below; of this start only.
+        token: What a browser must know as well.
     """
 
-    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
-        self._app, self._token = app, token
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-        self._cookie = f"otelhooks-{port}"
+    def __init__(self, app: ASGIApp, root: str, token: str) -> None:
+        self._app, self._root, self._token = app, root, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -56,6 +61,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
+        scope["root_path"] = self._root
         request = Request(scope)
         answer = self._refused(request) or self._first_visit(request)
 
@@ -68,27 +74,33 @@ class Guard:
 
     def _first_visit(self, request: Request) -> RedirectResponse | None:
         """Move a token from the address, where histories keep it, into a cookie."""
-        given = request.query_params.get("token")
-        if given is None:
+        if "token" not in request.query_params:
             return None
         others = [pair for pair in request.query_params.multi_items() if pair[0] != "token"]
         query = f"?{urlencode(others)}" if others else ""
-        answer = RedirectResponse(f"{request.url.path}{query}", 303)
-        answer.set_cookie(self._cookie, given, httponly=True, samesite="strict")
+        answer = RedirectResponse(f"{request.scope['path']}{query}", 303)
+        answer.set_cookie(
+            _COOKIE, self._token, path=f"{self._root}/", httponly=True, samesite="strict"
+        )
         return answer
 
     def _refused(self, request: Request) -> PlainTextResponse | None:
         host = request.headers.get("host", "")
-        if host not in self._hosts:
+        if not _HOST.fullmatch(host):
             return PlainTextResponse("This is not a name of the console.\n", 421)
-        given = request.query_params.get("token") or request.cookies.get(self._cookie, "")
-        if not secrets.compare_digest(given.encode(), self._token.encode()):
+        given = request.query_params.get("token", request.cookies.get(_COOKIE, ""))
+        root = f"{self._root}/"
+        if not (_same(request.scope["path"][: len(root)], root) and _same(given, self._token)):
             text = "Open the address that `otelhooks ui` printed: it has the token.\n"
             return PlainTextResponse(text, 401)
         is_ours = request.headers.get("origin") == f"http://{host}"
         if request.method not in ("GET", "HEAD") and not is_ours:
             return PlainTextResponse("This page is not one of the console's.\n", 403)
         return None
+
+
+def _same(given: str, wanted: str) -> bool:
+    return secrets.compare_digest(given.encode(), wanted.encode())
 
 
 def form_token(token: str) -> str:

@@ -33,7 +33,8 @@ class Settings:
     Attributes:
         store: The store's file.
         port: The port that it listens on.
-        token: What a browser must know.
+        root: The path that all pages are below, which only a browser that was given it knows.
+        token: What a browser must know as well, and moves into a cookie.
         approver: Who answers, as traces name it.
         questions: Where questions are kept, if not in the store: ``redis://...``.
         can_answer: Whether questions can be answered here, or are only shown.
@@ -44,6 +45,7 @@ class Settings:
 
     store: Path
     port: int
+    root: str
     token: str
     approver: str
     questions: str | None = None
@@ -54,13 +56,13 @@ class Settings:
 
     @classmethod
     def of_start(cls, **given: Any) -> Settings:
-        """Return settings with a new token."""
-        return cls(token=secrets.token_urlsafe(32), **given)
+        """Return settings with a new path and token."""
+        return cls(root=f"/{secrets.token_urlsafe(16)}", token=secrets.token_urlsafe(32), **given)
 
     @property
     def address(self) -> str:
         """The address of the console, with the token."""
-        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+        return f"http://127.0.0.1:{self.port}{self.root}/?token={self.token}"
 
 
 class Site:
@@ -106,6 +108,7 @@ class Site:
         """
         common = {
             "here": here,
+            "root": self.settings.root,
             "form": self.form,
             "can_answer": self.settings.can_answer,
             "approver": self.settings.approver,
@@ -121,4 +124,10 @@ class Site:
 
     def missing(self, request: Request, error: Exception | None = None) -> Response:
         """Return the page of an address that leads nowhere."""
-        return self.page("problem.html", "", 404, text="There is no such page.")
+        text = "There is no such page."
+        if "/runs/" in request.scope["path"]:
+            text = (
+                "This store does not have that run. It may not have ended yet, or its program sends"
+                " its spans elsewhere, by an exporter or a tracer provider of its own."
+            )
+        return self.page("problem.html", "", 404, text=text)

@@ -48,7 +48,7 @@ def settings(path: Path) -> Settings:
 
 
 def client_of(settings: Settings) -> TestClient:
-    return TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}")
+    return TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}{settings.root}/")
 
 
 @pytest.fixture
@@ -114,13 +114,38 @@ class TestWhoMayLook:
         StoreQuestions(path)
         browser = client_of(settings)
         answer = browser.get(f"/runs?token={settings.token}&denied=", follow_redirects=False)
-        assert answer.headers["location"] == "/runs?denied="
+        assert answer.headers["location"] == f"{settings.root}/runs?denied="
         cookie = answer.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
         assert browser.get("/runs").status_code == 200
 
-    @pytest.mark.parametrize("host", ["evil.example:8321", "127.0.0.1:80", "localhost", ""])
+    @pytest.mark.parametrize("page", ["", "/favicon.ico", "/runs", "/x/"])
+    def test_a_server_at_another_port_does_not_get_the_cookie(self, client, page) -> None:
+        """Browsers send the cookies of a host to each of its ports."""
+        other = client.build_request("GET", f"http://127.0.0.1:9000{page}")
+        assert "cookie" not in other.headers
+        assert client.build_request("GET", "/runs").headers["cookie"]
+
+    def test_the_cookie_alone_opens_nothing(self, settings, path) -> None:
+        StoreQuestions(path)
+        cookie = {"cookie": f"otelhooks={settings.token}"}
+        browser = TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}")
+        for page in ("/", "/approvals", f"/{settings.root[1:-1]}x/approvals", settings.root):
+            assert browser.get(page, headers=cookie, follow_redirects=False).status_code == 401
+        assert browser.get(f"{settings.root}/approvals", headers=cookie).status_code == 200
+
+    def test_an_empty_token_changes_no_cookie(self, client) -> None:
+        answer = client.get("/?token=", follow_redirects=False)
+        assert answer.status_code == 401
+        assert "set-cookie" not in answer.headers
+
+    @pytest.mark.parametrize("host", ["127.0.0.1:9000", "localhost", "localhost:8321"])
+    def test_a_forwarded_port_may_be_another_one(self, client, host, path) -> None:
+        StoreQuestions(path)
+        assert client.get("/approvals", headers={"host": host}).status_code == 200
+
+    @pytest.mark.parametrize("host", ["evil.example:8321", "localhost.evil.example", "127.0.0.2"])
     def test_another_name_of_this_host_is_refused(self, client, settings, host) -> None:
         """A page of another site can let its own name lead here: DNS rebinding."""
         answer = client.get(f"/?token={settings.token}", headers={"host": host})
@@ -137,9 +162,9 @@ class TestWhoMayLook:
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert headers["cache-control"] == "no-store"
-        assert "script>" not in client.get("/").text.replace("defer></script>", "")
+        assert "script>" not in client.get("/").text.replace(" defer></script>", "")
 
-    @pytest.mark.parametrize("page", ["/static/../app.py", "/static/%2e%2e/app.py", "/runs/..%2f"])
+    @pytest.mark.parametrize("page", ["/static/../app.py", "/static/%2e%2e/app.py", "/runs/..%2fx"])
     def test_no_path_leads_out_of_the_folder(self, client, path, page) -> None:
         StoreQuestions(path)
         answer = client.get(page)
@@ -167,7 +192,7 @@ class TestAnswers:
         assert "Mail leaves the house." in shown
         form = self.form(settings, question, answer="approve")
         answer = client.post("/approvals/12345678", data=form, headers=OURS)
-        assert answer.url.path == "/approvals"
+        assert answer.url.path == f"{settings.root}/approvals"
         assert StoreQuestions(path).answer_of(question) == Answer("approved", "u-17")
 
     def test_or_with_other_arguments(self, client, settings, path) -> None:
@@ -195,6 +220,64 @@ class TestAnswers:
         assert answer.status_code == 400
         assert problem in answer.text
         assert self.status(path) == "pending"
+
+    def test_and_stay_as_they_were_typed(self, client, settings, path) -> None:
+        form = self.form(settings, asked(path), answer="approve", args='{"to": "ada@example.org')
+        shown = client.post("/approvals/12345678", data=form, headers=OURS).text
+        assert "ada@example.org" in shown
+        assert "all@example.org" not in shown
+
+    @pytest.mark.parametrize("args", ["[" * 100_000, b"\xff\xfe"])
+    def test_hostile_bodies_are_errors(self, client, settings, path, args) -> None:
+        form = self.form(settings, asked(path), answer="approve", args=args)
+        assert client.post("/approvals/12345678", data=form, headers=OURS).status_code == 400
+        assert self.status(path) == "pending"
+
+    @pytest.mark.parametrize(("before", "after"), [(True, "1"), ([1], "[true]"), (1, "1.0")])
+    def test_what_python_calls_equal_is_another_argument(
+        self, client, settings, path, before, after
+    ) -> None:
+        question = asked(path, args={"x": before})
+        form = self.form(settings, question, answer="approve", args=f'{{"x": {after}}}')
+        client.post("/approvals/12345678", data=form, headers=OURS)
+        answer = StoreQuestions(path).answer_of(question)
+        assert json.dumps(answer.edit) == f'{{"x": {after}}}'
+
+    def test_each_character_of_the_arguments_is_seen(self, client, settings, path) -> None:
+        args = {"to": "Jürgen 家", "hidden": "a\u202e\x1b\U000e0041", "far": "x" + " " * 40 + "y"}
+        question = asked(path, args=args)
+        shown = html.unescape(client.get("/approvals/12345678").text)
+        assert "Jürgen 家" in shown
+        assert r"a\u202e\u001b\udb40\udc41" in shown
+        assert "x" + r"\u0020" * 40 + "y" in shown
+        text = shown.partition("<textarea")[2].partition(">\n")[2].partition("</textarea>")[0]
+        form = self.form(settings, question, answer="approve", args=text)
+        client.post("/approvals/12345678", data=form, headers=OURS)
+        assert StoreQuestions(path).answer_of(question).edit is None
+
+    def test_all_arguments_are_in_sight(self, client, path) -> None:
+        asked(path, args={f"a{number}": 1 for number in range(30)})
+        assert 'rows="33"' in client.get("/approvals/12345678").text
+
+    def test_a_deny_does_not_send_the_arguments(self, client, path) -> None:
+        asked(path)
+        [_, deny] = client.get("/approvals/12345678").text.split("<form")[1:]
+        assert "textarea" not in deny
+        assert '<button form="deny" name="answer" value="deny"' in deny
+
+    def test_an_answer_that_no_process_has_taken_is_told(self, client, settings, path) -> None:
+        question = asked(path)
+        form = self.form(settings, question, answer="approve")
+        shown = client.post("/approvals/12345678", data=form, headers=OURS).text
+        assert "No process has taken the answer" in shown
+        StoreQuestions(path).answer_of(question)
+        assert "No process has taken" not in client.get("/approvals/waiting").text
+
+    def test_each_page_says_how_many_wait(self, client, path) -> None:
+        assert client.get("/approvals/count").text == ""
+        asked(path)
+        asked(path, "87654321")
+        assert client.get("/approvals/count").text == "2"
 
     @pytest.mark.parametrize("answer", ["", "maybe"])
     def test_so_does_a_form_without_an_answer(self, client, settings, path, answer) -> None:
@@ -242,7 +325,7 @@ class TestAnswers:
 
     def test_a_huge_form_is_refused(self, client, path) -> None:
         asked(path)
-        form = {"args": "x" * 1_000_001}
+        form = {"args": "x" * 16_000_001}
         assert client.post("/approvals/12345678", data=form, headers=OURS).status_code == 413
 
     def test_what_has_ended_is_told(self, client, settings, path) -> None:
@@ -280,7 +363,7 @@ class TestPages:
         assert '<tr class="bad">' in shown
         assert "shell/no-rm" in shown
         assert "Nothing is removed here." in shown
-        assert f'href="/runs/{trace}"' in shown
+        assert f'href="runs/{trace}"' in shown
         assert shown.index("execute_tool rm") < shown.index("execute_tool look_up")
 
     @pytest.mark.parametrize(
@@ -292,7 +375,7 @@ class TestPages:
         shown = client.get(f"/?{query}").text
         assert "execute_tool rm" in shown
         assert "execute_tool look_up" not in shown
-        assert f'hx-get="/live?{query.replace("&", "&amp;").replace("*", "%2A")}"' in shown
+        assert f'hx-get="live?{query.replace("&", "&amp;").replace("*", "%2A")}"' in shown
 
     @pytest.mark.parametrize("text", ['"path": "/etc"', "100%", "a\\b", "ä"])
     def test_a_text_is_found_as_it_was_captured(self, client, path, text) -> None:
@@ -328,10 +411,15 @@ class TestPages:
         assert 'class="plain" x="0.0" y="1" width="100.0"' in rows[0]
         assert 'class="bad"' in rows[2]
 
-    @pytest.mark.parametrize("page", ["/runs/abc", "/nothing"])
-    def test_a_page_that_is_not_there(self, client, path, page) -> None:
+    @pytest.mark.parametrize(
+        ("page", "problem"),
+        [("/runs/abc", "This store does not have that run."), ("/nothing", "no such page")],
+    )
+    def test_a_page_that_is_not_there(self, client, path, page, problem) -> None:
         stored(path, called("look_up"))
-        assert client.get(page).status_code == 404
+        answer = client.get(page)
+        assert answer.status_code == 404
+        assert problem in answer.text
 
     @pytest.mark.parametrize("page", ["/", "/runs", "/live"])
     def test_without_a_store_it_says_so(self, client, page) -> None:
@@ -362,11 +450,11 @@ class TestDecisions:
         stored(path, called("look_up"), called("rm"), denied, denied)
         shown = client.get("/decisions").text
         of_rule, of_tool, of_agent = shown.split("<h2>")[1:]
-        assert '<a href="/?rule=no-rm">shell/no-rm</a>' in of_rule
+        assert '<a href="?rule=no-rm">shell/no-rm</a>' in of_rule
         assert "2 decisions, 2 refused" in of_rule
         assert "3 decisions, 2 refused" in of_tool
         assert of_tool.index("tool=rm") < of_tool.index("tool=look_up")
-        assert '<a href="/?agent=helper">' in of_agent
+        assert '<a href="?agent=helper">' in of_agent
 
     def test_a_question_counts_once(self, client, path) -> None:
         asked = called("mail", "ask", **{semconv.POLICY_ENFORCEMENT: "approved"})
@@ -414,7 +502,7 @@ class TestPolicy:
         """Return the page to which a row of the live page leads."""
         rows = client.get("/live").text.split("<tr")
         [row] = [row for row in rows if f"execute_tool {tool}<" in row]
-        return client.get(f"/policy/{trace}/" + row.partition(f"/policy/{trace}/")[2][:16]).text
+        return client.get(f"/policy/{trace}/" + row.partition(f"policy/{trace}/")[2][:16]).text
 
     def test_each_rule_is_shown_with_its_place_and_how_often_it_decided(
         self, client, trace, shell
@@ -528,6 +616,11 @@ class TestCommand:
         result = CliRunner().invoke(cli, ["ui"])
         assert result.exit_code == 2
         assert "install `otelhooks[ui]`" in result.output
+
+    def test_an_approver_is_one_name(self) -> None:
+        result = CliRunner().invoke(cli, ["ui", "--as", "ada,bob"])
+        assert result.exit_code == 2
+        assert "is not one approver" in result.output
 
     def test_a_port_that_is_taken_is_an_error(self) -> None:
         import socket

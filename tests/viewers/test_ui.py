@@ -90,32 +90,43 @@ def agent(tmp_path: Path, env: dict[str, str]) -> Iterator[Callable[[], Any]]:
 
 
 @pytest.fixture
-def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
-    """What `otelhooks ui` prints first."""
+def console(env: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / "policy.yaml").write_text(POLICY)
     command = [sys.executable, "-m", "otelhooks", "ui", "--port", "0", "--as", "u-17"]
     command += ["--policy", str(tmp_path / "policy.yaml"), "--audit", str(tmp_path / "audit")]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as console:
-        assert console.stdout is not None
-        yield console.stdout.readline().strip()
-        console.terminate()
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.terminate()
+
+
+@pytest.fixture
+def address(console: subprocess.Popen[str]) -> str:
+    """What `otelhooks ui` prints first."""
+    assert console.stdout is not None
+    return console.stdout.readline().strip()
 
 
 @pytest.fixture(params=SCREENS)
-def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+def screen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     assert chromium, "this test needs Chromium: apt-get install chromium"
     width, height, scheme = SCREENS[request.param]
-    said: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         size: Any = {"width": width, "height": height}
         found = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
-        found.on("console", lambda message: said.append(message.text))
-        found.on("pageerror", lambda error: said.append(str(error)))
         yield found
         found.screenshot(path=tmp_path / "last.png")
         browser.close()
+
+
+@pytest.fixture
+def page(screen: Page) -> Iterator[Page]:
+    """A screen on which no page says anything to its console."""
+    said: list[str] = []
+    screen.on("console", lambda message: said.append(message.text))
+    screen.on("pageerror", lambda error: said.append(str(error)))
+    yield screen
     assert said == []
 
 
@@ -232,3 +243,19 @@ def test_by_keyboard_alone_a_call_is_denied(page: Page, address: str, agent: Any
     expect(page.get_by_role("button", name="Deny")).to_be_focused()
     page.keyboard.press("Enter")
     assert "denied: Mail leaves the house." in asking.communicate(timeout=30)[0]
+
+
+def test_what_is_read_again_keeps_the_focus_and_says_when_it_cannot_be_read(
+    screen: Page, address: str, agent: Any, console: subprocess.Popen[str]
+) -> None:
+    agent()
+    screen.goto(address)
+    screen.get_by_role("link", name="Approvals").click()
+    expect(screen.get_by_role("link", name="send_email")).to_be_visible()
+    screen.reload()
+    screen.get_by_role("link", name="send_email").focus()
+    screen.wait_for_timeout(3_000)
+    expect(screen).to_have_title("(1) Approvals · otelhooks")
+    expect(screen.get_by_role("link", name="send_email")).to_be_focused()
+    console.kill()
+    expect(screen.get_by_role("alert")).to_contain_text("Not connected since")
