@@ -16,7 +16,7 @@ from otelhooks.plain_text import counted, one_line
 
 if TYPE_CHECKING:
     from otelhooks.cli.project.draft import Answers
-    from otelhooks.cli.project.survey import Survey
+    from otelhooks.cli.project.survey import Started, Survey
 
 _SPANS = ("local", "collector", "none")
 _MODES = ("monitor", "enforce")
@@ -299,15 +299,14 @@ def _choose(question: str, words: Sequence[str], *, asks: bool) -> str:
 def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
     """Yield the line to add, where to add it, and three commands."""
     from otelhooks.cli.called import command, python
-    from otelhooks.cli.project.draft import POLICY, arguments, line
+    from otelhooks.cli.project.draft import POLICY, line
 
     entry = found.entry
-    if entry is None:
+    if found.started is not None:
+        yield from _on_top(answers, found.started)
+    elif entry is None:
         yield "\nAdd this line to the file that you start, below its imports:\n"
         yield f"    {line(answers, imports=False)}"
-    elif entry.calls:
-        yield f"\n{one_line(entry.path)}:{entry.calls} calls instrument() already. Give it:\n"
-        yield f"    {arguments(answers)}"
     else:
         place = "as its first line"
         if entry.line:
@@ -331,6 +330,24 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
         yield "For other ways to ask see help(otelhooks.approvals)."
     if answers.mode == "monitor":
         yield f"\nNothing is stopped until {POLICY} says `mode: enforce`."
+
+
+def _on_top(answers: Answers, started: Started) -> Iterator[str]:
+    """Yield how a call of ``instrument()`` that is there takes the policy as well."""
+    from otelhooks.cli.project.draft import arguments, completed
+
+    there = f"\n{one_line(started.path)}:{started.call.lineno} calls instrument() already"
+    text = completed(answers, started)
+    if any(keyword.arg is None for keyword in started.call.keywords):
+        yield f"{there}. Add to the settings that it is given:\n"
+        yield f"    {arguments(answers)}"
+    elif text:
+        is_bound = started.module or "otelhooks." not in text
+        below = "" if is_bound else ", below `import otelhooks`"
+        yield f"{there}. Make that call{below}:\n"
+        yield f"    {one_line(text)}"
+    else:
+        yield f"{there}, with this policy."
 
 
 def _program(path: str) -> str:

@@ -132,7 +132,7 @@ def test_it_says_the_line_where_it_goes_and_three_commands(project: Path) -> Non
         ("print(1)\nimport agents\n", "Add this line to app.py, as its first line:"),
         (
             "import agents, otelhooks\n\notelhooks.instrument()\n",
-            "app.py:3 calls instrument() already.",
+            "app.py:3 calls instrument() already. Make that call:",
         ),
         ('"""A text\nof two lines."""\nimport agents\n', "so after line 3:"),
     ],
@@ -141,6 +141,80 @@ def test_the_place_of_the_line_is_that_of_the_file(project: Path, source: str, s
     (project / "app.py").write_text(source)
 
     assert said in init("--yes").stdout
+
+
+ASKS = "otelhooks.approvals.Terminal()"
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (
+            "import otelhooks\notelhooks.instrument(policies=[r])",
+            f"otelhooks.instrument(policies=[r, '{POLICY}'], approvals={ASKS})",
+        ),
+        (
+            "import otelhooks as oh\nhandle = oh.instrument(policies=RULES, approvals=ask)",
+            f"oh.instrument(policies=[*RULES, '{POLICY}'], approvals=ask)",
+        ),
+        (
+            "from otelhooks import instrument\ninstrument(policies='a.yaml, governed')",
+            f"instrument(policies=['a.yaml', 'governed', '{POLICY}'], approvals={ASKS})",
+        ),
+        (
+            "import otelhooks\notelhooks.instrument(policies=HERE / 'a.yaml')",
+            f"otelhooks.instrument(policies=[HERE / 'a.yaml', '{POLICY}'], approvals={ASKS})",
+        ),
+        (
+            "import otelhooks\notelhooks.instrument(policies='policies')",
+            f"otelhooks.instrument(policies='policies', approvals={ASKS})",
+        ),
+        (
+            "import otelhooks\notelhooks.instrument(\n    mode='monitor',  # for now\n)",
+            f"otelhooks.instrument(mode='monitor', policies=['{POLICY}'], approvals={ASKS})",
+        ),
+    ],
+)
+def test_a_call_of_instrument_that_is_there_is_shown_with_what_it_lacks(
+    project: Path, program: str, line: str
+) -> None:
+    (project / "app.py").write_text(f"import agents\n{program}\n")
+
+    lines = init("--yes").stdout.splitlines()
+    below = ", below `import otelhooks`" if program.startswith("from") else ""
+    assert f"app.py:3 calls instrument() already. Make that call{below}:" in lines
+    assert lines[lines.index("Then:") - 2].strip() == line
+
+
+def test_settings_that_are_not_in_the_file_are_to_hold_what_the_call_lacks(project: Path) -> None:
+    (project / "app.py").write_text("import otelhooks\notelhooks.instrument(**settings)\n")
+
+    said = init("--yes").stdout
+    assert "app.py:2 calls instrument() already. Add to the settings that it is given:" in said
+    assert f'    policies="{POLICY}", approvals={ASKS}\n' in said
+
+
+def test_a_call_that_lacks_nothing_stays_as_it_is(project: Path) -> None:
+    line = init("--yes").stdout.partition("after line 3:")[2].splitlines()[2].strip()
+    (project / "app.py").write_text(f"import agents\n{line}\n")
+
+    said = init("--yes", "--force").stdout
+    assert "app.py:2 calls instrument() already, with this policy." in said
+    assert "Add" not in said
+
+
+def test_a_call_in_another_file_than_the_entry_is_found(project: Path) -> None:
+    (project / "watch.py").write_text("import otelhooks\notelhooks.instrument()\n")
+
+    said = init("--yes").stdout
+    assert "watch.py:2 calls instrument() already. Make that call:" in said
+    assert "app.py" in said
+
+
+def test_instrument_of_another_package_is_no_call_of_ours(project: Path) -> None:
+    (project / "app.py").write_text("import agents, other\nother.Tracer().instrument()\n")
+
+    assert "Add this line to app.py" in init("--yes").stdout
 
 
 def test_a_program_that_imports_otelhooks_is_not_told_to_import_it_again(project: Path) -> None:

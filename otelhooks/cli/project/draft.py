@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from otelhooks.cli.policies.learn import quoted
 from otelhooks.cli.policies.subject import Subject
-from otelhooks.cli.project.survey import Survey
+from otelhooks.cli.project.survey import Started, Survey
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.selectors import Selector
 
-__all__ = ["CASES", "POLICY", "Answers", "line", "policy", "suggested", "suite"]
+__all__ = [
+    "CASES",
+    "POLICY",
+    "Answers",
+    "arguments",
+    "completed",
+    "line",
+    "policy",
+    "suggested",
+    "suite",
+]
 
 POLICY, CASES = "policies/agents.yaml", "policies/cases/agents.yaml"
 
@@ -158,6 +169,46 @@ def line(answers: Answers, *, imports: bool) -> str:
         imports: Whether the program imports otelhooks already.
     """
     return f"{'' if imports else 'import otelhooks; '}otelhooks.instrument({arguments(answers)})"
+
+
+def completed(answers: Answers, started: Started) -> str:
+    """Return the text of a call of ``instrument()`` with what it lacks; empty if that is nothing.
+
+    It is on one line, and without comments.
+    """
+    call = started.call
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    before = _listed(given["policies"]) if "policies" in given else []
+    if not any(isinstance(each, ast.Constant) and _is_policy(each.value) for each in before):
+        given["policies"] = ast.List([*before, ast.Constant(POLICY)])
+    if answers.ask and "approvals" not in given:
+        module = started.module or "otelhooks"
+        given["approvals"] = ast.parse(f"{module}.approvals.Terminal()", mode="eval").body
+    if list(given.values()) == [keyword.value for keyword in call.keywords]:
+        return ""
+    keywords = [ast.keyword(name, value) for name, value in given.items()]
+    return ast.unparse(ast.Call(call.func, call.args, keywords))
+
+
+def _listed(value: ast.expr) -> list[ast.expr]:
+    """Return what is given as ``policies=``, as items of a list."""
+    if isinstance(value, (ast.List, ast.Tuple)):
+        return value.elts
+    if isinstance(value, ast.Constant):
+        words = value.value.split(",") if isinstance(value.value, str) else ()
+        return [ast.Constant(word.strip()) for word in words]
+    # A path is one item; anything else is a sequence.
+    is_path = any(
+        isinstance(node, (ast.Div, ast.JoinedStr)) or getattr(node, "id", None) == "Path"
+        for node in ast.walk(value)
+    )
+    return [value if is_path else ast.Starred(value)]
+
+
+def _is_policy(value: object) -> bool:
+    """Return whether a text is the path of the policy, or of its folder."""
+    policy = PurePosixPath(POLICY)
+    return isinstance(value, str) and PurePosixPath(value) in (policy, policy.parent)
 
 
 def arguments(answers: Answers) -> str:

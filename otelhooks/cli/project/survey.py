@@ -15,7 +15,7 @@ from otelhooks.patching import versions
 from otelhooks.setup import catalogue
 from otelhooks.setup.known import KNOWN
 
-__all__ = ["Entry", "Framework", "Survey", "survey"]
+__all__ = ["Entry", "Framework", "Started", "Survey", "survey"]
 
 _USUAL_ENTRIES = ("main", "app", "__main__", "agent", "bot", "cli", "run", "server")
 _TEST = re.compile(r"(^|/)(tests?|test_[^/]*|conftest\.py)(/|$)")
@@ -56,13 +56,25 @@ class Entry(NamedTuple):
         path: Relative to the folder.
         line: Line below which otelhooks can be switched on: that of the last import at the top.
         imports: Whether it imports otelhooks.
-        calls: Line that calls ``instrument()`` already; 0 if none does.
     """
 
     path: str
     line: int
     imports: bool
-    calls: int
+
+
+class Started(NamedTuple):
+    """A call of ``instrument()`` that the project has already.
+
+    Args:
+        path: Relative to the folder.
+        call: The call.
+        module: What the file calls otelhooks; empty if it imports parts of it only.
+    """
+
+    path: str
+    call: ast.Call
+    module: str
 
 
 class Survey(NamedTuple):
@@ -74,6 +86,7 @@ class Survey(NamedTuple):
         tools: Tools that rules can name.
         unnamed: Tools whose names a rule would take for something else.
         entry: Where the program begins; None if the files do not show it.
+        started: Where it calls ``instrument()`` already; None if it does not.
         unread: Path and reason of each file that could not be read.
         is_cut: Whether there may be more files.
     """
@@ -83,6 +96,7 @@ class Survey(NamedTuple):
     tools: tuple[tools.Tool, ...]
     unnamed: tuple[tools.Tool, ...]
     entry: Entry | None
+    started: Started | None
     unread: tuple[tuple[str, str], ...]
     is_cut: bool
 
@@ -120,12 +134,14 @@ def survey(folder: Path) -> Survey:
             if distribution in package.distributions and package.distributions not in found:
                 found[package.distributions] = _framework(package, where, is_imported=False)
     every = tools.find(with_agents, sources.modules)
+    ranked = sorted((m for m in with_agents if not _TEST.search(m.path)), key=_rank)
     return Survey(
         files=len(sources.modules),
         frameworks=tuple(found.values()),
         tools=tuple(tool for tool in every if tools.is_plain(tool.name)),
         unnamed=tuple(tool for tool in every if not tools.is_plain(tool.name)),
-        entry=_entry(with_agents),
+        entry=_entry(ranked),
+        started=next((found for found in map(_started, ranked) if found), None),
         unread=tuple(unread),
         is_cut=sources.is_cut,
     )
@@ -220,9 +236,8 @@ def _table(of: dict[str, Any], key: str) -> dict[str, Any]:
 # -- where the program begins ---------------------------------------------------------------------
 
 
-def _entry(modules: list[Module]) -> Entry | None:
+def _entry(ranked: list[Module]) -> Entry | None:
     """Return the likeliest entry: a main guard, then a usual name, then the only one there is."""
-    ranked = sorted((m for m in modules if not _TEST.search(m.path)), key=_rank)
     if not ranked or (_rank(ranked[0])[:2] == (True, len(_USUAL_ENTRIES)) and len(ranked) > 1):
         return None
     module = ranked[0]
@@ -232,17 +247,32 @@ def _entry(modules: list[Module]) -> Entry | None:
         if not is_text and not isinstance(node, (ast.Import, ast.ImportFrom)):
             break
         last = node.end_lineno or last
-    calls = [
-        node.lineno
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call)
-        and tools.dotted(node.func) in ("otelhooks.instrument", "instrument")
-    ]
     imports = any(
         isinstance(node, ast.Import) and any(alias.name == "otelhooks" for alias in node.names)
         for node in module.tree.body
     )
-    return Entry(module.path, last, imports, min(calls, default=0))
+    return Entry(module.path, last, imports)
+
+
+def _started(module: Module) -> Started | None:
+    """Return the first call of ``instrument()`` in a file, by what its imports name so."""
+    names: dict[str, str] = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            found = (each for each in node.names if each.name == "otelhooks")
+            names |= {each.asname or each.name: "otelhooks" for each in found}
+        elif isinstance(node, ast.ImportFrom) and node.module == "otelhooks":
+            names |= {each.asname or each.name: f"otelhooks.{each.name}" for each in node.names}
+    calls: list[ast.Call] = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call):
+            first, dot, rest = tools.dotted(node.func).partition(".")
+            if f"{names.get(first)}{dot}{rest}" == "otelhooks.instrument":
+                calls.append(node)
+    if not calls:
+        return None
+    known_as = next((name for name, what in names.items() if what == "otelhooks"), "")
+    return Started(module.path, min(calls, key=lambda call: call.lineno), known_as)
 
 
 def _rank(module: Module) -> tuple[bool, int, int, str]:
