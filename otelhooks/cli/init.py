@@ -333,7 +333,7 @@ def _next(answers: Answers, found: Survey, folder: Path) -> Iterator[str]:
 
 
 def _on_top(answers: Answers, started: Started) -> Iterator[str]:
-    """Yield how a call of ``instrument()`` that is there takes the policy as well."""
+    """Yield how the call of ``instrument()`` that exists takes the policy as well."""
     from otelhooks.cli.project.draft import arguments, completed
 
     there = f"\n{one_line(started.path)}:{started.call.lineno} calls instrument() already"

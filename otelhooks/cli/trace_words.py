@@ -90,7 +90,7 @@ def _row(summary: TraceSummary, digits: int, width: int | None) -> _Row:
         terminal.duration(summary.duration_s),
         tokens,
         cost or "-",
-        _verdicts(summary),
+        terminal.verdicts(summary) or "-",
     )
 
 
@@ -112,22 +112,6 @@ def _card(row: _Row, width: int) -> list[str]:
     below = terminal.filled([part for part in parts if part != "-"], "  ", width - 2)
     lines += [f"  {line}" for line in below]
     return [terminal.cut(line, width) for line in lines]
-
-
-def _verdicts(summary: TraceSummary) -> str:
-    parts = [
-        f"{count} {word}"
-        for count, word in (
-            (summary.refused, "refused"),
-            (summary.observed, "observed"),
-            (summary.verdicts, "other"),
-            (summary.errors, "failed"),
-        )
-        if count
-    ]
-    if not parts and summary.is_refused:
-        return "refused"
-    return ", ".join(parts) or "-"
 
 
 def type_of(record: Span | Event) -> str:

@@ -503,7 +503,13 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
     resource: Mapping[str, Any] = (
         _origin(db, first["origin"], {}).resource if first is not None else {}
     )
-    ranks = [span["verdict"] for span in spans if not verdicts.is_about_approval(span["name"])]
+    calls = [
+        (span["verdict"], found)
+        for span, found in zip(spans, attributes, strict=True)
+        if not verdicts.is_about_approval(span["name"])
+    ]
+    ranks = [rank for rank, _ in calls]
+    approved = sum(verdicts.is_approved(found) for _, found in calls)
     return TraceSummary(
         trace_id=trace_id,
         name=spans[0]["name"] if spans else "",
@@ -513,7 +519,8 @@ def _summary(db: sqlite3.Connection, row: sqlite3.Row) -> TraceSummary:
         events=len(events),
         refused=ranks.count(verdicts.RANK_REFUSED),
         observed=ranks.count(verdicts.RANK_OBSERVED),
-        verdicts=ranks.count(verdicts.RANK_VERDICT),
+        approved=approved,
+        verdicts=ranks.count(verdicts.RANK_VERDICT) - approved,
         errors=sum(
             span["status"] == _STATUS.index("error") and span["verdict"] != verdicts.RANK_REFUSED
             for span in spans

@@ -176,6 +176,7 @@ class TraceSummary:
         events: Number of log records.
         refused: Number of calls that were denied or not approved.
         observed: Number of calls that monitor mode would have refused or asked about.
+        approved: Number of calls that were asked about and approved.
         verdicts: Number of calls with any other verdict except a plain allow.
         errors: Number of spans with status error that were not refused.
         is_refused: Whether a span or an event was refused or observed; events count too, because
@@ -193,6 +194,7 @@ class TraceSummary:
     events: int
     refused: int
     observed: int
+    approved: int
     verdicts: int
     errors: int
     is_refused: bool

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from typing import Any
 
+    from otelhooks.store.records import TraceSummary
     from otelhooks.store.totals import Totals
 
 _MARKS: dict[Mood, tuple[str, str, str]] = {  # unicode, ascii, style
@@ -176,6 +177,22 @@ def used(totals: Totals) -> list[str]:
     if cost := money(totals.cost_usd, totals.cost_unknown):
         found.append(cost)
     return found
+
+
+def verdicts(summary: TraceSummary) -> str:
+    """Return how many calls of a trace had which verdicts, empty for plain allows alone."""
+    parts = [
+        f"{count} {word}"
+        for count, word in (
+            (summary.refused, "refused"),
+            (summary.observed, "observed"),
+            (summary.approved, "approved"),
+            (summary.verdicts, "other"),
+            (summary.errors, "failed"),
+        )
+        if count
+    ]
+    return ", ".join(parts) or ("refused" if summary.is_refused else "")
 
 
 def short(id: str) -> str:

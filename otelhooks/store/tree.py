@@ -293,7 +293,10 @@ def _header(spans: Sequence[Span], events: Sequence[Event], width: int, tz: tzin
     return header
 
 
-_OUTCOMES = ("refused", "would be refused", "would be asked about", "with another verdict")
+_OUTCOMES = (
+    *("refused", "would be refused", "would be asked about"),
+    *("approved", "with another verdict"),
+)
 
 
 def _outcome(attributes: Mapping[str, Any]) -> str:
@@ -302,6 +305,8 @@ def _outcome(attributes: Mapping[str, Any]) -> str:
     if rank == verdicts.RANK_OBSERVED:
         is_ask = attributes.get(semconv.POLICY_DECISION) == semconv.DECISION_ASK
         return "would be asked about" if is_ask else "would be refused"
+    if verdicts.is_approved(attributes):
+        return "approved"
     words = {verdicts.RANK_REFUSED: "refused", verdicts.RANK_VERDICT: "with another verdict"}
     return words.get(rank, "")
 

@@ -67,6 +67,12 @@ def rank(attributes: Mapping[str, Any]) -> int:
     return RANK_VERDICT if semconv.ANSWERED in attributes else RANK_PLAIN
 
 
+def is_approved(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a call was asked about, and approved."""
+    is_ask = attributes.get(semconv.POLICY_DECISION) == semconv.DECISION_ASK
+    return is_ask and attributes.get(semconv.POLICY_ENFORCEMENT) == semconv.ENFORCEMENT_APPROVED
+
+
 def is_about_approval(name: str) -> bool:
     """Return whether a span of this name is about asking; the verdict counts on the call's span."""
     return name.startswith((semconv.SPAN_APPROVAL_REQUEST, semconv.SPAN_APPROVAL_WAIT))

@@ -102,8 +102,7 @@ class _Run:
     agents: str
     duration: str
     used: str
-    refused: int
-    others: int
+    verdicts: str
     is_refused: bool
 
 
@@ -122,8 +121,7 @@ def _run(summary: TraceSummary) -> _Run:
         agents=one_line(", ".join(summary.agents) or summary.name or "events only", _NAME),
         duration=terminal.duration(summary.duration_s),
         used=" · ".join(terminal.used(summary.totals)),
-        refused=summary.refused,
-        others=summary.observed + summary.verdicts,
+        verdicts=terminal.verdicts(summary),
         is_refused=summary.is_refused,
     )
 

@@ -264,12 +264,14 @@ class TestExport:
         assert words in result.stderr
 
 
-def add(path: Path, name: str, trace_id: int) -> None:
+def add(path: Path, name: str, trace_id: int, **attributes: Any) -> None:
     """Store one span of a trace."""
     tracers = TracerProvider(resource=Resource({}), shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(SqliteSpanExporter(path)))
     within = trace_api.NonRecordingSpan(SpanContext(trace_id, 1, False, TraceFlags(1)))
-    tracers.get_tracer("x").start_span(name, trace_api.set_span_in_context(within)).end()
+    tracers.get_tracer("x").start_span(
+        name, trace_api.set_span_in_context(within), attributes=attributes
+    ).end()
 
 
 @pytest.fixture
@@ -323,6 +325,13 @@ class TestList:
         assert line.endswith("  1 refused")
         assert "  one  " in line
         assert result.stderr == ""
+
+    def test_approved_calls_are_not_among_the_others(self, path: Path) -> None:
+        asked = {semconv.POLICY_DECISION: "ask", semconv.POLICY_ENFORCEMENT: "approved"}
+        add(path, "execute_tool send_email", 9 << 96, **asked)
+        add(path, "execute_tool send_email", 9 << 96, **asked)
+        add(path, "execute_tool search", 9 << 96, **{semconv.POLICY_DECISION: "modify"})
+        assert run("list").stdout.endswith("  2 approved, 1 other\n")
 
     def test_tokens_cost_and_agents_are_those_of_all_spans(self, busy: Path) -> None:
         [summary] = json.loads(run("list", "--json", "--service", "billing").stdout)

@@ -229,11 +229,22 @@ class TestReader:
         exporter.export(make_spans(3, at=20, **modified))
         observed = {**DENY, semconv.POLICY_ENFORCEMENT: semconv.ENFORCEMENT_OBSERVED}
         exporter.export(make_spans(1, at=5, **observed))
+        approved = {
+            semconv.POLICY_DECISION: semconv.DECISION_ASK,
+            semconv.POLICY_ENFORCEMENT: semconv.ENFORCEMENT_APPROVED,
+        }
+        exporter.export(make_spans(2, at=7, **approved))
 
-        summaries = Store(path).traces()
         assert [
-            (int(s.trace_id, 16), s.spans, s.refused, s.observed, s.verdicts) for s in summaries
-        ] == [(30, 1, 1, 0, 0), (20, 3, 0, 0, 3), (10, 2, 0, 0, 0), (5, 1, 0, 1, 0)]
+            (int(s.trace_id, 16), s.spans, s.refused, s.observed, s.approved, s.verdicts)
+            for s in Store(path).traces()
+        ] == [
+            (30, 1, 1, 0, 0, 0),
+            (20, 3, 0, 0, 0, 3),
+            (10, 2, 0, 0, 0, 0),
+            (7, 2, 0, 0, 2, 0),
+            (5, 1, 0, 1, 0, 0),
+        ]
         assert [int(s.trace_id, 16) for s in Store(path).traces(denied=True)] == [30, 5]
         assert [int(s.trace_id, 16) for s in Store(path).traces(2)] == [30, 20]
         assert [int(s.trace_id, 16) for s in Store(path).traces(since=15_000_000_000)] == [30, 20]

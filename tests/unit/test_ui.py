@@ -394,7 +394,9 @@ class TestPages:
     def test_runs_are_listed_and_drawn(self, client, path) -> None:
         stored(path, called("look_up"))
         trace = stored(path, called("rm", "deny", **DENIED))
-        assert client.get("/runs").text.count("<tr") == 3
+        stored(path, called("pay", "ask", **{semconv.POLICY_ENFORCEMENT: "approved"}))
+        assert client.get("/runs").text.count("<tr") == 4
+        assert '<td class="verdict">1 approved</td>' in client.get("/runs").text
         listed = client.get("/runs?denied").text
         assert listed.count("<tr") == 2
         assert "1 refused" in listed
