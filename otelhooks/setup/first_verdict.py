@@ -1,6 +1,7 @@
 """A sign of life: the first verdict about a tool call, as one line on stderr.
 
-A program that logs is not written to: its log has the same line as INFO.
+The first that monitor mode only observed is such a line too. A program that logs is not written to:
+its log has the same line as INFO.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from otelhooks.config import is_helper
-from otelhooks.hooks.verdict import DENY
+from otelhooks.hooks.verdict import ALLOW, DENY
 from otelhooks.plain_text import one_line
 from otelhooks.process.console import program_logs
 from otelhooks.setup.unasked import is_one_of_several
@@ -30,20 +31,22 @@ def tell(verdict: Verdict, tool: str, providers: Providers) -> None:
     """Write the line.
 
     Args:
-        verdict: The first of this process about a tool call.
+        verdict: The first of this process about a tool call, or the first with observed ones.
         tool: Name of the tool, as metrics have it.
         providers: They say where the rest goes.
     """
     shown: Verdict | Observed = verdict
-    for seen in verdict.observed:
-        if shown is verdict or seen.decision == DENY:
-            shown = seen
+    what = f"first verdict: {verdict.decision} {tool}"
+    if verdict.observed and verdict.decision == ALLOW:
+        denies = (seen for seen in verdict.observed if seen.decision == DENY)
+        shown = next(denies, verdict.observed[0])
+        verb = "deny" if shown.decision == DENY else "ask about"
+        what = f"monitor mode would {verb} {tool}"
     rule = f" (rule {shown.rule_id} of {shown.policy_id})" if shown.rule_id else ""
-    only = ", observed only: monitor mode" if shown is not verdict else ""
     where = providers.describe()
     if "local store" in where:
         where = "`otelhooks trace show` shows it"
-    line = one_line(f"first verdict: {shown.decision} {tool}{rule}{only}; {where}")
+    line = one_line(f"{what}{rule}; {where}")
     log.info("%s", line)
     if sys.stderr is not None and not _is_logging() and not (is_helper() or is_one_of_several()):
         sys.stderr.write(f"otelhooks: {line}; OTELHOOKS_ANNOUNCE=false leaves this line out\n")

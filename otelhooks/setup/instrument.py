@@ -288,7 +288,8 @@ def _set_up(config: Config) -> Handle:
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.announce:
-        runtime.verdicts.on_first = functools.partial(first_verdict.tell, providers=providers)
+        tell = functools.partial(first_verdict.tell, providers=providers)
+        runtime.verdicts.on_first = runtime.verdicts.on_observed = tell
     runtime.tighten = lambda: guarded.tighten(strict=config.strict is None)
     providers.on_change(lambda _: rebuild(runtime, providers, handle._rules))
     instruments.set_gauge(semconv.METRIC_AUDIT_SPOOLED, runtime.spooled_records)

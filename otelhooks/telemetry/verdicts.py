@@ -122,6 +122,8 @@ class Verdicts:
         self.record_allows = record_allows
         self.on_first: Callable[[Verdict, str], None] | None = None
         """Called with the first verdict about a tool call, and the tool's name."""
+        self.on_observed: Callable[[Verdict, str], None] | None = None
+        """Called so with the first that monitor mode observed something of."""
         self._plain: dict[str, dict[str, Any]] = {}
         self._cells: dict[tuple[Any, ...], Cell] = {}
 
@@ -208,6 +210,11 @@ class Verdicts:
         if verdict.is_plain():
             self.allows(verdict, tool, agent).add(1, exemplar)
             return
+        if verdict.observed and verdict.decision == ALLOW and verdict.point == "pre_tool_call":
+            tell, self.on_observed = self.on_observed, None
+            if tell is not None:
+                self.on_first = None
+                tell(verdict, tool)
         failure = error_type_of(verdict) if verdict.error is not None else None
         self._count(verdict, enforcement_of(verdict), self.mode, tool, agent, failure, exemplar)
         for seen in verdict.observed:

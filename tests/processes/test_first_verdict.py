@@ -55,9 +55,49 @@ def test_it_is_said_once_with_where_to_look(stderr):
     )
 
 
+WOULD = "otelhooks: monitor mode would {} (rule {} of code); `otelhooks trace show` shows it;"
+
+
 def test_in_monitor_mode_it_is_what_would_be_denied(stderr):
-    (line,) = stderr("start(mode='monitor'); drop()")
-    assert "first verdict: deny drop (rule no-drop of code), observed only: monitor mode;" in line
+    (line,) = stderr("start(mode='monitor'); drop(); drop(); search(1)")
+    assert line.startswith(WOULD.format("deny drop", "no-drop"))
+
+
+def test_a_deny_that_holds_goes_before_one_that_is_observed(stderr):
+    (line,) = stderr(
+        """
+        rules = [policy.deny("drop", id="b", mode="monitor"), policy.deny("*", id="a")]
+        otelhooks.instrument(policies=rules, frameworks=[])
+        try:
+            drop()
+        except otelhooks.errors.Denied:
+            pass
+        """
+    )
+    assert "first verdict: deny drop (rule a of code);" in line
+
+
+@pytest.mark.parametrize(
+    ("rules", "setting", "line"),
+    [
+        ("[policy.deny('search', when='args[\"q\"] > 1', id='r')]", "monitor", "deny search"),
+        (
+            "[policy.ask_user('search', when='args[\"q\"] > 1', id='r')]",
+            "monitor",
+            "ask about search",
+        ),
+        ("[policy.deny('drop', id='r', mode='monitor')]", "enforce", "deny drop"),
+    ],
+)
+def test_after_an_allow_the_first_call_that_monitor_mode_would_stop_is_a_line_too(
+    stderr, rules, setting, line
+):
+    allowed, observed = stderr(
+        f"otelhooks.instrument(policies={rules}, mode={setting!r}, frameworks=[]);"
+        "search(1); search(2); drop(); drop(); search(2)"
+    )
+    assert "first verdict: allow search;" in allowed
+    assert observed.startswith(WOULD.format(line, "r"))
 
 
 def test_where_a_collector_is_set_that_is_named(stderr):
