@@ -240,6 +240,11 @@ UNSAFE_FILES = "OTELHOOKS_ALLOW_UNSAFE_POLICY_FILES"
 """Variable that allows policy files that others can write, if its value is ``1``."""
 
 
+def is_run() -> bool:
+    """Return whether ``otelhooks run`` switched otelhooks on."""
+    return "OTELHOOKS_RUN" in os.environ
+
+
 def is_helper() -> bool:
     """Return whether ``otelhooks run`` started the program that started this process."""
     started = os.environ.get("OTELHOOKS_RUN_PID")

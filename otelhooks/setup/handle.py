@@ -59,6 +59,7 @@ class Handle:
         self._policies: Policies = Policies()
         self._rules = PolicySet()
         self._watch: Watch | None = None
+        self._is_changed = False  # by a method, not by a reload
         self._lock = threading.RLock()
         self._misspelt: set[tuple[str, str]] = set()
         self._process: int | None = os.getpid()  # None once it has forked
@@ -118,6 +119,7 @@ class Handle:
             added = registered(hooks)
             self._take(self._policies.with_rules(rules) if rules else self._policies)
             self._hooks += added
+            self._is_changed = True
             self._swap()
 
     def unregister(self, *items: Any) -> None:
@@ -139,6 +141,7 @@ class Handle:
                 raise ConfigError("a hook to unregister is not registered")
             self._take(self._policies.without(rules) if rules else self._policies)
             self._policy_hooks, self._hooks = kept
+            self._is_changed = True
             self._swap()
 
     def replace(self, *, policies: Sequence[Any] | os.PathLike[str]) -> None:
@@ -155,6 +158,7 @@ class Handle:
             added = registered(hooks)
             self._take(Policies.load(rules, self._config))
             self._policy_hooks = added
+            self._is_changed = True
             self._swap()
 
     def _start_over(
@@ -243,6 +247,15 @@ class Handle:
     def set_global_providers(self) -> None:
         """Make the handle's providers the global ones too, as `otelhooks run` does."""
         self._providers.set_global()
+
+    def _lacks(self, names: Sequence[str]) -> bool:
+        """Return whether variables alone set this up, and left these settings out."""
+        sources = self._config.sources
+        return (
+            "argument" not in sources.values()
+            and all(sources[name] == "default" for name in names)
+            and not self._is_changed
+        )
 
     def _swap(self) -> None:
         """Put the present hooks and rules in force for operations that start from now on."""

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, cast
 
-from otelhooks.config import UNSET, Config, Unset, is_helper, load
+from otelhooks.config import UNSET, Config, Unset, is_helper, is_run, load
 from otelhooks.config.variables import nearest
 from otelhooks.errors import ConfigError
 from otelhooks.hooks import background, runner
@@ -190,19 +190,33 @@ def instrument(
     return handle
 
 
+_REPLACEABLE = ("policies", "hooks", "approvals")
+
+
 def _same(handle: Handle, config: Config) -> Handle:
+    """Return the handle of the first call, to which a program may add what variables do not set.
+
+    Raises:
+        ConfigError: The values differ.
+    """
     differences = handle._config.differences(config)
     if not differences:
         return handle
+    # `otelhooks run` and `opentelemetry-instrument` call `instrument()` before the program does.
+    if handle._lacks(differences) and set(differences) <= set(_REPLACEABLE):
+        return _replaced(handle, config)
     listed = ", ".join(f"`{name}`" for name in differences)
-    raise ConfigError(
-        f"otelhooks is instrumented already, with other values of {listed}",
-        hint="change rules with handle.replace(policies=[...]), give replace=True in a cell of a"
-        " notebook that runs again, or call uninstrument() first",
+    hint = (
+        "change rules with handle.replace(policies=[...]), give replace=True in a cell of a"
+        " notebook that runs again, or call uninstrument() first"
     )
-
-
-_REPLACEABLE = ("policies", "hooks", "approvals")
+    if is_run():
+        hint = (
+            "start the program without `otelhooks run`, which called instrument() first, with the"
+            " settings of variables; or set them all there"
+        )
+    problem = f"otelhooks is instrumented already, with other values of {listed}"
+    raise ConfigError(problem, hint=hint)
 
 
 def _replaced(handle: Handle, config: Config) -> Handle:

@@ -98,9 +98,10 @@ def test_a_user_who_leaves_at_a_question_leaves_nothing_behind(project: Path) ->
     assert [path.name for path in project.iterdir()] == ["app.py"]
 
 
+@pytest.mark.parametrize("run", ["", f"{sys.executable} -m otelhooks run -- "])
 @pytest.mark.parametrize("mode", ["monitor", "enforce"])
 def test_the_line_makes_the_program_record_or_deny_and_the_commands_work(
-    project: Path, mode: str
+    project: Path, mode: str, run: str
 ) -> None:
     (project / "app.py").write_text("import agents\n\n@agents.tool\ndef delete_order(): ...\n")
     env = {**os.environ, "OTELHOOKS_STORE": str(project / "store.db")}
@@ -116,7 +117,8 @@ def test_the_line_makes_the_program_record_or_deny_and_the_commands_work(
     (project / "app.py").write_text(
         PROGRAM.replace("LINE", line).replace("import agents", "import sys")
     )
-    tested, ran, shown = (shell(text.strip()) for text in said[at + 2 : at + 5])
+    test, start, show = (text.strip() for text in said[at + 2 : at + 5])
+    tested, ran, shown = map(shell, (test, run + start, show))
 
     assert (tested.returncode, "0 red" in tested.stderr) == (0, True), tested
     assert ran.stdout == "looked up\n" + ("it ran\n" if mode == "monitor" else "")

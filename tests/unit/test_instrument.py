@@ -42,6 +42,30 @@ class TestTwice:
         assert "`policies`" in str(caught.value)
         assert "handle.replace" in str(caught.value)
 
+    def test_a_program_adds_what_variables_left_out(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`otelhooks run` calls it first."""
+        monkeypatch.setenv("OTELHOOKS_CAPTURE_CONTENT", "SPAN_ONLY")
+        rule = policy.deny("t")
+        first = otelhooks.instrument()
+        assert otelhooks.instrument(policies=[rule], approvals=lambda call: True) is first
+        with pytest.raises(Denied):
+            t()
+        with pytest.raises(ConfigError, match="other values of `policies`"):
+            otelhooks.instrument(policies=[])
+
+    def test_it_does_not_replace_what_variables_or_the_handle_set(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "no.yaml").write_text("version: 1\npolicies: [{deny: t}]")
+        monkeypatch.setenv("OTELHOOKS_POLICIES", str(tmp_path / "no.yaml"))
+        monkeypatch.setenv("OTELHOOKS_RUN", "1")
+        otelhooks.instrument().register(policy.deny("u"))
+        for given in ({"policies": []}, {"approvals": print}, {"mode": "monitor"}):
+            with pytest.raises(ConfigError, match="start the program without `otelhooks run`"):
+                otelhooks.instrument(**given)
+
     def test_a_cell_that_runs_again_replaces_what_it_gave(self, governed: Any) -> None:
         def cell(limit: int) -> otelhooks.Handle:
             return governed(
