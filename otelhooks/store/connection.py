@@ -15,6 +15,7 @@ import sqlite3
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from otelhooks.process import forks
@@ -22,7 +23,6 @@ from otelhooks.store import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -145,7 +145,8 @@ class Database:
 
 def shared(path: Path) -> Database:
     """Return this process's one `Database` for a file, created on first use and not yet opened."""
-    path = path.expanduser().resolve()
+    # `Path.resolve` raises for links in a circle; here opening the file does, with a `StoreError`.
+    path = Path(os.path.realpath(path.expanduser()))
     with _registry_lock:
         database = _registry.get(path)
         if database is None:

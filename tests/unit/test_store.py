@@ -405,6 +405,18 @@ class TestTrouble:
         assert exporter.dropped == 1
         assert "hint: make the file and its folder writable" in caplog.text
 
+    @pytest.mark.parametrize("name", ["store.db", "store.db/below.db"])
+    def test_links_in_a_circle_are_said_and_counted(
+        self, path: Path, caplog: pytest.LogCaptureFixture, name: str
+    ) -> None:
+        path.parent.mkdir()
+        path.symlink_to("other.db")
+        path.with_name("other.db").symlink_to(path.name)
+        exporter = SqliteSpanExporter(path.parent / name)
+        assert exporter.export(make_spans(1)) is SpanExportResult.FAILURE
+        assert exporter.dropped == 1
+        assert "cannot be used" in caplog.text
+
     def test_the_database_of_another_program_is_left_untouched(
         self, path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
