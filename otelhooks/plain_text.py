@@ -16,8 +16,18 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
-__all__ = ["LOGGED", "columns_of", "counted", "is_unseen", "one_line", "pieces", "sanitize"]
+__all__ = [
+    "LOGGED",
+    "columns_of",
+    "counted",
+    "is_unseen",
+    "one_line",
+    "pieces",
+    "sanitize",
+    "without_credentials",
+]
 
 LOGGED = 200
 """Most columns of a foreign name or value in a log line."""
@@ -86,6 +96,17 @@ def sanitize(text: object) -> str:
         elif piece == char:
             kept.append(char)
     return "".join(kept)
+
+
+def without_credentials(url: str) -> str:
+    """Return a URL without user, password, query and fragment."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(not a URL)"
+    if not parts.netloc:  # without a scheme, all of it counts as a path
+        return url.partition("?")[0].rpartition("@")[2]
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from otelhooks.pipeline.script_services import TOOLS
 from otelhooks.pipeline.sessions import Session
 from otelhooks.pipeline.tool_call import tool as tool_operation
 from otelhooks.pipeline.tool_seat import ToolSeat
+from otelhooks.plain_text import without_credentials
 
 __all__ = ["call_tool", "tool"]
 
@@ -164,7 +165,8 @@ def tool(
             `types.ToolContext` gets the conversation's tool state and is not shown; nor is ``self``
             or ``cls`` of a method.
         name: Name that rules see; the function's own by default.
-        server: Name of a server that the tool belongs to.
+        server: Name of a server that the tool belongs to. If it is a URL, without user, password,
+            query and fragment.
 
     Raises:
         Denied: From the decorated function, when policy refuses the call.
@@ -247,6 +249,8 @@ def _opens(
     has_owner: bool = False,
 ) -> Open:
     """Return a function that opens the operation of a function's call."""
+    if server is not None and "://" in server:  # it would be on spans and in records
+        server = without_credentials(server)
     parameters = _Parameters(function, has_owner)
     description = inspect.getdoc(function)
 

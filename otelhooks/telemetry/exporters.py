@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import without_credentials
 from otelhooks.telemetry.built import NOWHERE
 from otelhooks.telemetry.spill import Spilling
 
@@ -102,11 +102,11 @@ def _kind(name: str, signal: str, otel: Mapping[str, str]) -> tuple[str, str]:
     endpoint = _otlp_setting(signal, "ENDPOINT", otel) or default
     if kind != "grpc" and not endpoint.lower().startswith(("http://", "https://")):
         raise ConfigError(
-            f"OTEL_EXPORTER_OTLP_ENDPOINT is `{_without_credentials(endpoint)}`, which is not an "
+            f"OTEL_EXPORTER_OTLP_ENDPOINT is `{without_credentials(endpoint)}`, which is not an "
             "address for OTLP over HTTP",
             hint="write http://HOST:4318, or https://HOST:4318",
         )
-    return kind, f"otlp {kind} {_without_credentials(endpoint)}"
+    return kind, f"otlp {kind} {without_credentials(endpoint)}"
 
 
 def _protocol(signal: str, otel: Mapping[str, str]) -> str:
@@ -125,16 +125,6 @@ def _protocol(signal: str, otel: Mapping[str, str]) -> str:
 def _otlp_setting(signal: str, name: str, otel: Mapping[str, str]) -> str:
     own = otel.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}", "")
     return (own or otel.get(f"OTEL_EXPORTER_OTLP_{name}", "")).strip()
-
-
-def _without_credentials(endpoint: str) -> str:
-    try:
-        parts = urlsplit(endpoint)
-    except ValueError:
-        return "(an endpoint that is not a URL)"
-    if not parts.netloc:  # without a scheme, all of it counts as a path
-        return endpoint.partition("?")[0].rpartition("@")[2]
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _exporter_class(signal: str, kind: str) -> Any:

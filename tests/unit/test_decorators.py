@@ -317,6 +317,18 @@ class TestCallTool:
         with pytest.raises(Denied):
             otelhooks.call_tool("pay", {}, self.transfer, server="bank")
 
+    def test_a_password_in_the_address_of_a_server_is_not_recorded(
+        self, governed: Any, exporter: Any
+    ) -> None:
+        url = "https://user:s3cret@host:8/mcp?key=s3cret#s3cret"
+        governed()
+        otelhooks.call_tool("pay", {}, self.transfer, server=url)
+        otelhooks.tool(self.transfer, server=url)()
+
+        spans = exporter.get_finished_spans()
+        servers = [span.attributes[semconv.TOOL_SERVER] for span in spans]
+        assert servers == ["https://host:8/mcp"] * 2
+
     def test_what_is_asynchronous_is_judged_when_it_is_awaited(self, governed: Any) -> None:
         ran: list[str] = []
 
