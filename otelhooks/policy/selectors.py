@@ -36,6 +36,7 @@ KINDS = ("shell", "file_read", "file_write", "net")
 EXACT, PATTERN, WILDCARD = 0, 1, 2
 
 _GLOB = re.compile(r"[*?\[\]]")
+_WITH_ARGUMENTS = re.compile(r"([\w./*?-]+)\(.*\)")  # but not `Search (web)`, as crewai has it
 _COMPLETE_SET = re.compile(r"\[!?\]?[^\]]*\]")
 
 
@@ -81,11 +82,23 @@ class Selector:
                 "characters that cannot be seen",
                 hint="name a tool, `server/tool`, a glob, `kind:shell` or `*`",
             )
-        separator = re.search("[,;|]", _COMPLETE_SET.sub("", text))
+        outside = _COMPLETE_SET.sub("", text)
+        separator = re.search("[,;|]", outside)
         if separator is not None:
             raise ConfigError(
                 f"`{text}` cannot be one tool: it has a `{separator[0]}`",
                 hint=f"write a list of tools, or `[{separator[0]}]` if it is part of a name",
+            )
+        if with_arguments := _WITH_ARGUMENTS.fullmatch(outside):
+            raise ConfigError(
+                f"`{text}` has arguments",
+                hint=f"name the tool, `{with_arguments[1]}`, and look at its arguments in `when`;"
+                " `[(]` if it is part of a name",
+            )
+        if text[0] == "!":
+            raise ConfigError(
+                f"`{text}` excludes a tool",
+                hint=f"deny `*` and allow `{text[1:]}`; `?` if `!` is part of a name",
             )
         self.text: str = text
         self.kind: str | None = None

@@ -236,6 +236,10 @@ class TestErrors:
             ("[!a,]*,b", "has a `,`"),
             ("run;ls", "has a `;`"),
             ("run|ls", "has a `|`"),
+            ("danger(*)", r"`danger\(\*\)` has arguments\nhint: name the tool, `danger`"),
+            ("Bash(rm:*)", "hint: name the tool, `Bash`"),
+            ("srv/danger()", "hint: name the tool, `srv/danger`"),
+            ("!safe", "`!safe` excludes a tool\nhint: deny `\\*` and allow `safe`"),
             ("kind:unknown", "unknown kind `kind:unknown`"),
             ("Kind:shell", "unknown kind `Kind:shell`"),
             ("kind :shell", "unknown kind `kind :shell`"),
@@ -253,6 +257,10 @@ class TestErrors:
         with pytest.raises(ConfigError, match=text) as caught:
             policy.deny(tool)
         assert "\nhint: " in str(caught.value)
+
+    @pytest.mark.parametrize("tool", ["Search (web)", "danger[(]*)", "srv:danger", "[!a]*"])
+    def test_a_name_that_a_tool_may_have(self, tool: str) -> None:
+        assert policy.deny(tool).tool == tool
 
     @pytest.mark.parametrize(
         ("fields", "text"),

@@ -36,6 +36,7 @@ class TestNames:
             ("delete_page", "delete_pages"),
             ("github/create_pr", "github/create_pull"[:-2]),
             ("guthub/create_pr", "github/create_pr"),
+            ("github:create_pr", "github/create_pr"),
         ],
     )
     def test_one_letter_or_another_spelling_is_found(self, rule, tool):
