@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from otelhooks.cli import ExitCode
+from otelhooks.cli import ExitCode, options
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line, sanitize
 
@@ -24,14 +24,7 @@ _TAKEN_S = 2.0
 """Longest wait, in seconds, for the process that asked to take its answer."""
 
 _id = click.argument("id", metavar="ID")
-_store = click.option(
-    "--store",
-    "place",
-    envvar="OTELHOOKS_STORE",
-    metavar="PATH",
-    help="The store, or redis://HOST:PORT/NUMBER; default: $OTELHOOKS_STORE, then `store.db` in"
-    " the user's data folder.",
-)
+_store = options.store("place", "The store, or redis://HOST:PORT/NUMBER", click.STRING)
 _approver = click.option(
     "--as",
     "approver",

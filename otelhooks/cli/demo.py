@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from otelhooks.cli import ExitCode
+from otelhooks.cli import ExitCode, options
 from otelhooks.cli.called import command
 from otelhooks.plain_text import sanitize
 
@@ -36,13 +36,7 @@ STORIES: dict[str, tuple[tuple[str, ...], str]] = {
 @click.option(
     "--styles", is_flag=True, help="Instead, run one hook written in each of the five ways."
 )
-@click.option(
-    "--store",
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="OTELHOOKS_STORE",
-    metavar="PATH",
-    help="The local store; default: `store.db` in the user's data folder.",
-)
+@options.store("store")
 def demo(only: str | None, styles: bool, store: Path | None) -> None:
     """Watch scripted agents being governed.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
-from otelhooks.cli import ExitCode
+from otelhooks.cli import ExitCode, options
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line
 
@@ -31,14 +31,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _UNLIMITED_WIDTH = 100_000
 
-_store = click.option(
-    "--store",
-    "store_path",
-    envvar="OTELHOOKS_STORE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="PATH",
-    help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
-)
+_store = options.store()
 _denied = click.option("--denied", is_flag=True, help="Only denied and unapproved calls.")
 
 

@@ -8,19 +8,13 @@ from pathlib import Path
 
 import click
 
+from otelhooks.cli import options
 from otelhooks.cli.policy import policy_option
 from otelhooks.errors import ConfigError
 
 
 @click.command()
-@click.option(
-    "--store",
-    "path",
-    envvar="OTELHOOKS_STORE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="PATH",
-    help="The store; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
-)
+@options.store("path")
 @click.option(
     "--approvals",
     "questions",

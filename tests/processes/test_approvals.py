@@ -5,12 +5,9 @@ from __future__ import annotations
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +15,7 @@ from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.errors import ConfigError
 from tests.processes.at_terminal import at_terminal
+from tests.programs import Start, starting
 
 AGENT = """
 import sys
@@ -49,23 +47,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agents(tmp_path: Path) -> Iterator[Any]:
+def agents(tmp_path: Path) -> Iterator[Start]:
     """Starts programs that ask."""
-    (tmp_path / "agent.py").write_text(AGENT)
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*to: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "agent.py", *to]
-        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        started.append(subprocess.Popen(command, cwd=tmp_path, text=True, **pipes))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+    with starting(tmp_path, AGENT) as start:
+        yield start
 
 
 def waiting(path: Path) -> Question:
@@ -81,7 +66,9 @@ def code_in(screen: str) -> str:
     return re.findall(r"Type (\d{4}) to approve", screen)[-1]
 
 
-def test_who_types_the_code_at_a_terminal_approves(agents: Any, path: Path, tmp_path: Path) -> None:
+def test_who_types_the_code_at_a_terminal_approves(
+    agents: Start, path: Path, tmp_path: Path
+) -> None:
     agent = agents("ada@example.com")
     question = waiting(path)
     code, screen = at_terminal(
@@ -96,7 +83,7 @@ def test_who_types_the_code_at_a_terminal_approves(agents: Any, path: Path, tmp_
     assert "sent to ada@example.com" in agent.communicate(timeout=30)[0]
 
 
-def test_an_edit_is_shown_and_runs(agents: Any, path: Path, tmp_path: Path) -> None:
+def test_an_edit_is_shown_and_runs(agents: Start, path: Path, tmp_path: Path) -> None:
     agent = agents("all@example.com")
     command = ["approvals", "approve", waiting(path).id, "--edit", '{"to": "ada@example.com"}']
     code, screen = at_terminal(command, lambda screen: code_in(screen) + "\n", cwd=tmp_path)
@@ -108,7 +95,7 @@ def test_an_edit_is_shown_and_runs(agents: Any, path: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("typed", ["\n", "y\n", "yes\n", "\x04"])
 def test_anything_else_leaves_the_call_waiting(
-    agents: Any, path: Path, tmp_path: Path, typed: str
+    agents: Start, path: Path, tmp_path: Path, typed: str
 ) -> None:
     agents("a")
     question = waiting(path)
@@ -126,7 +113,7 @@ def test_an_edit_that_is_no_object_is_an_error(path: Path, tmp_path: Path, edit:
     assert "--edit is not" in screen
 
 
-def test_ctrl_c_withdraws_the_question(agents: Any, path: Path) -> None:
+def test_ctrl_c_withdraws_the_question(agents: Start, path: Path) -> None:
     agent = agents("a")
     question = waiting(path)
     agent.send_signal(signal.SIGINT)
@@ -134,7 +121,7 @@ def test_ctrl_c_withdraws_the_question(agents: Any, path: Path) -> None:
     assert StoreQuestions(path).find(question.id).status == "withdrawn"
 
 
-def test_of_killed_programs_no_other_takes_the_answer(agents: Any, path: Path) -> None:
+def test_of_killed_programs_no_other_takes_the_answer(agents: Start, path: Path) -> None:
     """Kill programs before or after the answer: it is for one call, and once."""
     choose = random.Random(7)
     questions = StoreQuestions(path)

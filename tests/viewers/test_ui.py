@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ pytest.importorskip("axe_playwright_python")
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.programs import Start, starting
 
 AGENT = """
 import otelhooks
@@ -72,21 +74,10 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def agent(tmp_path: Path, env: dict[str, str]) -> Iterator[Callable[[], Any]]:
+def agent(tmp_path: Path, env: dict[str, str]) -> Iterator[Start]:
     """Starts a program that asks."""
-    (tmp_path / "agent.py").write_text(AGENT)
-    started: list[subprocess.Popen[str]] = []
-
-    def start() -> subprocess.Popen[str]:
-        command = [sys.executable, "agent.py"]
-        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        started.append(subprocess.Popen(command, cwd=tmp_path, env=env, **pipes))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    with starting(tmp_path, AGENT, env=env) as start:
+        yield start
 
 
 @pytest.fixture
@@ -140,7 +131,7 @@ def suits(page: Page) -> None:
 
 
 def test_a_person_watches_calls_and_approves_one_that_waits(
-    page: Page, address: str, agent: Any, tmp_path: Path
+    page: Page, address: str, agent: Start, tmp_path: Path
 ) -> None:
     page.goto(address)
     assert "token" not in page.url
@@ -180,7 +171,7 @@ def test_a_person_watches_calls_and_approves_one_that_waits(
 
 
 def test_a_deny_leads_to_its_rule_and_what_else_it_decided(
-    page: Page, address: str, agent: Any, tmp_path: Path
+    page: Page, address: str, agent: Start, tmp_path: Path
 ) -> None:
     asking = agent()
     page.goto(address)
@@ -220,7 +211,7 @@ def test_a_deny_leads_to_its_rule_and_what_else_it_decided(
     page.screenshot(path=tmp_path / "time.png")
 
 
-def test_calls_appear_as_they_happen(page: Page, address: str, agent: Any) -> None:
+def test_calls_appear_as_they_happen(page: Page, address: str, agent: Start) -> None:
     agent()
     page.goto(address)
     while page.get_by_text("Nothing is stored yet").is_visible():
@@ -230,7 +221,7 @@ def test_calls_appear_as_they_happen(page: Page, address: str, agent: Any) -> No
     expect(page.get_by_role("row", name="execute_tool remove")).to_have_count(2)
 
 
-def test_by_keyboard_alone_a_call_is_denied(page: Page, address: str, agent: Any) -> None:
+def test_by_keyboard_alone_a_call_is_denied(page: Page, address: str, agent: Start) -> None:
     asking = agent()
     page.goto(address)
     page.get_by_role("link", name="Approvals").focus()

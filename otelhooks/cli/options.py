@@ -1,0 +1,37 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["store"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def store(
+    name: str = "store_path",
+    what: str = "The store",
+    kind: Any = _FILE,
+) -> Callable[[F], F]:
+    """Return the option that names the local store.
+
+    Args:
+        name: Parameter of the command.
+        what: First words of its help.
+        kind: What the command gets.
+    """
+    return click.option(
+        "--store",
+        name,
+        envvar="OTELHOOKS_STORE",
+        type=kind,
+        metavar="PATH",
+        help=f"{what}; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
+    )
