@@ -276,7 +276,7 @@ class turn:
             return
         assert self._split is not None
         if error is not None:
-            with contextlib.suppress(BaseException):
+            with contextlib.suppress(BaseException):  # this very error is already propagating
                 await self._split.afail(error)
         else:
             self.result = await self._split.afinish(self.result)

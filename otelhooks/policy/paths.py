@@ -149,5 +149,5 @@ def real_path(path: str) -> str:
     try:
         os.stat(real)
     except (FileNotFoundError, NotADirectoryError):
-        pass  # a file that will be created
+        pass  # there is no such file, or not yet: its path is all there is to judge
     return real

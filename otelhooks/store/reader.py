@@ -336,6 +336,7 @@ class Store:
         """
         position = Position()
         if not from_start and self.path.exists():
+            # The first read below raises the same error, or waits for the file.
             with contextlib.suppress(schema.StoreError):
                 position = self.end()
         while True:

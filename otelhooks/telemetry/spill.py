@@ -181,14 +181,14 @@ class Spilling:
             _is_ours(self._file)
             kind = SqliteSpanExporter if self._signal == "traces" else SqliteLogExporter
             self._keeper = kind(self._file)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # without its lock, another process sends the file
             os.utime(_lock_of(self._file))
         return self._keeper
 
     def _close(self) -> None:
         if self._file is not None:
             self._keeper.shutdown()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it ends by itself after `_LOCK_S`
                 _lock_of(self._file).unlink()
             self._keeper = self._file = None
 
@@ -262,7 +262,7 @@ def _lock_of(file: Path) -> Path:
 def _is_ours(file: Path) -> bool:
     """Lock a file; return False if another process sends it, or adds to it."""
     lock = _lock_of(file)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # there is none, or opening it below fails as well
         if time.time() - lock.stat().st_mtime > _LOCK_S:
             lock.unlink()
     try:

@@ -83,7 +83,7 @@ class _HarnessCall(asked.RemoteCall, _Asked):
             return
         is_text = isinstance(inside, str)
         if is_text:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError):  # then rules see the text as it is
                 inside = json.loads(inside)
         if isinstance(inside, dict):
             self.args, self.envelope, self.is_text = inside, args, is_text

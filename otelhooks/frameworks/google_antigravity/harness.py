@@ -105,7 +105,7 @@ class Harness(loops.Loop):
         self.closed = reason
         await self.stop(reason)
         if self.connection is not None:
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):  # it is closed to the turn all the same
                 await asyncio.wait_for(self.connection._processor.is_idle.wait(), _HALT_S)
 
     def allowed(self, call: Any) -> None:
