@@ -121,7 +121,10 @@ class Questions:
         """
         found = self.get(question.id)
         if found is None:
-            raise ConfigError(f"question {question.id} was removed", hint="ask again")
+            raise ConfigError(
+                f"question {question.id} was removed from its store before it was answered",
+                hint="let the agent call the tool again",
+            )
         if found.status == "pending":
             return None
         if found.status not in _ENDED:
@@ -226,8 +229,8 @@ class Questions:
 
 def _for_another(question: Question) -> ConfigError:
     return ConfigError(
-        f"an answer to question {question.id} is for another call",
-        hint="find out who else writes where questions are kept",
+        f"the answer to question {question.id} is for another call, and does not count",
+        hint="another program changes questions: let only this user write where they are kept",
     )
 
 

@@ -202,9 +202,11 @@ def _signed(key: bytes, id: str, at: int, body: bytes) -> dict[str, str]:
 
 def _check(key: bytes, body: bytes, headers: Mapping[str, str]) -> None:
     given = headers.get("webhook-timestamp", "")
+    if not given:
+        raise PermissionError("the answer is not signed: it has no `webhook-timestamp`")
     at = int(given) if given.isascii() and given.isdigit() else 0
     if abs(time.time() - at) > _TOLERANCE_S:
-        raise PermissionError("the answer is not signed, or was signed more than 5 minutes ago")
+        raise PermissionError("the answer was not signed within 5 minutes of now: sign it again")
     expected = _signed(key, headers.get("webhook-id", ""), at, body)["webhook-signature"]
     found = headers.get("webhook-signature", "").split(" ")
     if not any(secrets.compare_digest(each.encode(), expected.encode()) for each in found):

@@ -83,8 +83,10 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
     """Let a call run, once, with the arguments that you are shown.
 
     Asks you to type a code that only a terminal shows: an agent that can run commands must not
-    approve its own calls. Exit code 0: the call continues; 1: you did not approve it, or no process
-    has taken the answer; 2: the question is not open, or there is no terminal.
+    approve its own calls.
+
+    Exit code 0: the call continues; 1: you left the question open, or the program did not take the
+    answer; 2: you could not be asked.
     """
     from otelhooks.approvals.console import Console
     from otelhooks.approvals.layout import full, summary
@@ -124,7 +126,7 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
 def deny_command(id: str, place: str | None, approver: str | None) -> None:
     """Refuse a call.
 
-    Exit code 0: refused; 1: no process has taken the answer; 2: the question is not open.
+    Exit code 0: refused; 1: the program did not take the answer; 2: the question is not open.
     """
     questions = _questions(place)
     _answer(questions, questions.pending(id), "rejected", approver)
@@ -163,8 +165,8 @@ def _answer(
             return
         time.sleep(0.05)
     click.echo(
-        f"otelhooks: warning: {status}, but no process has taken the answer: "
-        f"{_program(question)} may have ended",
+        f"otelhooks: warning: {_program(question)} has not taken the answer in {_TAKEN_S:.0f} s\n"
+        "hint: if it has ended, its call will not run; start it again, and it asks again",
         err=True,
     )
     sys.exit(ExitCode.NO)
@@ -202,7 +204,7 @@ def _lines(question: Question) -> list[str]:
 
     facts = question.facts
     if not facts:
-        return ["  what was asked is no longer kept"]
+        return ["  arguments and reason were erased when the question ended"]
     rule, trace = one_line(facts["rule"]), one_line(facts["trace"])
     return [
         *full(_call(question), facts["reason"], Console().size),

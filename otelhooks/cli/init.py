@@ -101,7 +101,7 @@ def init(
     asks = not yes and sys.stdin.isatty()
     is_answered = (deny or ask) and spans and mode
     if not (asks or yes or is_answered):
-        click.echo("No terminal to ask at: the default answers are taken.", err=True)
+        click.echo("There is no terminal: these are the default answers.", err=True)
     wanted = _rules(found, deny, ask, asks=asks)
     answers = draft.Answers(
         *wanted,
@@ -166,7 +166,7 @@ def _found(found: Survey) -> Iterator[str]:
         yield f"  and {len(found.tools) - _SHOWN} more"
     for tool in found.unnamed[:_SHOWN]:
         place = f"{one_line(tool.path)}:{tool.line}"
-        yield f"  left out, since a rule would take it for something else: {place}"
+        yield f"  left out, because a rule with this name is about other tools: {place}"
     for name, reason in found.unread[:_SHOWN]:
         yield f"not read: {one_line(name)}: {one_line(reason)}"
     if len(found.unread) > _SHOWN:

@@ -158,7 +158,9 @@ def show_command(
     from otelhooks.store.reader import Wanted
 
     if service is not None and trace_id != "last":
-        raise ConfigError("--service goes with `last` alone", hint="leave it out beside an id")
+        raise ConfigError(
+            "--service cannot be used with a trace id", hint="leave out one of the two"
+        )
     store = _open(store_path)
     found = store.trace(_checked(trace_id), wanted=Wanted(service=service))
     if found is None:

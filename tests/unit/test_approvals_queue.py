@@ -395,7 +395,7 @@ class TestCommands:
         assert json.loads(run(path, "show", question.id, "--json").stdout)["tool"] == "send_email"
         run(path, "deny", question.id)
         called.exception(10)
-        assert "no longer kept" in run(path, "show", question.id).output
+        assert "were erased when the question ended" in run(path, "show", question.id).output
 
     @pytest.mark.parametrize("command", ["show", "deny"])
     def test_an_unknown_id_is_an_error(self, path, command) -> None:
@@ -410,7 +410,9 @@ class TestCommands:
         StoreQuestions(path).put(Question("12345678", now, now + 60, "pending", "t", about))
         result = run(path, "deny", "12345678")
         assert result.exit_code == 1
-        assert "no process has taken the answer: app.py (pid 1) may have ended" in result.output
+        assert (
+            "app.py (pid 1) has not taken the answer in 2 s\nhint: if it has ended" in result.output
+        )
 
     def test_a_missing_store_is_an_error_and_stays_missing(self, path) -> None:
         assert run(path, "list").exit_code == 2

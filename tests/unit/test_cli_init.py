@@ -307,7 +307,7 @@ def test_without_a_terminal_nothing_is_asked_and_that_is_said(project: Path) -> 
     result = init()
 
     assert (result.exit_code, rules(project)[0]) == (0, ("deny", "delete_order"))
-    assert "No terminal to ask at: the default answers are taken." in result.stderr
+    assert "There is no terminal: these are the default answers." in result.stderr
 
 
 def test_if_flags_answer_everything_no_default_is_spoken_of(project: Path) -> None:
@@ -575,7 +575,9 @@ def test_a_name_that_a_rule_takes_for_more_is_left_out_and_that_is_said(
     (project / "app.py").write_text(f"import agents\n@agents.tool({name!r})\ndef f(): ...\n")
 
     assert names(project) == []
-    assert "left out, since a rule would take it for something else: app.py:" in init("-y").stdout
+    assert (
+        "left out, because a rule with this name is about other tools: app.py:" in init("-y").stdout
+    )
 
 
 def test_links_are_not_followed_and_neither_are_pipes(project: Path, tmp_path: Path) -> None:
