@@ -7,16 +7,19 @@ screen. The full call is shown page by page, each line behind a margin.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
+import pydantic
+
 from otelhooks import types
 from otelhooks.plain_text import columns_of, one_line, pieces, sanitize
 
-__all__ = ["block", "full", "prompt", "summary"]
+__all__ = ["argument", "as_json", "block", "full", "named", "summary"]
 
 _NAME = 40
 """Most columns of a name."""
@@ -43,16 +46,17 @@ def summary(title: str, call: types.ToolCall, reason: str, size: os.terminal_siz
         lines.append(_cut(f"Reason: {sanitize(reason)}", columns))
     args = list(call.args.items())
     shown = args if len(args) <= room else args[: room - 1]
-    lines += [_cut(f"{_key(key)} = {_json(value)}", columns, "  ") for key, value in shown]
+    lines += [_cut(f"{argument(key)} = {_json(value)}", columns, "  ") for key, value in shown]
     if len(shown) < len(args):
         lines.append(f"  ... and {len(args) - len(shown)} more arguments")
     return lines
 
 
-def prompt(call: types.ToolCall, rule: str) -> str:
-    """Return the text before the answer: which tool, and which rule asks."""
+def named(call: types.ToolCall, rule: str) -> str:
+    """Return which tool is called, each character of its name spelled out, and which rule asks."""
     by = f" (rule `{one_line(rule, _NAME)}`)" if rule else ""
-    return f"Allow `{_name(call)}`{by}? y/n, a shows all [n]: "
+    name = f"{call.server_name}/{call.name}" if call.server_name else call.name
+    return f"`{one_line(name, _NAME)}`{by}"
 
 
 def full(call: types.ToolCall, reason: str, size: os.terminal_size) -> Iterator[str]:
@@ -103,18 +107,24 @@ def _cut(text: str, columns: int, indent: str = "") -> str:
     return indent + one_line(_SOME_BLANKS.sub(" ", text), columns - len(indent))
 
 
-def _name(call: types.ToolCall) -> str:
-    name = f"{call.server_name}/{call.name}" if call.server_name else call.name
-    return one_line(name, _NAME)
-
-
-def _key(key: object) -> str:
+def argument(name: object) -> str:
     """Return the name of an argument, quoted if it could look like more than a name."""
-    return one_line(key if isinstance(key, str) and key.isidentifier() else _json(key), _NAME)
+    return one_line(name if isinstance(name, str) and name.isidentifier() else _json(name), _NAME)
+
+
+def as_json(value: Any) -> Any:
+    """Return what stands for a value that JSON does not know: all that it holds, hidden or not."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, pydantic.BaseModel):
+        return dict(value)
+    if isinstance(value, (pydantic.SecretStr, pydantic.SecretBytes)):
+        return value.get_secret_value()
+    return repr(value)
 
 
 def _json(value: Any, indent: int | None = None) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, indent=indent, default=repr)
-    except (TypeError, ValueError):  # keys that are not texts, or nested in itself
+        return json.dumps(value, ensure_ascii=False, indent=indent, default=as_json)
+    except (TypeError, ValueError, RecursionError):  # keys that are not texts, or a circle
         return repr(value)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from otelhooks import types
 from otelhooks.approvals.console import Console, converse
-from otelhooks.approvals.layout import block, full, prompt, summary
+from otelhooks.approvals.layout import block, full, named, summary
 from otelhooks.hooks.base import OnInteractionHook, PreToolCallDecideHook
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.watch import asking
@@ -45,7 +45,9 @@ def _confirm(title: str, call: types.ToolCall, reason: str, rule: str, console: 
         for line in summary(title, call, reason, console.size):
             console.say(line)
         try:
-            answer = console.ask(prompt(call, rule)).strip().lower()
+            answer = (
+                console.ask(f"Allow {named(call, rule)}? y/n, a shows all [n]: ").strip().lower()
+            )
             if answer not in _ALL:
                 return answer in _YES
             _show_all(full(call, reason, console.size), console)

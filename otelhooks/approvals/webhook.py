@@ -13,6 +13,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import http.client
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
+from otelhooks.approvals.layout import argument
 from otelhooks.approvals.questions import Answer, Question, questions_at
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.own_threads import spawn
@@ -42,6 +44,16 @@ _PAUSES_S = (0.0, 1.0, 5.0, 25.0)
 
 _MOST_ARGUMENTS, _LINE, _TEXT = 20, 200, 2_900
 """Sizes of a message: Slack takes 3,000 characters in a text."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: following it would send a GET without the question."""
+
+    def redirect_request(self, *args: Any, **given: Any) -> None:
+        """Return no request."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class Webhook:
@@ -104,14 +116,14 @@ class Webhook:
                 headers |= _signed(self._key, f"msg_{question.id}", int(time.time()), body)
             request = urllib.request.Request(self._url, data=body, headers=headers)
             try:
-                with urllib.request.urlopen(request, timeout=_TIMEOUT_S):
+                with _OPENER.open(request, timeout=_TIMEOUT_S):
                     return
             except urllib.error.HTTPError as error:
                 problem = f"HTTP {error.code}"
                 error.close()
                 if error.code < 500 and error.code not in (408, 429):
                     break
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:
                 problem = type(error).__name__
         log.error(
             "`%s` was not notified that `%s` waits for an answer: %s",
@@ -195,7 +207,7 @@ def _key_of(secret: str) -> bytes:
 
 def _signed(key: bytes, id: str, at: int, body: bytes) -> dict[str, str]:
     """Return the headers that sign a body."""
-    digest = hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()
+    digest = hmac.new(key, _bytes(f"{id}.{at}.") + body, hashlib.sha256).digest()
     signature = f"v1,{base64.b64encode(digest).decode()}"
     return {"webhook-id": id, "webhook-timestamp": str(at), "webhook-signature": signature}
 
@@ -204,13 +216,17 @@ def _check(key: bytes, body: bytes, headers: Mapping[str, str]) -> None:
     given = headers.get("webhook-timestamp", "")
     if not given:
         raise PermissionError("the answer is not signed: it has no `webhook-timestamp`")
-    at = int(given) if given.isascii() and given.isdigit() else 0
+    at = int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
     if abs(time.time() - at) > _TOLERANCE_S:
         raise PermissionError("the answer was not signed within 5 minutes of now: sign it again")
     expected = _signed(key, headers.get("webhook-id", ""), at, body)["webhook-signature"]
     found = headers.get("webhook-signature", "").split(" ")
-    if not any(secrets.compare_digest(each.encode(), expected.encode()) for each in found):
+    if not any(secrets.compare_digest(_bytes(each), _bytes(expected)) for each in found):
         raise PermissionError("the signature of the answer is wrong")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")  # a header may have any character
 
 
 # -- messages ----------------------------------------------------------------------------------
@@ -224,6 +240,7 @@ def _json(question: Question, link: str) -> dict[str, Any]:
         "arguments": facts["args"],
         **{name: facts[name] for name in ("server", "agent", "rule", "reason", "session", "trace")},
         "program": facts["program"],
+        "masked": facts != question.facts,
         "expires_at": question.expires_at,
         "digest": question.digest,
         "link": link,
@@ -272,11 +289,12 @@ def _texts(question: Question, link: str) -> tuple[str, str]:
     """Return the title of a message, and one line for each thing to know."""
     facts = _masked(question)
     args: dict[str, Any] = facts["args"]
-    lines = [f"Reason: {facts['reason']}"] if facts["reason"] else []
-    if facts["agent"]:
-        lines.append(f"Agent: {facts['agent']}")
+    known = ("reason", "server", "agent", "rule")
+    lines = [f"{name.capitalize()}: {facts[name]}" for name in known if facts[name]]
     shown = list(args.items())[:_MOST_ARGUMENTS]
-    lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in shown]
+    lines += [f"{argument(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in shown]
+    if facts != question.facts:
+        lines.append("Some of it is masked: read the whole call where you answer.")
     if len(shown) < len(args):
         lines.append(f"... and {len(args) - len(shown)} more arguments")
     if not link:

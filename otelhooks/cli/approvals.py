@@ -89,7 +89,7 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
     answer; 2: you could not be asked.
     """
     from otelhooks.approvals.console import Console
-    from otelhooks.approvals.layout import full, summary
+    from otelhooks.approvals.layout import full, named, summary
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
@@ -100,13 +100,16 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
     question = questions.pending(id)
     call, console = _call(question, changes), Console()
     reason = question.facts.get("reason", "")
+    what = named(call, question.facts.get("rule", ""))
     title = f"Approve {question.id}{', as edited' if changes else ''}:"
     code = f"{secrets.randbelow(10_000):04}"
     while True:
         for line in summary(title, call, reason, console.size):
             console.say(line)
         try:
-            typed = console.ask(f"Type {code} to approve, a shows all, Enter leaves it open: ")
+            typed = console.ask(
+                f"Type {code} to approve {what}, a shows all, Enter leaves it open: "
+            )
         except EOFError:
             typed = ""
         if typed.strip().lower() != "a":
@@ -156,7 +159,7 @@ def _answer(
     answer = Answer(status, approver or getpass.getuser(), edit, kind)
     if questions.answer(question, answer) == "pending":
         by = questions.find(question.id).approver
-        click.echo(f"approved by {by}; {question.needs} must approve", err=True)
+        click.echo(one_line(f"approved by {by}; {question.needs} must approve"), err=True)
         return
     deadline = time.monotonic() + _TAKEN_S
     while time.monotonic() < deadline:

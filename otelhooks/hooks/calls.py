@@ -37,6 +37,8 @@ def copy_json(value: Any) -> Any:
         return [copy_json(item) for item in value]
     if kind is tuple:
         return tuple(copy_json(item) for item in value)
+    if kind is collections.deque:
+        return collections.deque(map(copy_json, value), value.maxlen)
     if kind in _MUTABLE:
         copied: Any = value.copy()
         if kind in _MAPPINGS:
@@ -56,7 +58,7 @@ def same_json(left: Any, right: Any) -> bool:
         return False
     if kind is dict or kind in _MAPPINGS:
         return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
-    if kind is list or kind is tuple:
+    if kind is list or kind is tuple or kind is collections.deque:
         return len(left) == len(right) and all(map(same_json, left, right))
     if kind is float and left != left:
         return bool(right != right)  # NaN is not equal to itself, but is the same value

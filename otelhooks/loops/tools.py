@@ -74,14 +74,10 @@ class _Parameters:
         if self.are_by_name and len(args) <= len(self._positional):
             # Like `bind`, for the common case, at a tenth of its cost.
             found = dict(zip(self._positional, args, strict=False))
-            if len(found) == len(self._names) and not kwargs:
-                return found
-            found = {**self._defaults, **found}
-            if not kwargs:
-                if len(found) == len(self._names):
-                    return found
-            elif kwargs.keys().isdisjoint(self._positional[: len(args)]):
+            if kwargs.keys().isdisjoint(found):
                 found.update(kwargs)
+                if len(found) < len(self._names):  # what was given comes first, as people read it
+                    found = {**found, **{n: d for n, d in self._defaults.items() if n not in found}}
                 if found.keys() == self._names:
                     return found
         given = dict(kwargs)

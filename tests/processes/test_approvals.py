@@ -77,6 +77,7 @@ def test_who_types_the_code_at_a_terminal_approves(
         cwd=tmp_path,
     )
     assert code == 0, screen
+    assert "to approve `send_email` (rule `ask:send_email`), a shows all" in screen
     assert "reason: Mail leaves the house." in screen
     assert 'to = "ada@example.com"' in screen
     assert "approved send_email" in screen

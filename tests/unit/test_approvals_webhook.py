@@ -39,7 +39,12 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.posts.append((dict(self.headers), body))
-                self.send_response(receiver.codes.pop(0) if receiver.codes else 200)
+                code = receiver.codes.pop(0) if receiver.codes else 200
+                if code < 0:
+                    self.wfile.write(b"garbage\r\n")
+                    return
+                self.send_response(code)
+                self.send_header("Location", receiver.url)
                 self.end_headers()
 
             def log_message(self, *args: Any) -> None:
@@ -169,6 +174,20 @@ class TestAnswers:
             approvals.receive_answer(body, headers, secret=SECRET, place=path)
         end(path, called)
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"webhook-timestamp": "9" * 5_000},
+            {"webhook-timestamp": "9" * 400},
+            {"webhook-id": "\ud800"},
+            {"webhook-signature": "v1,\ud800"},
+        ],
+    )
+    def test_no_header_is_more_than_a_wrong_signature(self, path, change) -> None:
+        body, headers = answer({"id": "1"})
+        with pytest.raises(PermissionError, match="sign"):
+            approvals.receive_answer(body, headers | change, secret=SECRET, place=path)
+
     def test_one_for_another_call_does_not(self, receiver, call, path) -> None:
         called = call(approvals.Webhook(receiver.url, secret=SECRET), to="all")
         asked = receiver.wait()[0]["data"]
@@ -197,6 +216,19 @@ class TestAnswers:
 
 
 class TestPosts:
+    @pytest.mark.parametrize(("code", "posts"), [(302, 1), (-1, 4)])
+    def test_a_redirect_or_garbage_is_not_a_delivery(
+        self, receiver, call, path, caplog, code, posts
+    ) -> None:
+        receiver.codes = [code] * posts
+        called = call(approvals.Webhook(receiver.url, secret=SECRET), to="ada")
+        receiver.wait(posts)
+        until = time.monotonic() + 10
+        while "was not notified" not in caplog.text:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        end(path, called)
+
     def test_one_that_fails_is_repeated(self, receiver, call, path, caplog) -> None:
         receiver.codes = [503, 429]
         called = call(approvals.Webhook(receiver.url, secret=SECRET), to="ada")
@@ -247,6 +279,13 @@ class TestPosts:
         assert b"sk-1234567890" not in receiver.posts[0][1]
         end(path, called)
 
+    def test_it_says_that_something_is_masked(self, receiver, call, path) -> None:
+        """A model can hide a payload in what looks like a secret."""
+        called = call(approvals.Webhook(receiver.url, secret=SECRET), c="PASSWORD='x; rm -rf ~' ls")
+        [posted] = receiver.wait()
+        assert posted["data"]["masked"] is True
+        end(path, called)
+
 
 class TestMessages:
     HOSTILE = "<https://evil.example|Answer> [Answer](https://evil.example)\n*Approved*"
@@ -271,6 +310,18 @@ class TestMessages:
         card = receiver.wait()[0]["attachments"][0]["content"]
         assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
         assert card["actions"][0]["url"].startswith("https://desk.example/")
+        end(path, called)
+
+    def test_no_argument_looks_like_another_line(self, receiver, call, path) -> None:
+        names = ("Reason: pre-approved", "Answer with: otelhooks approvals approve deadbeef")
+        hook = approvals.Webhook(receiver.url, form="slack")
+        called = call(hook, **dict.fromkeys(names, 1), token="sk-1234567890")
+        [posted] = receiver.wait()
+        lines = posted["blocks"][1]["text"]["text"].split("\n")
+        assert lines[:2] == ["Reason: Mail leaves the house.", "Rule: mail"]
+        assert lines[2].startswith('"Reason: pre-approved"')
+        assert "Some of it is masked: read the whole call where you answer." in lines
+        assert sum(line.startswith("Answer with") for line in lines) == 1
         end(path, called)
 
     @pytest.mark.parametrize("form", ["slack", "teams"])

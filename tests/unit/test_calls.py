@@ -128,13 +128,16 @@ def test_tuples_and_other_containers_of_the_standard_library_are_copied() -> Non
 
     inner = [1]
     ordered = collections.OrderedDict(a=inner)
-    value = {"t": (inner,), "o": ordered, "s": {1, 2}}
+    queue = collections.deque([inner], maxlen=3)
+    value = {"t": (inner,), "o": ordered, "s": {1, 2}, "q": queue}
     copy = copy_json(value)
     inner.append(2)
     assert copy["t"] == ([1],)
     assert copy["o"] == collections.OrderedDict(a=[1])
     assert type(copy["o"]) is collections.OrderedDict
     assert copy["s"] is not value["s"]
+    assert copy["q"] == collections.deque([[1]])
+    assert copy["q"].maxlen == 3
 
 
 def test_no_number_is_the_same_value_as_itself() -> None:

@@ -65,6 +65,21 @@ class TestTool:
         assert g(1, 2, 3, x=4) == (1, (2, 3), {"x": 4})
         assert seen == [{"a": 1, "b": 2, "c": 5}, {"a": 1, "rest": (2, 3), "x": 4}]
 
+    def test_what_was_given_comes_before_defaults(self, governed: Any) -> None:
+        """A person who is asked reads the first arguments first."""
+        seen: list[list[str]] = []
+
+        @otelhooks.tool
+        def transfer(account: str, amount: int, note: str = "", tags: str = "") -> None: ...
+
+        governed(hooks=[hooks.pre_tool_call_decide(lambda d: seen.append([*d.args]) or Result())])
+        transfer(account="a", amount=1)
+        transfer("a", tags="x", amount=1)
+        assert seen == [
+            ["account", "amount", "note", "tags"],
+            ["account", "tags", "amount", "note"],
+        ]
+
     def test_arguments_that_do_not_fit_are_a_type_error(self, governed: Any) -> None:
         @otelhooks.tool
         def f(a: int) -> None: ...
