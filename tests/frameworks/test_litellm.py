@@ -15,9 +15,10 @@ import pytest
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its import fetches a file otherwise
 import litellm
+import pydantic
 
 import otelhooks
-from otelhooks import errors, policy
+from otelhooks import errors, hooks, policy, types
 from tests.frameworks.loops import DANGER, DENY, REASON, SAFE, Loops, Path, Tools, gaps
 from tests.frameworks.model_double import Double, served
 
@@ -254,6 +255,63 @@ def test_call_tool_goes_on_under_the_same_verdict(model):
     assert otelhooks.call_tool("safe", {"x": 1}, lambda x: x, id="call_s") == 1
     with pytest.raises(errors.Denied):
         otelhooks.call_tool("safe", {"x": 1}, lambda x: x, id="call_s")
+
+
+class TestWhatAStreamKeeps:
+    """LiteLLM keeps the chunks of a stream in the object that the loop has."""
+
+    def read(self, model: Double, *, is_async: bool) -> Any:
+        model.steps = [["a secret", DANGER]]
+        said: list[Any] = [{"role": "user", "content": "x"}]
+        given: dict[str, Any] = {"messages": said, "stream": True, **of(model)}
+
+        async def ask() -> Any:
+            stream: Any = await litellm.acompletion(**given)
+            return stream, [chunk async for chunk in stream]
+
+        if is_async:
+            return asyncio.run(ask())
+        stream: Any = litellm.completion(**given)
+        assert stream.completion_stream is stream
+        return stream, list(stream)
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_it_keeps_what_the_loop_got(self, model, is_async):
+        masked = hooks.post_model_call_transform(
+            lambda data: data.model_copy(update={"text": "masked"})
+        )
+        options = {"litellm": {"on_denied": "drop"}}
+        otelhooks.instrument(hooks=[masked], policies=DENY, frameworks=options)
+        stream, chunks = self.read(model, is_async=is_async)
+        assert stream.chunks == chunks
+        assert stream.response_uptil_now == f"masked\n{REASON}"
+        kept = [*stream.chunks, stream.partial_response()]
+        assert not [one for one in kept if "secret" in str(one) or "danger" in str(one)]
+
+
+def test_hooks_see_messages_that_are_objects_of_the_programs_own(model):
+    """Any class of pydantic's, if it has the methods that LiteLLM calls."""
+
+    class Said(pydantic.BaseModel):
+        role: str = "user"
+        content: str
+        name: str | None = None
+
+        def get(self, name: str) -> Any:
+            return getattr(self, name, None)
+
+    @hooks.pre_model_call
+    def masked(data):
+        said = [
+            {**one, "content": one["content"].replace("secret", "***")} for one in data.messages
+        ]
+        return types.HookResult(modified_messages=said)
+
+    model.steps = ["done"]
+    otelhooks.instrument(hooks=[masked])
+    said: list[Any] = [Said(content="a secret")]
+    litellm.completion(messages=said, **of(model))
+    assert model.requests[0]["messages"] == [{"role": "user", "content": "a ***"}]
 
 
 class TestUnread:

@@ -119,9 +119,12 @@ def as_json(native: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a message with all of the client's objects in it in JSON: loops send answers back."""
+    """Return a message with all objects in it in JSON: loops send answers back, or their own."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
-    return as_json(value)
+    found = as_json(value)
+    if found is value and (dump := getattr(value, "model_dump", None)) is not None:
+        return dump(mode="json", exclude_none=True)
+    return found

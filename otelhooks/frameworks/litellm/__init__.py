@@ -97,6 +97,38 @@ def _named(args: Any, kwargs: Any, *, is_async: bool) -> dict[str, Any]:
     return {**given, **further}
 
 
+class _Stream(Iterated):
+    """LiteLLM's stream, which keeps what it got: here, what the loop got, is all that it shows."""
+
+    def __init__(self, stream: Any, items: Any) -> None:
+        super().__init__(stream, items)
+        self._self_chunks: list[Any] = []
+
+    def __next__(self) -> Any:
+        self._self_chunks.append(super().__next__())
+        return self._self_chunks[-1]
+
+    async def __anext__(self) -> Any:
+        self._self_chunks.append(await super().__anext__())
+        return self._self_chunks[-1]
+
+    @property
+    def chunks(self) -> list[Any]:
+        return self._self_chunks
+
+    @property
+    def response_uptil_now(self) -> str:
+        told = (choice.delta for chunk in self.chunks for choice in chunk.choices)
+        return "".join(delta.content or "" for delta in told)
+
+    @property
+    def completion_stream(self) -> Any:  # a `Router` opens a stream that has none yet
+        return None if self.__wrapped__.completion_stream is None else self
+
+    def partial_response(self) -> Any:
+        return type(self.__wrapped__).partial_response(self)
+
+
 def _chunk(item: Any) -> Any:
     if type(item) is not Event:
         return item
@@ -113,7 +145,7 @@ def _opened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
     rest = streamed(Completion).through(GENERATOR, items, None, **given)
     first = next(rest, None)
     if type(first) is Opened:
-        return Iterated(first.native, map(_chunk, rest))
+        return _Stream(first.native, map(_chunk, rest))
     return map(_chunk, [first, *rest])
 
 
@@ -134,7 +166,7 @@ async def _aopened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
         async for item in rest:
             yield _chunk(item)
 
-    return Iterated(first.native, chunks()) if type(first) is Opened else chunks()
+    return _Stream(first.native, chunks()) if type(first) is Opened else chunks()
 
 
 class Unread(UnreadCall):
@@ -182,6 +214,7 @@ ADAPTER = kit.Adapter(
             "`generate_content`, `interactions`, realtime, the proxy", "no seat is there"
         ),
         kit.NotCovered("tools of the provider", "they run at the provider"),
+        kit.NotCovered("success callbacks", "they get the provider's answer, before it is judged"),
     ),
     options={"on_denied": ON_DENIED},
     offline={"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
