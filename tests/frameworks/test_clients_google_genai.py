@@ -535,6 +535,25 @@ def test_calls_of_all_candidates_are_judged(model, monkeypatch):
     assert "danger" not in str(answer.candidates)
 
 
+def test_a_call_with_other_arguments_stays_in_its_candidate(model, monkeypatch):
+    from tests.frameworks import model_double
+
+    def two(words: str, calls: Any, number: int) -> dict[str, Any]:
+        first, second = (model_double._generated("", [call], number) for call in calls)
+        return {**first, "candidates": first["candidates"] + second["candidates"]}
+
+    @hooks.pre_tool_call_decide
+    def changed(data):
+        return hooks.HookResult(modified_args={"y": data.name})
+
+    monkeypatch.setitem(model_double._FORMS, ":generateContent", (two, None))
+    otelhooks.instrument(hooks=[changed])
+    model.steps = [[SAFE, SAFE]]
+    client = client_of(model)
+    answer = client.models.generate_content(model="small", contents="begin", config=CONFIG)
+    assert [len(one.content.parts) for one in answer.candidates] == [1, 1]
+
+
 def test_a_framework_of_its_own_has_judged_the_call(model, with_rules, exporter):
     with_rules(*DENY)
     model.steps = [[DANGER]]

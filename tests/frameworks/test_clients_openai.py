@@ -728,6 +728,72 @@ def test_hooks_change_the_text_of_every_choice(model, monkeypatch, withheld):
     assert {c.message.content for c in made.choices} == {"withheld" if withheld else "clean"}
 
 
+class TestChoices:
+    """Each of several choices keeps its own calls, whatever their ids are."""
+
+    def asked(self, model: Double, monkeypatch: Any, id: Any, *, stream: bool) -> list[list[Any]]:
+        """Return the calls of the choices, of which each asks for one."""
+        pieces = [_piece(id, "danger", '{"path": "/"}'), _piece(id, "safe", '{"x": 1}')]
+        choices = [
+            {"index": at, "message": {"tool_calls": [piece]}, "finish_reason": "tool_calls"}
+            for at, piece in enumerate(pieces)
+        ]
+
+        def events(made: Any) -> Any:
+            for at, piece in enumerate(pieces):
+                yield {**_delta(piece), "choices": [{"index": at, "delta": {"tool_calls": [piece]}}]}
+
+        def whole(*given: Any) -> Any:
+            return {**model_double._chat(*given), "choices": choices}
+
+        monkeypatch.setitem(model_double._FORMS, "/chat/completions", (whole, events))
+        model.steps = [""]
+        given: dict[str, Any] = {"messages": [], "n": 2, "tools": CHAT_TOOLS, "stream": stream}
+        told: list[list[Any]] = [[], []]
+        with client_of(model) as client:
+            found: Any = client.chat.completions.create(model="small", **given)
+            for each in found if stream else [found]:
+                for one in each.choices:
+                    said = one.delta if stream else one.message
+                    told[one.index] += [call.function.name for call in said.tool_calls or ()]
+        return [list(filter(None, calls)) for calls in told]
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("id", ["call_0", "", None])
+    def test_the_denied_one_leaves_the_other_where_it_was(self, model, monkeypatch, id, stream):
+        otelhooks.instrument(policies=DENY)
+        assert self.asked(model, monkeypatch, id, stream=stream) == [[], ["safe"]]
+
+    @pytest.mark.parametrize("id", ["call_0", "", None])
+    def test_one_with_other_arguments_stays_where_it_was(self, model, monkeypatch, id):
+        @hooks.pre_tool_call_decide
+        def changed(data):
+            return types.HookResult(modified_args={"y": data.name})
+
+        otelhooks.instrument(hooks=[changed])
+        assert self.asked(model, monkeypatch, id, stream=False) == [["danger"], ["safe"]]
+
+    @pytest.mark.parametrize("name", ["danger", "safe"])
+    def test_one_that_a_hook_leaves_out(self, model, monkeypatch, name):
+        @hooks.post_model_call_transform
+        def changed(data):
+            (kept,) = [call for call in data.tool_calls if call.name == name]
+            return data.model_copy(update={"tool_calls": [kept]})
+
+        otelhooks.instrument(hooks=[changed])
+        told = [["danger"], []] if name == "danger" else [[], ["safe"]]
+        assert self.asked(model, monkeypatch, "call_0", stream=False) == told
+
+    def test_one_that_a_hook_renames(self, model, monkeypatch):
+        @hooks.post_model_call_transform
+        def changed(data):
+            new = [call.model_copy(update={"name": f"{call.name}r"}) for call in data.tool_calls]
+            return data.model_copy(update={"tool_calls": new})
+
+        otelhooks.instrument(hooks=[changed])
+        assert self.asked(model, monkeypatch, "call_0", stream=False) == [["dangerr"], ["safer"]]
+
+
 def test_what_repeats_a_withheld_text_is_withheld(model, monkeypatch):
     usual, events = model_double._FORMS["/chat/completions"]
 

@@ -192,8 +192,10 @@ class Generated(ClientCall):
             content = _content("model", parts)
             candidate = _made("Candidate", content=content, finish_reason="STOP", index=0)
             return _made("GenerateContentResponse", candidates=[candidate])
-        others = [list(map(id, _parts_of(one.content))) for one in of.candidates[1:]]
-        kept = [[part for part in parts if id(part) in other] for other in others]
+        others = [
+            {id(self.origin(part)) for part in _parts_of(one.content)} for one in of.candidates[1:]
+        ]
+        kept = [[part for part in parts if id(self.origin(part)) in other] for other in others]
         theirs = {id(part) for other in kept for part in other}
         kept.insert(0, [part for part in parts if id(part) not in theirs])
         before = {id(part) for one in of.candidates for part in _parts_of(one.content)}

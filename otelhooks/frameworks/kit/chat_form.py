@@ -104,9 +104,9 @@ class ChatForm(JsonCall):
     ) -> Any:
         """Return one choice with what is left for it, and if it is shared, with all texts."""
         message = dict(choice.get("message") or {})
-        ids = {call.get("id") for call in message.pop("tool_calls", None) or ()}
-        message.pop("function_call", None)
-        own = calls if is_only else [call for call in calls if call.get("id") in ids]
+        before = [*(message.pop("tool_calls", None) or ()), message.pop("function_call", None)]
+        its = {id(self.origin(call)) for call in before}
+        own = calls if is_only else [call for call in calls if id(self.origin(call)) in its]
         listed = [call for call in own if "type" in call]
         if listed:
             message["tool_calls"] = listed

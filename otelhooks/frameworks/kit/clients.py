@@ -13,7 +13,8 @@ coverage gap, and under ``strict=True`` the request is not sent. Decision code: 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from opentelemetry import context as otel_context
@@ -75,7 +76,7 @@ class ClientCall(ModelCall):
 
     words = (
         "said with_calls with_result with_args repeats shows joined events asked_for can_tell "
-        "passes must_retell"
+        "passes must_retell origin"
     )
     must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
@@ -83,6 +84,7 @@ class ClientCall(ModelCall):
     must_retell = False
     serves_others = True
     _is_left = False
+    _origins: Mapping[int, tuple[Any, Any]] = MappingProxyType({})
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -276,9 +278,17 @@ class ClientCall(ModelCall):
 
     def rewritten(self, part: Part, new: Part) -> Part:
         if new.name != part.name:
-            return new
+            return new._replace(native=self._made_from(part, self.table.made["call"](new)))
         text = json_text.write(part.text, _TEXT, new.args, True) if part.text else ""
-        return part._replace(native=self.with_args(part, new.args, text))
+        return part._replace(native=self._made_from(part, self.with_args(part, new.args, text)))
+
+    def _made_from(self, part: Part, native: Any) -> Any:
+        self._origins = {**self._origins, id(native): (native, self.origin(part.native))}
+        return native
+
+    def origin(self, native: Any) -> Any:
+        """Return the part of the model's answer that was changed to one; itself if it was not."""
+        return self._origins.get(id(native), (native, native))[1]
 
     def _watched(self, context: Any, operation: Operation) -> Operation:
         """Run an operation where this one began, wherever a stream's consumer is by now."""
@@ -333,8 +343,10 @@ class ClientCall(ModelCall):
                 if text:
                     text = json_text.write(text, _TEXT, args, is_changed)
                     is_changed = text != part.text
-                native = self.with_args(part, args, text) if is_changed else part.native
-                kept.append(part._replace(native=native) if is_changed else part)
+                if is_changed:
+                    native = self._made_from(part, self.with_args(part, args, text))
+                    part = part._replace(native=native)
+                kept.append(part)
         return kept
 
     # -- results in the next request ----------------------------------------------------------

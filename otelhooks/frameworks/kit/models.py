@@ -171,18 +171,32 @@ class ModelCall(Passage, ModelRequest):
         """Replace the first text, and leave out calls that a hook left out."""
         whole = isinstance(response, types.ModelResponse)
         text = response.text if whole else str(response)
-        kept = _asked(response) if whole else None
+        read = list(self.parts(raw))
+        kept = self._paired(read, _asked(response)) if whole else None
         parts: list[Part] = []
-        for one in self.parts(raw):
+        for one in read:
             if one.kind == "text":
                 parts += [Part("text", text=text)] if text else []
                 text = ""
             elif one.kind != "call" or kept is None:
                 parts.append(one)
-            elif (new := _taken(kept, one)) is not None:
-                is_same = new.name == one.name and same_json(new.args, self.args_of(one))
-                parts.append(one if is_same else self.rewritten(one, new))
+            elif (new := kept.get(id(one))) is not None:
+                parts.append(one if self._is_same(one, new) else self.rewritten(one, new))
         return self.composed([*parts, Part("text", text=text)] if text else parts, raw)
+
+    def _paired(self, parts: list[Part], calls: list[Part]) -> dict[int, Part]:
+        """Return the call of a hook's answer for each of the model's, unchanged ones first."""
+        found: dict[int, Part] = {}
+        for fits in (self._is_same, _has_name, _has_id):
+            for one in parts:
+                if one.kind == "call" and id(one) not in found:
+                    at = next((n for n, call in enumerate(calls) if fits(one, call)), None)
+                    if at is not None:
+                        found[id(one)] = calls.pop(at)
+        return found
+
+    def _is_same(self, one: Part, call: Part) -> bool:
+        return _has_name(one, call) and same_json(call.args, self.args_of(one))
 
     @staticmethod
     def hosted(definition: Any) -> Any:
@@ -333,10 +347,9 @@ def _asked(response: types.ModelResponse) -> list[Part]:
     ]
 
 
-def _taken(calls: list[Part], one: Part) -> Part | None:
-    """Take the call of a hook's answer that stands for one of the model's; None if it has none."""
-    same = [call for call in calls if call.id == one.id]
-    found = next((call for call in same if call.name == one.name), same[0] if same else None)
-    if found is not None:
-        calls.remove(found)
-    return found
+def _has_name(one: Part, call: Part) -> bool:
+    return _has_id(one, call) and one.name == call.name
+
+
+def _has_id(one: Part, call: Part) -> bool:
+    return one.id == call.id
