@@ -62,6 +62,7 @@ def pre_tool_call(
     approval: Approval | None = None,
     *,
     news: bool | None = None,
+    earlier: Verdict | None = None,
 ) -> Generator[Run, Any, Verdict]:
     """Decide about a tool call: deciders in order, rules on the final arguments, then people.
 
@@ -76,6 +77,8 @@ def pre_tool_call(
         approval: People's answer about the call at an earlier seat.
         news: For a call that was allowed at that seat, whether more is known of it now: then hooks
             run again, and rules in any case; none may rewrite it. None for any other call.
+        earlier: What was decided about exactly this call before: hooks that rewrote it may only
+            deny it now.
     """
     try:
         call.args = copy_json(call.args)
@@ -88,7 +91,7 @@ def pre_tool_call(
         is_plain = first.decision == ALLOW and not first.observed
         if is_plain and len(judges) == 1 and not hooks.gates:
             return rule_verdict("pre_tool_call", first)  # of this call alone: it may get an id
-    chain = ToolChain(call, watch, context, monitor, approval)
+    chain = ToolChain(call, watch, context, monitor, approval, earlier)
     if news is None:
         denied = yield from chain.first_pass(hooks.deciders)
     else:

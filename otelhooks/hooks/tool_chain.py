@@ -53,12 +53,14 @@ class ToolChain(Chain):
         context: Any,
         monitor: bool,
         approval: Approval | None = None,
+        earlier: Verdict | None = None,
     ) -> None:
         super().__init__("pre_tool_call", watch, context, monitor)
+        if earlier is not None and earlier.rewriters:
+            self.verdict.go_on(earlier)
         self.call: Call = call
         self.approval: Approval | None = approval  # the last one; it includes those before it
         self.allowed: list[tuple[Registration, int]] = []  # with the version that each one saw
-        self.rewriters: set[Registration] = set()
         self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
         self.rewrites: bool = False
 
@@ -117,7 +119,7 @@ class ToolChain(Chain):
             call.args = before
             value = Raised(error)
         denied = self.judge_hook(registration, value)
-        rewrites = registration not in self.rewriters  # otherwise a later rewrite replaced its own
+        rewrites = registration not in self.verdict.rewriters  # otherwise that was replaced, or ran
         if denied is None and rewrites and isinstance(value, types.HookResult) and value.allow:
             try:
                 self._rewrite(registration, value)
@@ -125,7 +127,7 @@ class ToolChain(Chain):
                 self.watch.hook_failed(registration, error)
                 denied = self.judge_hook(registration, Raised(error))
         if call.version != version:
-            self.rewriters.add(registration)
+            self.verdict.rewriters |= {registration}
         self.allowed.append((registration, call.version))  # it is not asked about its own output
         return denied
 

@@ -262,6 +262,7 @@ class Verdict:
         withheld: Whether a result was withheld after the operation had run.
         evaluations: How many rules with a predicate, and hooks, ran.
         decision_id: Joins span, event and audit record; set on first use by telemetry.
+        rewriters: Hooks that rewrote the arguments of a tool call.
     """
 
     __slots__ = (
@@ -280,6 +281,7 @@ class Verdict:
         "policy_version",
         "reason",
         "result",
+        "rewriters",
         "rule_id",
         "severity",
         "withheld",
@@ -319,6 +321,7 @@ class Verdict:
         self.answered: bool = False
         self.withheld: bool = False
         self.decision_id: str = ""
+        self.rewriters: frozenset[Any] = frozenset()
 
     def is_stricter_than(self, other: Verdict) -> bool:
         """Return whether this verdict outranks another: deny > ask > modify > allow.
@@ -348,6 +351,13 @@ class Verdict:
             and before.approval is self.approval
             and not self.observes_more_than(before)
         )
+
+    def go_on(self, before: Verdict) -> None:
+        """Begin with what hooks have made of the same call: their changes are in it by now."""
+        self.rewriters = before.rewriters
+        if before.decision == MODIFY:
+            for name in ("decision", "policy_id", "policy_version", "rule_id", "severity", "reason"):
+                setattr(self, name, getattr(before, name))
 
     def is_plain(self) -> bool:
         """Return whether it is only an allow, with nothing more to report."""

@@ -179,6 +179,9 @@ class Answers:
             asked.is_open, asked.args = False, {}
             self._open.pop(id(asked), None)
             call.id = call.id or asked.id or None
+            if asked.verdict is not None and (approval := asked.verdict.approval) is not None:
+                # People approved what the model may choose; only now the rest is known.
+                approval.args = {**call.args, **approval.args}
             return asked.verdict
 
     def close(self, asked: Asked) -> None:

@@ -68,7 +68,7 @@ def _decide(
         context.know_trace(lambda: rt.trace_id_of(op))
     started = time.perf_counter()
     verdict = yield from points.pre_tool_call(
-        deciders, context, call, rt.watch, judges, rt.loaded.monitor
+        deciders, context, call, rt.watch, judges, rt.loaded.monitor, earlier=op.resumed
     )
     rt.count_evaluations(verdict.evaluations or 1, time.perf_counter() - started, "pre_tool_call")
     return verdict

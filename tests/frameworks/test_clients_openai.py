@@ -451,6 +451,87 @@ class TestPermits:
             otelhooks.call_tool("safe", {"x": 1}, lambda x, lang="en": x, id="call_s")
 
 
+class TestDecidedOnce:
+    """What decided in the answer does not decide again about the same call where it runs."""
+
+    def run(self, model: Double, args: dict[str, Any], **scope: Any) -> Any:
+        """Run the call of an answer, with a default that only the function knows."""
+        model.steps = [[SAFE]]
+        said: Any = [{"role": "user", "content": "x"}]
+        with client_of(model) as client:
+            client.chat.completions.create(model="small", messages=said, tools=CHAT_TOOLS)
+        with otelhooks.scope(**scope):
+            return otelhooks.call_tool("safe", args, lambda x, lang="en": (x, lang), id="call_s")
+
+    @pytest.fixture
+    def asked(self) -> tuple[list[Any], Any]:
+        seen: list[Any] = []
+
+        def handler(call: Any, reason: str) -> bool:
+            seen.append(call.args)
+            return True
+
+        return seen, policy.ask_user("safe", handler=handler)
+
+    @pytest.fixture
+    def adds(self) -> Any:
+        @hooks.pre_tool_call_decide
+        def adds(data: Any) -> Any:
+            return types.HookResult(modified_args={"x": data.args["x"] + 1})
+
+        return adds
+
+    def test_a_person_is_asked_once(self, model, asked):
+        seen, rule = asked
+        otelhooks.instrument(policies=[rule])
+        assert self.run(model, {"x": 1}) == (1, "en")
+        assert seen == [{"x": 1}]
+
+    def test_also_about_what_a_hook_wrote(self, model, asked, adds):
+        seen, rule = asked
+        otelhooks.instrument(policies=[rule], hooks=[adds])
+        assert self.run(model, {"x": 2}) == (2, "en")
+        assert seen == [{"x": 2}]
+
+    def test_and_again_about_the_models_own_arguments(self, model, asked, adds):
+        seen, rule = asked
+        otelhooks.instrument(policies=[rule], hooks=[adds])
+        assert self.run(model, {"x": 5}) == (6, "en")
+        assert seen == [{"x": 2}, {"x": 6, "lang": "en"}]
+
+    def test_a_rule_that_asks_because_of_a_default_does(self, model, asked):
+        seen: list[Any] = []
+
+        def handler(call: Any, reason: str) -> bool:
+            seen.append(call.args)
+            return True
+
+        rule = policy.ask_user("safe", handler=handler, when=lambda args: "lang" in args)
+        otelhooks.instrument(policies=[rule, asked[1]])
+        assert self.run(model, {"x": 1}) == (1, "en")
+        assert seen == [{"x": 1, "lang": "en"}]
+
+    def test_a_hook_that_rewrote_may_still_deny(self, model):
+        @hooks.pre_tool_call_decide
+        def changed(data: Any) -> Any:
+            allow = "lang" not in data.args
+            return types.HookResult(allow=allow, modified_args={"x": 2} if allow else None)
+
+        otelhooks.instrument(hooks=[changed])
+        with pytest.raises(errors.Denied):
+            self.run(model, {"x": 2})
+
+    def test_the_span_tells_of_the_change(self, model, adds, with_rules, exporter):
+        with_rules(hooks=[adds])
+        self.run(model, {"x": 2})
+        span = exporter.get_finished_spans()[-1]
+        assert span.attributes["otelhooks.policy.decision"] == "modify"
+
+    def test_a_hook_that_has_not_seen_it_decides(self, model, adds):
+        otelhooks.instrument(policies=DENY)
+        assert self.run(model, {"x": 1}, hooks=[adds]) == (2, "en")
+
+
 def test_a_result_that_changes_later_is_checked_again(model, tools):
     @hooks.post_tool_call_transform
     def masked(data):
