@@ -705,6 +705,38 @@ def test_hooks_see_blocks_of_a_result_that_are_no_text(model, block):
     assert "SECRET" not in json.dumps(model.requests[1])
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_and_results_of_the_provider_go_with_a_text_that_hooks_replace(
+    model, monkeypatch, stream
+):
+    thought = {"type": "thinking", "thinking": "a secret", "signature": "signed"}
+    found = {"type": "mcp_tool_result", "tool_use_id": "s", "is_error": False}
+    found |= {"content": [{"type": "text", "text": "a secret"}]}
+    usual, _ = model_double._FORMS["/messages"]
+
+    def whole(*given: Any) -> Any:
+        made = usual(*given)
+        return {**made, "content": [thought, found, *made["content"]]}
+
+    def events(made: Any) -> Any:
+        yield {"type": "message_start", "message": {**made, "content": []}}
+        for index, block in enumerate(made["content"]):
+            yield {"type": "content_block_start", "index": index, "content_block": block}
+            yield {"type": "content_block_stop", "index": index}
+        yield {"type": "message_stop"}
+
+    monkeypatch.setitem(model_double._FORMS, "/messages", (whole, events))
+    otelhooks.instrument(hooks=[hooks.post_model_call_transform(lambda data: "masked")])
+    model.steps = ["a secret"]
+    given: Any = {"model": "small", "messages": [], "max_tokens": 9, "stream": stream}
+    with client_of(model) as client:
+        answer = client.messages.create(**given)
+        told = "".join(map(str, answer)) if stream else answer.to_json()
+    assert "secret" not in told
+    assert "masked" in told
+    assert "signed" in told
+
+
 def test_the_proof_holds():
     from otelhooks.frameworks.anthropic.scripted import prove
 

@@ -554,6 +554,29 @@ def test_a_call_with_other_arguments_stays_in_its_candidate(model, monkeypatch):
     assert [len(one.content.parts) for one in answer.candidates] == [1, 1]
 
 
+def test_thoughts_and_code_go_with_a_text_that_hooks_replace(model, monkeypatch):
+    from tests.frameworks import model_double
+
+    beside = [
+        {"text": "a secret", "thought": True},
+        {"executableCode": {"code": "print('secret')", "language": "PYTHON"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "secret"}},
+    ]
+
+    def more(*given: Any) -> dict[str, Any]:
+        made = model_double._generated(*given)
+        made["candidates"][0]["content"]["parts"] += beside
+        return made
+
+    monkeypatch.setitem(model_double._FORMS, ":generateContent", (more, None))
+    otelhooks.instrument(hooks=[hooks.post_model_call_transform(lambda data: "masked")])
+    model.steps = ["a secret"]
+    client = client_of(model)
+    answer = client.models.generate_content(model="small", contents="begin", config=CONFIG)
+    assert answer.text == "masked"
+    assert "secret" not in str(answer.candidates)
+
+
 def test_a_framework_of_its_own_has_judged_the_call(model, with_rules, exporter):
     with_rules(*DENY)
     model.steps = [[DANGER]]

@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import openai
 import pytest
@@ -875,23 +875,92 @@ class TestChoices:
         assert self.asked(model, monkeypatch, "call_0", stream=False) == [["dangerr"], ["safer"]]
 
 
-def test_what_repeats_a_withheld_text_is_withheld(model, monkeypatch):
-    usual, events = model_double._FORMS["/chat/completions"]
+class TestWithheld:
+    """What repeats a text that a hook has changed, or tells how the model came to it, is gone."""
 
-    def more(*given: Any) -> Any:
-        made = usual(*given)
+    MESSAGES: ClassVar = {
+        "annotations": {"annotations": [{"type": "url_citation", "url": "secret"}]},
+        "reasoning": {"reasoning_content": "a secret"},
+        "parsed": {"parsed": {"of": "secret"}},
+        "fields of the provider": {"provider_specific_fields": {"citations": ["secret"]}},
+        "blocks": {"content": [{"type": "text", "text": "x"}, {"type": "z", "z": "secret"}]},
+        "no text": {"content": None, "reasoning_content": "a secret"},
+    }
+    ITEMS: ClassVar = {
+        "reasoning": {"id": "r", "type": "reasoning", "encrypted_content": "e"}
+        | {"summary": [{"type": "summary_text", "text": "a secret"}]}
+        | {"content": [{"type": "reasoning_text", "text": "a secret"}]},
+        "a server's tool": {"id": "m", "type": "mcp_call", "server_label": "s", "name": "n"}
+        | {"arguments": "{}", "output": "a secret"},
+        "files": {"id": "f", "type": "file_search_call", "status": "completed"}
+        | {"queries": ["secret"], "results": [{"text": "a secret"}]},
+    }
+
+    @pytest.fixture(autouse=True)
+    def masked(self):
+        otelhooks.instrument(hooks=[hooks.post_model_call_transform(lambda data: "masked")])
+
+    def answer(self, model: Double, monkeypatch: Any, message: Any, **choice: Any) -> str:
+        usual, events = model_double._FORMS["/chat/completions"]
+
+        def more(*given: Any) -> Any:
+            made = usual(*given)
+            made["choices"][0] |= choice
+            made["choices"][0]["message"] |= message
+            return {**made, "citations": ["secret"]}
+
+        monkeypatch.setitem(model_double._FORMS, "/chat/completions", (more, events))
+        model.steps = ["a secret"]
+        with client_of(model) as client:
+            made = client.chat.completions.create(model="small", messages=[])
+        assert made.choices[0].message.content == "masked"
+        return made.model_dump_json()
+
+    @pytest.mark.parametrize("name", MESSAGES)
+    def test_in_a_message(self, model, monkeypatch, name):
+        assert "secret" not in self.answer(model, monkeypatch, self.MESSAGES[name])
+
+    def test_among_tokens(self, model, monkeypatch):
         token = {"token": "secret", "logprob": 0, "bytes": None, "top_logprobs": []}
-        made["choices"][0]["logprobs"] = {"content": [token], "refusal": None}
-        made["choices"][0]["message"]["annotations"] = [{"type": "url_citation", "url": "secret"}]
+        tokens = {"content": [token], "refusal": None}
+        assert "secret" not in self.answer(model, monkeypatch, {}, logprobs=tokens)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("name", ITEMS)
+    def test_in_an_item_of_a_response(self, model, name, stream):
+        model.steps = [["a secret", self.ITEMS[name]]]
+        with client_of(model) as client:
+            if stream:
+                made = [*client.responses.create(model="small", input="x", stream=True)]
+                told = "".join(one.model_dump_json(warnings=False) for one in made)
+            else:
+                told = client.responses.create(model="small", input="x").to_json(warnings=False)
+        assert "secret" not in told
+        assert "masked" in told
+        assert self.ITEMS[name]["type"] in told
+
+
+@pytest.mark.parametrize("text", ["a secret", "a word"])
+def test_hooks_see_texts_in_blocks_inside_blocks(model, monkeypatch, text):
+    usual, events = model_double._FORMS["/chat/completions"]
+    inner = [{"type": "nested", "content": [{"type": "text", "text": text}]}]
+
+    def nested(*given: Any) -> Any:
+        made = usual(*given)
+        made["choices"][0]["message"]["content"] = inner
         return made
 
-    monkeypatch.setitem(model_double._FORMS, "/chat/completions", (more, events))
-    hook = hooks.post_model_call_transform(lambda data: "masked")
-    otelhooks.instrument(hooks=[hook])
-    model.steps = ["a secret"]
+    @hooks.post_model_call_transform
+    def masked(data):
+        return data.text.replace("secret", "***")
+
+    monkeypatch.setitem(model_double._FORMS, "/chat/completions", (nested, events))
+    otelhooks.instrument(hooks=[masked])
+    model.steps = [""]
     with client_of(model) as client:
-        made = client.chat.completions.create(model="small", messages=[], logprobs=True)
-    assert "secret" not in made.model_dump_json()
+        made = client.chat.completions.create(model="small", messages=[])
+    told: Any = made.choices[0].message.content
+    assert told == ("a ***" if text == "a secret" else inner)
 
 
 class TestResults:

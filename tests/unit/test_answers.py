@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline import answers as module
 from otelhooks.pipeline.answers import Answers, Asked, Owner
 from otelhooks.pipeline.sessions import Session
@@ -19,7 +20,7 @@ OWNER = Owner(weakref.ref(SESSION), "", 0)
 def asked(id: str, name: str = "read", reason: str | None = None, **args: object) -> Asked:
     made = Asked(id, name, args)
     made.reason, made.owner = reason, OWNER
-    made.verdict = object()  # type: ignore[assignment]
+    made.verdict = Verdict("pre_tool_call")
     return made
 
 

@@ -76,6 +76,10 @@ def built_in(definition: Any, args: dict[str, Any]) -> dict[str, Any]:
     return {"canonical": done, "kind": kind, "path": path if isinstance(path, str) else None}
 
 
+_ITS_OWN = ("text", "tool_use", "thinking", "redacted_thinking")
+"""Blocks that are not of the provider's tools. Without its signed thoughts, no call may be sent."""
+
+
 class MessagesRequest(GeneratedCall):
     """A request of ``messages``, also where Bedrock or Vertex carry it."""
 
@@ -145,6 +149,14 @@ class MessagesRequest(GeneratedCall):
         if not any(part.get("type") == "tool_use" for part in parts):
             reason = _ENDED.get(reason, reason)
         return {"model": self.model, **of, "content": parts, "stop_reason": reason}
+
+    def json_bare(self, data: Any) -> Any:
+        content = [
+            {**block, "thinking": ""} if block["type"] == "thinking" else block
+            for block in data["content"]
+            if block["type"] in _ITS_OWN
+        ]
+        return {**data, "content": content}
 
     def json_about(self, data: Any) -> dict[str, Any]:
         usage = data.get("usage") or {}

@@ -75,6 +75,11 @@ def _is_text(part: Any) -> bool:
     return part.text is not None and not part.thought and not part.function_call
 
 
+def _is_said(part: Any) -> bool:
+    """Return whether a part is neither a thought nor code that ran at the provider."""
+    return not (part.thought or part.executable_code or part.code_execution_result)
+
+
 class Generated(ClientCall):
     """A request for content. Most calls have no id, so each gets one here, which is not sent."""
 
@@ -198,15 +203,23 @@ class Generated(ClientCall):
         kept = [[part for part in parts if id(self.origin(part)) in other] for other in others]
         theirs = {id(part) for other in kept for part in other}
         kept.insert(0, [part for part in parts if id(part) not in theirs])
-        before = {id(part) for one in of.candidates for part in _parts_of(one.content)}
-        is_same = all(id(part) in before for part in parts if _is_text(part))
-        beside = {} if is_same else dict.fromkeys(_BESIDE)
         candidates = [
-            one.model_copy(update={"content": _content("model", own), **beside})
+            one.model_copy(update={"content": _content("model", own)})
             for one, own in zip(of.candidates, kept, strict=True)
         ]
-        parsed = {} if is_same else {"parsed": None}
-        return of.model_copy(update={"candidates": candidates, **parsed})
+        return of.model_copy(update={"candidates": candidates})
+
+    def bare(self, answer: Any) -> Any:
+        candidates = [
+            one.model_copy(
+                update={
+                    "content": _content("model", filter(_is_said, _parts_of(one.content))),
+                    **dict.fromkeys(_BESIDE),
+                }
+            )
+            for one in answer.candidates
+        ]
+        return answer.model_copy(update={"candidates": candidates, "parsed": None})
 
     def about(self, raw: Any) -> Mapping[str, Any]:
         reason = raw.candidates[0].finish_reason if raw.candidates else None

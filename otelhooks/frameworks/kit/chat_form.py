@@ -39,7 +39,10 @@ def _tool_call(part: Part) -> dict[str, Any]:
 def _content(value: Any) -> str:
     """Return the text of a message's content, which may be a list of blocks."""
     if isinstance(value, list):
-        return "".join(str(one.get("text") or one.get("refusal") or "") for one in value)
+        return "".join(
+            str(one.get("text") or one.get("refusal") or _content(one.get("content")))
+            for one in value
+        )
     return value or ""
 
 
@@ -55,6 +58,16 @@ def _shown(value: Any) -> str:
     heard = ("image_url", "input_audio")
     blocks = [one for one in value if one.get("type") not in heard]
     return "".join(one.get("text") or json.dumps(one) for one in blocks)
+
+
+_ANSWER = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "usage")
+_CHOICE = ("index", "finish_reason")
+_MESSAGE = ("role", "content", "tool_calls", "function_call", "name", "images")
+"""Fields of an answer that do not repeat its text: servers add others as they like."""
+
+
+def _only(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: record[name] for name in names if name in record}
 
 
 class ChatForm(JsonCall):
@@ -115,18 +128,20 @@ class ChatForm(JsonCall):
         old = _content(message.get("content"))
         if is_shared or not (own or old):
             message["content"] = "\n".join(texts) or None
-        beside: dict[str, Any] = {}
-        if old != (message.get("content") or "") and old not in texts:  # they repeat the old text
-            message = {key: message[key] for key in message if key not in ("annotations", "audio")}
-            beside = {"logprobs": None}
         reason = choice.get("finish_reason")
         is_asking = reason in (None, "tool_calls", "function_call")
         return {
             **choice,
-            **beside,
             "message": message,
             "finish_reason": reason if own or not is_asking else "stop",
         }
+
+    def json_bare(self, data: Any) -> Any:
+        choices = [
+            {**_only(one, _CHOICE), "message": _only(one["message"], _MESSAGE), "logprobs": None}
+            for one in data["choices"]
+        ]
+        return {**_only(data, _ANSWER), "choices": choices}
 
     def json_about(self, data: Any) -> dict[str, Any]:
         reasons = [choice.get("finish_reason") for choice in data.get("choices") or ()]

@@ -47,6 +47,7 @@ from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.process import forks
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import report
+from otelhooks.types import ModelResponse
 
 __all__ = ["ON_DENIED", "Call", "ClientCall", "UnreadCall"]
 
@@ -76,9 +77,9 @@ class ClientCall(ModelCall):
 
     words = (
         "said with_calls with_result with_args repeats shows joined events asked_for can_tell "
-        "passes must_retell origin"
+        "passes must_retell origin bare"
     )
-    must = ("read", "call", "answer", "said", "with_calls", "with_result", "with_args")
+    must = ("read", "call", "answer", "bare", "said", "with_calls", "with_result", "with_args")
     seat: ClassVar[AnswerSeat]
     holds_calls = must_read = False
     must_retell = False
@@ -91,6 +92,10 @@ class ClientCall(ModelCall):
         cls.seat = AnswerSeat(cls.framework)
 
     # -- what an adapter writes ---------------------------------------------------------------
+
+    def bare(self, answer: Any) -> Any:
+        """Return an answer without what repeats its text, or tells how the model came to it."""
+        raise NotImplementedError
 
     def said(self, answer: Any) -> list[Any]:
         """Return the messages by which a later request repeats an answer."""
@@ -281,6 +286,12 @@ class ClientCall(ModelCall):
             return new._replace(native=self._made_from(part, self.table.made["call"](new)))
         text = json_text.write(part.text, _TEXT, new.args, True) if part.text else ""
         return part._replace(native=self._made_from(part, self.with_args(part, new.args, text)))
+
+    def changed(self, raw: Any, response: Any) -> Any:
+        made = super().changed(raw, response)
+        told = (part.text for part in self.parts(raw) if part.kind == "text")
+        new = response.text if isinstance(response, ModelResponse) else str(response)
+        return made if new == self.table.between.join(told) else self.bare(made)
 
     def _made_from(self, part: Part, native: Any) -> Any:
         self._origins = {**self._origins, id(native): (native, self.origin(part.native))}

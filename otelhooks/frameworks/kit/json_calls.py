@@ -37,9 +37,9 @@ class JsonCall(ClientCall):
         is_streamed: Whether its function is a generator, whose first item is an `Opened`.
     """
 
-    words = "json_parts messages_in made_answer json_about is_streamed"
+    words = "json_parts messages_in made_answer json_bare json_about is_streamed"
     must = (
-        *("events", "joined", "json_parts", "made_answer", "json_about"),
+        *("events", "joined", "json_parts", "made_answer", "json_bare", "json_about"),
         *("said", "with_calls", "with_result", "with_args", "shows"),
     )
     is_streamed = False
@@ -57,6 +57,10 @@ class JsonCall(ClientCall):
 
     def made_answer(self, parts: list[Any], of: Any) -> Any:
         """Return an answer of some parts; a copy of one except for them, if one is given."""
+        raise NotImplementedError
+
+    def json_bare(self, data: Any) -> Any:
+        """Return what `bare` returns."""
         raise NotImplementedError
 
     def json_about(self, data: Any) -> dict[str, Any]:
@@ -79,6 +83,9 @@ class JsonCall(ClientCall):
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
         return Answer(self.made_answer(parts, of.data if of is not None else None))
+
+    def bare(self, answer: Any) -> Any:
+        return Answer(self.json_bare(answer.data))
 
     def about(self, raw: Any) -> dict[str, Any]:
         try:

@@ -102,6 +102,14 @@ def _result(item: Any, id: str, text: str) -> dict[str, Any]:
     return made
 
 
+_FOUND = ("summary", "content", "code", "queries", "results", "outputs", "output")
+"""Fields of what the model thought, and of what tools of the provider did and found."""
+
+
+def _blank(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: type(item[name])() for name in _FOUND if item.get(name)}
+
+
 def _message(part: kit.Part) -> dict[str, Any]:
     text = {"type": "output_text", "text": part.text, "annotations": []}
     return {
@@ -158,6 +166,13 @@ class ResponsesRequest(GeneratedCall):
             **{"status": "completed", "parallel_tool_calls": True, "tool_choice": "auto"},
         }
         return {"model": self.model, **of, "output": parts}
+
+    def json_bare(self, data: Any) -> Any:
+        output = [
+            item if item.get("type") == "message" else {**item, **_blank(item)}
+            for item in data["output"]
+        ]
+        return {**data, "output": output}
 
     def json_about(self, data: Any) -> dict[str, Any]:
         return {
