@@ -80,14 +80,14 @@ class Asked:
         reason: Why it was denied; None if it was not.
         is_open: Whether its permit has not been taken yet.
         is_judged: Whether a tool seat has judged it since, or its gap has been logged.
-        heard: Hash of the result that post hooks have seen.
-        told: What the model reads instead of that, in every request that repeats it.
+        heard: Hash of the result that post hooks have seen, and what the model reads instead of it
+            in every request that repeats it; None for the same.
         beside: Denied calls of the same answer, in the form of the API, with id and reason.
     """
 
     __slots__ = (
         *("args", "beside", "digest", "given", "heard", "id", "is_judged", "is_open", "name"),
-        *("owner", "reason", "session", "told", "verdict"),
+        *("owner", "reason", "session", "verdict"),
     )
 
     def __init__(self, id: str, name: str, args: dict[str, Any]) -> None:
@@ -102,8 +102,7 @@ class Asked:
         self.reason: str | None = None
         self.is_open: bool = False
         self.is_judged: bool = False
-        self.heard: int | None = None
-        self.told: str | None = None
+        self.heard: tuple[int, str | None] | None = None
         self.beside: tuple[Any, ...] = ()
 
 

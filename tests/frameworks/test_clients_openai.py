@@ -1019,6 +1019,31 @@ class TestResults:
         assert "secret" not in told
 
 
+def test_a_result_that_is_sent_twice_at_once_is_replaced_in_both(model):
+    """The second request is sent while the first one takes down what the hook wrote."""
+
+    class Written(str):
+        def __str__(self) -> str:
+            if waiting:
+                waiting.pop()()
+            return "***"
+
+    def ask() -> None:
+        model.steps.append("done")
+        with client_of(model) as client:
+            client.chat.completions.create(model="small", messages=said, tools=CHAT_TOOLS)
+
+    waiting = [ask]
+    otelhooks.instrument(hooks=[hooks.post_tool_call_transform(lambda data: Written("written"))])
+    model.steps = [[SAFE]]
+    said: Any = [{"role": "user", "content": "x"}]
+    with client_of(model) as client:
+        client.chat.completions.create(model="small", messages=said, tools=CHAT_TOOLS)
+    said.append({"role": "tool", "tool_call_id": "call_s", "content": "a secret"})
+    ask()
+    assert ["secret" in json.dumps(one) for one in model.requests] == [False, False, False]
+
+
 def test_parsed_answers_are_judged_and_parsed(model, tools):
     import pydantic
 
