@@ -123,19 +123,27 @@ class Answers:
         self._newest: OrderedDict[tuple[str | None, str], Asked] = OrderedDict()  # None: of any
         self._open: OrderedDict[int, Asked] = OrderedDict()  # permits, the oldest first
 
-    def book(self, asked: Asked) -> None:
-        """Note a judged call; the permit of one of the same id before it ends."""
-        asked.is_open = asked.reason is None
+    def book(self, *answer: Asked) -> None:
+        """Note the judged calls of an answer; permits of the same ids before it end."""
+        denied = [asked for asked in answer if asked.reason is not None]
+        allowed = [asked for asked in answer if asked.reason is None]
         with self._lock:
-            if asked.id:
-                before = self._newest.get((asked.session, asked.id))
-                if before is not None:
-                    self._open.pop(id(before), None)
-                for session in (asked.session, None):
-                    _put(self._newest, (session, asked.id), asked, 2 * _MOST)
-            _put(self._calls, (asked.session, asked.id, *asked.digest), asked)
-            if asked.is_open:
+            for asked in answer:
+                if (asked.session, asked.id) in self._newest:
+                    self._end(asked.session, asked.id)
+            for asked in (*denied, *allowed):  # of equal calls, one that may run is the newest
+                if asked.id:
+                    for session in (asked.session, None):
+                        _put(self._newest, (session, asked.id), asked, 2 * _MOST)
+                _put(self._calls, (asked.session, asked.id, *asked.digest), asked)
+            for asked in allowed:
+                asked.is_open = True
                 _put(self._open, id(asked), asked)
+
+    def _end(self, session: str, id_: str) -> None:
+        for one in [*self._open.values()]:
+            if (one.session, one.id) == (session, id_):
+                del self._open[id(one)]
 
     def find(self, session: str, id: str, told: tuple[str, str] | None = None) -> Asked | None:
         """Return the call with an id; None if no answer asked for it here.
@@ -164,11 +172,13 @@ class Answers:
         """
         digest = digest_of(call.name, given)
         with self._lock:
+            fitting = (one for one in self._open.values() if _fits(one, owner, digest))
             if call.id:
                 asked = self._calls.get((session, call.id, *digest))
                 asked = asked or self._newest.get((session, call.id))
+                if asked is not None and not asked.is_open:  # an equal call may still be open
+                    asked = next((one for one in fitting if one.id == call.id), asked)
             else:
-                fitting = (one for one in self._open.values() if _fits(one, owner, digest))
                 asked = next(fitting, None)
             if asked is None:
                 return None

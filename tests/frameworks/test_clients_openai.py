@@ -451,6 +451,36 @@ class TestPermits:
             otelhooks.call_tool("safe", {"x": 1}, lambda x, lang="en": x, id="call_s")
 
 
+class TestEqualIds:
+    """Calls of one answer with the same id: limits count each that runs, once."""
+
+    TWICE: ClassVar = [SAFE, SAFE]
+    DIFFERENT: ClassVar = [SAFE, ("call_s", "safe", {"x": 2})]
+
+    def asked(self, model: Double, calls: Any) -> None:
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=2)])
+        model.steps = [[*calls]]
+        said: Any = [{"role": "user", "content": "x"}]
+        with client_of(model) as client:
+            client.chat.completions.create(model="small", messages=said, tools=CHAT_TOOLS)
+
+    @pytest.mark.parametrize("id", ["call_s", None])
+    @pytest.mark.parametrize("calls", [TWICE, DIFFERENT])
+    def test_each_is_counted_once(self, model, calls, id):
+        self.asked(model, calls)
+        for _, name, args in calls:
+            assert otelhooks.call_tool(name, args, lambda x: x, id=id) == args["x"]
+        with pytest.raises(errors.Denied):
+            otelhooks.call_tool("safe", {"x": 1}, lambda x: x, id=id)
+
+    def test_a_denied_one_does_not_hide_the_one_that_was_allowed(self, model, tools, caplog):
+        model.steps = [[SAFE, SAFE], "done"]
+        otelhooks.instrument(policies=[policy.RateLimit(tool_calls=1)], strict=True)
+        assert chat(model, tools) == "done"
+        assert tools.ran == ["safe"]
+        assert gaps(caplog) == []
+
+
 class TestDecidedOnce:
     """What decided in the answer does not decide again about the same call where it runs."""
 

@@ -188,8 +188,9 @@ class ClientCall(ModelCall):
             parts = list(self.parts(raw))
             found = yield from self._watched(context, self._judge(rt, place, owner, parts))
             denied = [(part, asked) for part, asked in found if asked.reason is not None]
-            for _, asked in found:
-                answers.book(asked)
+            if found:
+                _, judged = zip(*found, strict=True)
+                answers.book(*judged)
             if not denied:
                 return self._allowed(raw, parts, found)
             how = "raise" if rt.raise_on_deny else self.option("on_denied")
