@@ -1846,6 +1846,21 @@ def test_a_path_is_read_as_the_client_reads_it(path, model):
     assert "danger" not in answer.to_json()
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/responses;x", "/responses/;x", "/%72esponses", "/Responses", "/responses/."],
+)
+def test_a_path_that_servers_read_as_another_is_judged(path, model, monkeypatch):
+    monkeypatch.setitem(model_double._FORMS, path, model_double._FORMS["/responses"])
+    model.steps = [[DANGER], "done"]
+    otelhooks.instrument(policies=DENY)
+    with client_of(model) as client:
+        body = {"model": "small", "input": "begin", "tools": RESPONSE_TOOLS}
+        answer = client.post(path, cast_to=openai.types.responses.Response, body=body)
+    assert answer.output
+    assert "danger" not in answer.to_json()
+
+
 @pytest.mark.parametrize("kind", [tuple, iter])
 def test_a_denied_result_in_any_iterable_is_refused_under_strict(kind, model):
     model.steps = [[DANGER], "no", "done"]

@@ -12,10 +12,13 @@ import copy
 import functools
 import inspect
 import json
+import posixpath
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 from otelhooks.frameworks.kit.functions import ASYNC_GENERATOR, GENERATOR
 from otelhooks.frameworks.kit.json_calls import (
@@ -337,10 +340,16 @@ def _list(value: Any) -> Any:
     return value if is_other or not isinstance(value, Iterable) else list(value)
 
 
+_PARAMETERS = re.compile("[;?#][^/]*")
+
+
 def _path(options: Any, client: Any = None) -> str:
-    """Return the path of a request; with its client, from the root of the server."""
+    """Return the path of a request; with its client, from the root as any server may read it."""
     path = str(options.url).partition("#")[0].partition("?")[0].rstrip("/")
-    return path if client is None else f"{client.base_url.path.rstrip('/')}/{path.lstrip('/')}"
+    if client is None:
+        return path
+    path = unquote(f"{client.base_url.path.rstrip('/')}/{path.lstrip('/')}")
+    return posixpath.normpath(_PARAMETERS.sub("", path)).lower()
 
 
 def _reader(cls: Any, client: Any, cast_to: Any, options: Any, kwargs: Any) -> Any:
