@@ -1469,6 +1469,20 @@ class TestUnread:
                 with pytest.raises(openai.APIStatusError, match="501"):
                     ask()
 
+    @pytest.mark.parametrize(
+        "path",
+        [
+            *("conversations/c/items", "conversations/c/items/i", "responses/r/input_items"),
+            *("chat/completions/c/messages", "threads/t/messages", "threads/t/runs"),
+            *("threads/t/runs/r", "threads/t/runs/r/steps", "batches/b", "evals/e/runs"),
+        ],
+    )
+    def test_what_the_page_names_is_sent_unreported(self, path, model, caplog):
+        otelhooks.instrument(policies=DENY, strict=True)
+        with client_of(model) as client, pytest.raises(openai.APIStatusError, match="501"):
+            client.get(f"/{path}", cast_to=str)
+        assert "no rule" not in caplog.text
+
 
 def _delta(*pieces: dict[str, Any]) -> dict[str, Any]:
     return _chunk({"tool_calls": list(pieces)})

@@ -49,6 +49,10 @@ ADAPTER = kit.Adapter(
             "legacy completions, assistants, decisions, answers that are retrieved later",
             "no rule is asked about them; they are reported, and denied under `strict=True`",
         ),
+        kit.NotCovered(
+            "items of conversations, messages and runs of threads, batches, evals",
+            "what your loop reads there is not judged",
+        ),
         kit.NotCovered("tools of the provider, models of sessions", "they run at the provider"),
         kit.NotCovered(
             "actions of a browser or computer toolset", "the call is judged, in the answer"
