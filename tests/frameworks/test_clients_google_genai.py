@@ -577,6 +577,101 @@ def test_thoughts_and_code_go_with_a_text_that_hooks_replace(model, monkeypatch)
     assert "secret" not in str(answer.candidates)
 
 
+FILES = {
+    "a text": {"inlineData": {"mimeType": "text/plain", "data": "YSBzZWNyZXQ="}},
+    "an address": {"fileData": {"mimeType": "text/plain", "fileUri": "https://x/secret"}},
+}
+
+
+has_files = pytest.mark.skipif(
+    "parts" not in types.FunctionResponse.model_fields, reason="a result is only a dict"
+)
+
+
+@has_files
+class TestFiles:
+    """Files beside the text of a result."""
+
+    def sent(self, model: Double, response: Any, file: Any) -> str:
+        """Return how a result is sent to the model."""
+        model.steps = [[SAFE], "done"]
+        client = client_of(model)
+        given: Any = {"model": "small", "config": CONFIG}
+        answer = client.models.generate_content(contents="begin", **given)
+        result = {"functionResponse": {"name": "safe", "response": response, "parts": [file]}}
+        said = types.Content(role="user", parts=[types.Part(text="begin")])
+        told = types.Content(role="user", parts=[types.Part.model_validate(result)])
+        asked = answer.candidates[0].content
+        client.models.generate_content(contents=[said, asked, told], **given)
+        return json.dumps(model.requests[1]["contents"][2])
+
+    @pytest.mark.parametrize("file", FILES)
+    @pytest.mark.parametrize("response", [{"result": "see the file"}, {}])
+    def test_hooks_see_them(self, model, file, response):
+        @hooks.post_tool_call_transform
+        def masked(data):
+            return "***" if "secret" in str(data.result) else data.result
+
+        otelhooks.instrument(hooks=[masked])
+        sent = self.sent(model, response, FILES[file])
+        assert "***" in sent
+        assert "YSBzZWNyZXQ" not in sent
+        assert "secret" not in sent
+
+    def test_a_picture_is_sent_as_it_is(self, model):
+        otelhooks.instrument(hooks=[hooks.post_tool_call_transform(lambda data: data.result)])
+        picture = {"inlineData": {"mimeType": "image/png", "data": "YSBzZWNyZXQ="}}
+        assert "YSBzZWNyZXQ" in self.sent(model, {"result": "x"}, picture)
+
+
+class TestCandidates:
+    """A stream of two candidates, in turns."""
+
+    def told(self, model: Double, monkeypatch: Any, *, has_index: bool) -> list[list[Any]]:
+        from tests.frameworks import model_double
+
+        def chunk(*texts: Any) -> dict[str, Any]:
+            candidates = [
+                {"content": {"role": "model", "parts": [part]}, "index": at if has_index else None}
+                for at, part in enumerate(texts)
+            ]
+            return {"candidates": candidates}
+
+        call = {"functionCall": {"name": "danger", "args": {"path": "/"}}}
+        pieces = [chunk({"text": "a"}, {"text": "x"}), chunk({"text": "b"}, {"text": "y"})]
+        pieces.append(chunk({"functionCall": {"name": "safe", "args": {"x": 1}}}, call))
+        form = (lambda *given: None, lambda made: pieces)
+        monkeypatch.setitem(model_double._FORMS, ":streamGenerateContent", form)
+        model.steps = [""]
+        told: list[list[Any]] = [[], []]
+        client = client_of(model)
+        ask = client.models.generate_content_stream
+        for one in ask(model="small", contents="begin", config=CONFIG):
+            for at, candidate in enumerate(one.candidates):
+                for part in candidate.content.parts or ():
+                    told[at].append(part.text or part.function_call.name)
+        return told
+
+    @pytest.mark.parametrize("has_index", [False, True])
+    def test_each_keeps_what_is_its_own(self, model, monkeypatch, has_index):
+        otelhooks.instrument(policies=DENY)
+        told = self.told(model, monkeypatch, has_index=has_index)
+        assert told == [["a", "b", "safe", REASON], ["x", "y"]]
+
+    def test_hooks_see_both(self, model, monkeypatch):
+        seen = []
+
+        @hooks.post_model_call_transform
+        def masked(data):
+            seen.append(data.text)
+            return data.model_copy(update={"text": "***"})
+
+        otelhooks.instrument(hooks=[masked])
+        told = self.told(model, monkeypatch, has_index=True)
+        assert seen == ["abxy"]
+        assert told == [["***", "safe"], ["danger"]]
+
+
 def test_a_framework_of_its_own_has_judged_the_call(model, with_rules, exporter):
     with_rules(*DENY)
     model.steps = [[DANGER]]

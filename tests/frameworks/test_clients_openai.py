@@ -852,7 +852,8 @@ class TestChoices:
 
         def events(made: Any) -> Any:
             for at, piece in enumerate(pieces):
-                yield {**_delta(piece), "choices": [{"index": at, "delta": {"tool_calls": [piece]}}]}
+                choice = {"index": at, "delta": {"tool_calls": [piece]}}
+                yield {**_delta(piece), "choices": [choice]}
 
         def whole(*given: Any) -> Any:
             return {**model_double._chat(*given), "choices": choices}

@@ -67,6 +67,24 @@ def _parts_of(message: Any) -> Sequence[Any]:
     return [part for one in message.candidates or () for part in _parts_of(one.content)]
 
 
+def _shown(result: Any) -> str:
+    """Return what hooks see of a result: its text, and files beside it but pictures and sound."""
+    given = result.response or {}
+    value = given["result"] if given.keys() == {"result"} else given
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    files = [_file(one) for one in getattr(result, "parts", None) or ()]
+    return "\n".join([text, *filter(None, files)])
+
+
+def _file(part: Any) -> str:
+    found = part.inline_data or part.file_data
+    if found is None or (found.mime_type or "").startswith(("image/", "audio/", "video/")):
+        return ""
+    if found is part.file_data:
+        return found.file_uri or ""
+    return (found.data or b"").decode(errors="replace")
+
+
 _BESIDE = ("logprobs_result", "avg_logprobs", "grounding_metadata", "citation_metadata")
 """Fields of a candidate that repeat its text, or quote what it is made of."""
 
@@ -179,9 +197,7 @@ class Generated(ClientCall):
                 id_ = self._ids.get(id(part)) or self._id(call, asked)
                 yield kit.Part("call", part, "", call.name or "", id_, dict(call.args or {}))
             elif result := part.function_response:
-                given = result.response or {}
-                value = given["result"] if given.keys() == {"result"} else given
-                text = value if isinstance(value, str) else json.dumps(value, default=str)
+                text = _shown(result)
                 yield kit.Part("result", part, text, id=self._ids.get(id(part)) or result.id or "")
             else:
                 yield kit.Part("text" if _is_text(part) else "other", part, part.text or "")
@@ -282,36 +298,70 @@ class Streamed(Generated):
         return "text" if any(_is_text(part) for part in parts) else ""
 
     def joined(self, events: list[Any]) -> Any:
-        parts: list[Any] = []
-        for part in (part for event in events for part in _parts_of(event)):
-            call = part.function_call
-            if parts and _is_text(part) and _is_text(parts[-1]):
-                parts[-1] = parts[-1].model_copy(update={"text": parts[-1].text + part.text})
-            elif parts and goes_on(parts[-1]) and is_piece(part, parts[-1]):
-                parts[-1] = continued(parts[-1], call)
-            elif goes_on(part) or is_piecewise(part):
-                parts.append(continued(part, call))
-                self.must_retell = True  # a loop may join pieces otherwise
-            elif call and not call.name:
-                raise ValueError("a piece of a call continues none")
-            else:
-                parts.append(part)
-        return self.answer(parts, events[-1] if events else None)
+        told: dict[int, Any] = {}  # the last candidate of each index
+        parts: dict[int, list[Any]] = {}
+        for event in events:
+            for place, (index, one) in enumerate(_candidates(event)):
+                self.must_retell |= index != place  # loops read the first one
+                told[index] = one
+                for part in _parts_of(one.content):
+                    self._add(parts.setdefault(index, []), part)
+        if not told:
+            return self.answer([], events[-1] if events else None)
+        candidates = [
+            told[index].model_copy(update={"content": _content("model", parts.get(index, ()))})
+            for index in sorted(told)
+        ]
+        return events[-1].model_copy(update={"candidates": candidates})
+
+    def _add(self, parts: list[Any], part: Any) -> None:
+        """Add a part of an item to those of its candidate."""
+        call = part.function_call
+        if parts and _is_text(part) and _is_text(parts[-1]):
+            parts[-1] = parts[-1].model_copy(update={"text": parts[-1].text + part.text})
+        elif parts and goes_on(parts[-1]) and is_piece(part, parts[-1]):
+            parts[-1] = continued(parts[-1], call)
+        elif goes_on(part) or is_piecewise(part):
+            parts.append(continued(part, call))
+            self.must_retell = True  # a loop may join pieces otherwise
+        elif call and not call.name:
+            raise ValueError("a piece of a call continues none")
+        else:
+            parts.append(part)
 
     def events(self, data: Any, shown: list[Any]) -> Iterable[Any]:
-        seen = [part for event in shown for part in _parts_of(event)]
-        text = "".join(part.text for part in seen if _is_text(part))
-        parts: list[Any] = []
-        for part in _parts_of(data):
-            if not _is_text(part):
-                parts += [] if any(part is one for one in seen) else [part]
-                continue
-            known = len(text) if part.text.startswith(text) else 0
-            known = len(part.text) if text.startswith(part.text) else known
-            text = text[known:]
-            if rest := part.text[known:]:
-                parts.append(part.model_copy(update={"text": rest}))
-        return [self.answer(parts, data)]
+        seen: dict[int, list[Any]] = {}
+        for index, one in (each for event in shown for each in _candidates(event)):
+            seen[index] = [*seen.get(index, ()), *_parts_of(one.content)]
+        candidates = [
+            one.model_copy(
+                update={"content": _content("model", _rest(one.content, seen.get(index, [])))}
+            )
+            for index, one in _candidates(data)
+        ]
+        return [data.model_copy(update={"candidates": candidates})]
+
+
+def _candidates(answer: Any) -> Iterable[tuple[int, Any]]:
+    """Return the candidates of an answer, with their indices; most have none."""
+    for place, one in enumerate(answer.candidates or ()):
+        yield place if one.index is None else one.index, one
+
+
+def _rest(content: Any, seen: list[Any]) -> list[Any]:
+    """Return the parts of a candidate that a consumer has not seen."""
+    text = "".join(part.text for part in seen if _is_text(part))
+    parts: list[Any] = []
+    for part in _parts_of(content):
+        if not _is_text(part):
+            parts += [] if any(part is one for one in seen) else [part]
+            continue
+        known = len(text) if part.text.startswith(text) else 0
+        known = len(part.text) if text.startswith(part.text) else known
+        text = text[known:]
+        if rest := part.text[known:]:
+            parts.append(part.model_copy(update={"text": rest}))
+    return parts
 
 
 class Opened(Streamed):
