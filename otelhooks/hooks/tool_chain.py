@@ -57,7 +57,7 @@ class ToolChain(Chain):
     ) -> None:
         super().__init__("pre_tool_call", watch, context, monitor)
         if earlier is not None and earlier.rewriters:
-            self.verdict.go_on(earlier)
+            self.verdict.begin_with(earlier)
         self.call: Call = call
         self.approval: Approval | None = approval  # the last one; it includes those before it
         self.allowed: list[tuple[Registration, int]] = []  # with the version that each one saw

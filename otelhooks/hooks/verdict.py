@@ -352,12 +352,13 @@ class Verdict:
             and not self.observes_more_than(before)
         )
 
-    def go_on(self, before: Verdict) -> None:
-        """Begin with what hooks have made of the same call: their changes are in it by now."""
+    def begin_with(self, before: Verdict) -> None:
+        """Take over what hooks have changed in the same call before: it has their changes."""
         self.rewriters = before.rewriters
         if before.decision == MODIFY:
-            for name in ("decision", "policy_id", "policy_version", "rule_id", "severity", "reason"):
-                setattr(self, name, getattr(before, name))
+            self.decision, self.severity, self.reason = MODIFY, before.severity, before.reason
+            self.policy_id, self.policy_version = before.policy_id, before.policy_version
+            self.rule_id = before.rule_id
 
     def is_plain(self) -> bool:
         """Return whether it is only an allow, with nothing more to report."""

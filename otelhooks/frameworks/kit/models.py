@@ -185,7 +185,7 @@ class ModelCall(Passage, ModelRequest):
         return self.composed([*parts, Part("text", text=text)] if text else parts, raw)
 
     def _paired(self, parts: list[Part], calls: list[Part]) -> dict[int, Part]:
-        """Return the call of a hook's answer for each of the model's, unchanged ones first."""
+        """Return for each call of the model its call in a hook's answer: unchanged ones first."""
         found: dict[int, Part] = {}
         for fits in (self._is_same, _has_name, _has_id):
             for one in parts:
