@@ -1,9 +1,10 @@
 """Questions that one process asks, and another one answers.
 
 Decision code: fails closed. An answer contains the hash of the question that the approver saw, and
-counts only if the process that waits has asked exactly that. Each question is answered once.
+counts only if the process that waits has asked exactly that. Each question is answered once. No
+process waits for that of a parked call: the one that resumes the call takes the answer, once.
 
-Where questions are kept is a `Questions` with four steps: `store_questions` in the local store, and
+Where questions are kept is a `Questions` with five steps: `store_questions` in the local store, and
 `redis_questions` on a Redis server.
 """
 
@@ -49,8 +50,9 @@ class Question:
         kind: Type of the last of them, ``human`` or ``service``.
         edit: Arguments that the approver changed, as JSON text; empty for none.
         seen: `digest` of the question that the approver saw.
-        taken: Whether the process that asked has the answer.
+        taken: Whether the process that asked, or resumed the call, has the answer.
         needs: How many must approve.
+        parked: Key of a call whose run is parked; empty if its process waits for the answer.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Question:
     seen: str = ""
     taken: bool = False
     needs: int = 1
+    parked: str = ""
 
     @property
     def digest(self) -> str:
@@ -92,12 +95,20 @@ class Questions:
 
     # -- what a place does: each step is atomic, and raises ConfigError on failure --------------
 
-    def put(self, question: Question) -> None:
-        """Keep a question for `KEPT_S` after it has ended."""
+    def put(self, question: Question) -> bool:
+        """Keep a question for `KEPT_S` after it has ended.
+
+        Returns:
+            Whether it is kept: not if `of_parked` has one for the same parked call.
+        """
         raise NotImplementedError
 
     def get(self, id: str) -> Question | None:
         """Return a question as it is kept, None if there is none with this id."""
+        raise NotImplementedError
+
+    def of_parked(self, key: str) -> Question | None:
+        """Return the question about a parked call whose answer has not been taken yet."""
         raise NotImplementedError
 
     def kept(self) -> list[Question]:
@@ -127,14 +138,33 @@ class Questions:
             )
         if found.status == "pending":
             return None
-        if found.status not in _ENDED:
-            return Answer(found.status)
-        by = len(found.approver.split(", ")) if found.status == "approved" else question.needs
-        if found.seen != question.digest or by < question.needs:
+        answer = _answer_in(found, question)
+        if found.status in _ENDED:
+            self.change(question.id, {"status": found.status}, {"taken": True, "about": ""})
+        return answer
+
+    def parked(self, key: str) -> Question | None:
+        """Return the question about a parked call, as `of_parked` does; expired if it has."""
+        found = self.of_parked(key)
+        return None if found is None else self._ended(found)
+
+    def take(self, question: Question, now: Question) -> Answer | None:
+        """Take the answer of a parked question that has ended; None if it was taken meanwhile.
+
+        Args:
+            question: As it is kept.
+            now: As it would be asked now.
+
+        Raises:
+            ConfigError: The answer is for another call.
+        """
+        has = {"status": question.status, "taken": "0"}
+        if not self.change(question.id, has, {"taken": True, "about": ""}):
+            return None
+        if question.status == "approved" and _shown(question) != _shown(now):
             raise _for_another(question)
-        self.change(question.id, {"status": found.status}, {"taken": True, "about": ""})
-        edit = json.loads(found.edit) if found.edit else None
-        return Answer(found.status, found.approver, edit, found.kind)
+        needs = max(question.needs, now.needs)
+        return _answer_in(question, dataclasses.replace(question, needs=needs))
 
     def withdraw(self, question: Question) -> None:
         """End a question that no one waits for any more, if it is still open."""
@@ -222,9 +252,27 @@ class Questions:
         """Return a question as expired if it has: a killed process does not withdraw its own."""
         if question.status != "pending" or time.time() < question.expires_at:
             return question
-        fields: dict[str, Any] = {"status": "expired", "about": ""}
+        about = question.about if question.parked else ""  # erased when its run takes the answer
+        fields: dict[str, Any] = {"status": "expired", "about": about}
         self.change(question.id, _OPEN, fields)
         return dataclasses.replace(question, **fields)
+
+
+def _shown(question: Question) -> list[Any]:
+    """Return what an approver reads of a call."""
+    names = ("args", "server", "agent", "rule")
+    return [question.tool, *(question.facts.get(name) for name in names)]
+
+
+def _answer_in(found: Question, question: Question) -> Answer:
+    """Return the answer in a question as it is kept, if it is for the question that was asked."""
+    if found.status not in _ENDED:
+        return Answer(found.status)
+    by = len(found.approver.split(", ")) if found.status == "approved" else question.needs
+    if found.seen != question.digest or by < question.needs:
+        raise _for_another(question)
+    edit = json.loads(found.edit) if found.edit else None
+    return Answer(found.status, found.approver, edit, found.kind)
 
 
 def _for_another(question: Question) -> ConfigError:

@@ -10,11 +10,11 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from otelhooks import types
 from otelhooks.approvals import Unavailable
-from otelhooks.approvals.questions import Question, Unreachable, questions_at
+from otelhooks.approvals.questions import Answer, Question, Questions, Unreachable, questions_at
 from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
@@ -52,9 +52,12 @@ class Queue:
             of them by the seconds after which each is called if the question still waits, to
             remind people, or to ask others. If one raises, that is logged.
         needs: How many people must approve a call; one who refuses is enough.
+        park: Pause the run where its framework can, instead of waiting: the process may end, and
+            whichever resumes the run takes the answer. `notify` cannot remind then.
 
     Raises:
-        ConfigError: The place cannot be used, or another user may write the file.
+        ConfigError: The place cannot be used, or another user may write the file; or `notify` is to
+            remind people of parked calls.
     """
 
     asks_people = True
@@ -65,11 +68,18 @@ class Queue:
         *,
         notify: Notify | Mapping[float, Notify] | None = None,
         needs: int = 1,
+        park: bool = False,
     ) -> None:
         if needs < 1:
             raise ConfigError(f"needs={needs}: no one would have to approve", hint="give 1 or more")
+        self.parks: bool = park
         self._questions, self._needs = questions_at(place), needs
         given = {0.0: notify} if callable(notify) else notify or {}
+        if park and any(given):
+            raise ConfigError(
+                "no process waits for the answer about a parked call, to remind people of it",
+                hint="give `notify` one function, or `park=False`",
+            )
         self._notify = sorted(given.items(), key=lambda pair: pair[0])
 
     async def __call__(self, call: types.ToolCall, reason: str = "") -> Approval:
@@ -93,11 +103,7 @@ class Queue:
             self._questions.put(question)
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
-        log.warning(
-            "`%s` waits for an answer: otelhooks approvals approve %s",
-            one_line(question.tool, LOGGED),
-            question.id,
-        )
+        _log(question)
         due, began = list(self._notify), time.monotonic()
         while True:
             while due and time.monotonic() - began >= due[0][0]:
@@ -106,14 +112,92 @@ class Queue:
                 break
             with contextlib.suppress(Unreachable):  # it may come back before the time is over
                 if (found := self._questions.answer_of(question)) is not None:
-                    return Approval(
-                        found.status,
-                        edit=found.edit,
-                        approver_type=found.kind,
-                        approver_id=found.approver,
-                    )
+                    return _approval(found)
         self._questions.withdraw(question)
         return Approval("withdrawn")
+
+    def parked(self, key: str, decision_id: str) -> Parked:
+        """Return a channel that asks about one call, and does not wait.
+
+        Args:
+            key: Identifies the call in any process.
+            decision_id: Joins question, answer and call, if it is asked now.
+        """
+        return Parked(self._questions, self._needs, self._notify, key, decision_id)
+
+
+class Parked:
+    """Takes the answer about one call if there is one; otherwise the call's run is to pause.
+
+    Args:
+        questions: Where they are kept.
+        needs: How many must approve.
+        notify: What is called with a new question.
+        key: Identifies the call in any process.
+        decision_id: Joins question, answer and call, if it is asked now.
+
+    Attributes:
+        is_new: Whether the question was asked now.
+        is_open: Whether there is no answer yet.
+        decision_id: The one that the call was asked about under.
+        asked_at: When it was; seconds since the epoch.
+    """
+
+    asks_people = True
+
+    def __init__(
+        self,
+        questions: Questions,
+        needs: int,
+        notify: Sequence[tuple[float, Notify]],
+        key: str,
+        decision_id: str,
+    ) -> None:
+        self._questions, self._needs, self._notify, self._key = questions, needs, notify, key
+        self.is_new: bool = False
+        self.is_open: bool = False
+        self.decision_id: str = decision_id
+        self.asked_at: float = 0.0
+
+    def __call__(self, call: types.ToolCall, reason: str = "") -> Approval | None:
+        """Return the answer, which no other call gets; None if there is none yet.
+
+        Raises:
+            ConfigError: The question could not be written down, or the answer is for another call.
+        """
+        own = _question(call, reason, self._needs, self._key, self.decision_id)
+        while True:
+            question = self._questions.parked(self._key)
+            if question is None:
+                if not self._questions.put(own):
+                    continue  # another process has asked meanwhile
+                question, self.is_new = own, True
+                _log(own)
+                for _, notify in self._notify:
+                    _notify(notify, own)
+            self.decision_id, self.asked_at = question.facts["decision"], question.asked_at
+            if question.status == "pending":
+                self.is_open = True
+                return None
+            if (answer := self._questions.take(question, own)) is not None:
+                return _approval(answer)
+
+
+def _approval(answer: Answer) -> Approval:
+    return Approval(
+        answer.status,
+        edit=answer.edit,
+        approver_type=answer.kind,
+        approver_id=answer.approver,
+    )
+
+
+def _log(question: Question) -> None:
+    log.warning(
+        "`%s` waits for an answer: otelhooks approvals approve %s",
+        one_line(question.tool, LOGGED),
+        question.id,
+    )
 
 
 def _notify(notify: Notify, question: Question) -> None:
@@ -123,7 +207,9 @@ def _notify(notify: Notify, question: Question) -> None:
         log.error("the notification of question %s failed: %s", question.id, outline(error))
 
 
-def _question(call: types.ToolCall, reason: str, needs: int) -> Question:
+def _question(
+    call: types.ToolCall, reason: str, needs: int, parked: str = "", decision_id: str = ""
+) -> Question:
     asked, now = asking.get(), time.time()
     limit = None if asked is None else asked.timeout
     about = {
@@ -136,6 +222,7 @@ def _question(call: types.ToolCall, reason: str, needs: int) -> Question:
         "trace": call.trace_id,
         "program": os.path.basename(sys.argv[0]) if sys.argv else "",
         "pid": os.getpid(),
+        **({"decision": decision_id} if parked else {}),
     }
     return Question(
         id=secrets.token_hex(4),
@@ -145,4 +232,5 @@ def _question(call: types.ToolCall, reason: str, needs: int) -> Question:
         tool=call.name,
         about=json.dumps(about, default=repr),
         needs=needs,
+        parked=parked,
     )

@@ -1,6 +1,7 @@
 """Questions on a Redis server: of processes on several hosts. Needs ``otelhooks[redis]``.
 
 A question is a hash of its fields, which Redis forgets after `KEPT_S`, and a sorted set lists them.
+A key for each parked call holds the id of its latest question.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ __all__ = ["RedisQuestions"]
 
 _TIMEOUT_S = 5.0
 _LIST, _EACH = "otelhooks:questions", "otelhooks:question:"
+_PARKED = "otelhooks:parked:"
 
 _PUT = """
-redis.call('HSET', KEYS[1], unpack(ARGV, 4))
+if KEYS[3] then
+  local id = redis.call('GET', KEYS[3])
+  if id and redis.call('HGET', ARGV[4] .. id, 'taken') == '0' then return 0 end
+  redis.call('SET', KEYS[3], ARGV[3], 'EX', ARGV[1])
+end
+redis.call('HSET', KEYS[1], unpack(ARGV, 5))
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
 redis.call('EXPIRE', KEYS[2], ARGV[1])
+return 1
 """
 _CHANGE = """
 for at = 2, 1 + 2 * ARGV[1], 2 do
@@ -64,20 +72,28 @@ class RedisQuestions(Questions):
             )
             self._redis.ping()
 
-    def put(self, question: Question) -> None:
+    def put(self, question: Question) -> bool:
         """Write a question down; Redis forgets it long after its end."""
         fields = {name: _text(value) for name, value in dataclasses.asdict(question).items()}
         kept_s = int(question.expires_at - question.asked_at) + KEPT_S
         pairs = [each for pair in fields.items() for each in pair]
-        args = (kept_s, question.asked_at, question.id, *pairs)
+        keys = [_EACH + question.id, _LIST, *([_PARKED + question.parked] * bool(question.parked))]
+        args = (kept_s, question.asked_at, question.id, _EACH, *pairs)
         with self._problems():
-            self._redis.eval(_PUT, 2, _EACH + question.id, _LIST, *args)
+            return bool(self._redis.eval(_PUT, len(keys), *keys, *args))
 
     def get(self, id: str) -> Question | None:
         """Return a question as it is kept, None if there is none with this id."""
         with self._problems():
             fields = self._redis.hgetall(_EACH + id)
         return _question(fields) if fields else None
+
+    def of_parked(self, key: str) -> Question | None:
+        """Return the question about a parked call whose answer has not been taken yet."""
+        with self._problems():
+            id = self._redis.get(_PARKED + key)
+        found = self.get(id) if id else None
+        return None if found is None or found.taken else found
 
     def kept(self) -> list[Question]:
         """Return all questions, the oldest first."""

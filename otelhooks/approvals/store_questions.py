@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["StoreQuestions"]
 
 _BUSY_S = 5.0
+_OF_PARKED = "WHERE parked = ? AND NOT taken"
 _COLUMNS = ", ".join(each.name for each in dataclasses.fields(Question))
 _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     id TEXT PRIMARY KEY,
@@ -33,7 +34,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     edit TEXT NOT NULL,
     seen TEXT NOT NULL,
     taken INTEGER NOT NULL,
-    needs INTEGER NOT NULL
+    needs INTEGER NOT NULL,
+    parked TEXT NOT NULL
 ) WITHOUT ROWID"""
 
 
@@ -53,20 +55,28 @@ class StoreQuestions(Questions):
         self._store.write(lambda database: database.execute(_TABLE), busy_s=_BUSY_S)
         _refuse_foreign(self._store.path)
 
-    def put(self, question: Question) -> None:
+    def put(self, question: Question) -> bool:
         """Write a question down, and forget those that ended long ago."""
         row = dataclasses.astuple(question)
+        places = ", ".join("?" * len(row))
+        insert = f"INSERT INTO questions ({_COLUMNS}) SELECT {places}"
+        if question.parked:
+            insert += f" WHERE NOT EXISTS (SELECT 1 FROM questions {_OF_PARKED})"
+            row = (*row, question.parked)
 
-        def work(database: sqlite3.Connection) -> None:
+        def work(database: sqlite3.Connection) -> bool:
             database.execute("DELETE FROM questions WHERE expires_at < ?", (time.time() - KEPT_S,))
-            places = ", ".join("?" * len(row))
-            database.execute(f"INSERT INTO questions ({_COLUMNS}) VALUES ({places})", row)
+            return database.execute(insert, row).rowcount == 1
 
-        self._store.write(work, busy_s=_BUSY_S)
+        return self._store.write(work, busy_s=_BUSY_S)
 
     def get(self, id: str) -> Question | None:
         """Return a question as it is kept, None if there is none with this id."""
         return next(iter(self._read("WHERE id = ?", id)), None)
+
+    def of_parked(self, key: str) -> Question | None:
+        """Return the question about a parked call whose answer has not been taken yet."""
+        return next(iter(self._read(_OF_PARKED, key)), None)
 
     def kept(self) -> list[Question]:
         """Return all questions, the oldest first."""

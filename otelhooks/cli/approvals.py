@@ -85,8 +85,8 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
     Asks you to type a code that only a terminal shows: an agent that can run commands must not
     approve its own calls.
 
-    Exit code 0: the call continues; 1: you left the question open, or the program did not take the
-    answer; 2: you could not be asked.
+    Exit code 0: the call continues, a parked one when its run is resumed; 1: you left the question
+    open, or the program did not take the answer; 2: you could not be asked.
     """
     from otelhooks.approvals.console import Console
     from otelhooks.approvals.layout import full, named, summary
@@ -161,6 +161,10 @@ def _answer(
         by = questions.find(question.id).approver
         click.echo(one_line(f"approved by {by}; {question.needs} must approve"), err=True)
         return
+    if question.parked:
+        tool = one_line(question.tool)
+        click.echo(f"{status} {tool}; its run takes the answer when it is resumed", err=True)
+        return
     deadline = time.monotonic() + _TAKEN_S
     while time.monotonic() < deadline:
         if questions.find(question.id).taken:
@@ -229,7 +233,10 @@ def _row(question: Question) -> str:
 
 def _program(question: Question) -> str:
     facts = question.facts
-    return one_line(f"{facts['program']} (pid {facts['pid']})") if facts else ""
+    if not facts:
+        return ""
+    where = "parked" if question.parked else f"pid {facts['pid']}"
+    return one_line(f"{facts['program']} ({where})")
 
 
 def _span(seconds: float) -> str:

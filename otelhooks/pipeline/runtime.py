@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from otelhooks.telemetry.events import EventLog
     from otelhooks.telemetry.metrics import Instruments
 
-__all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "set_active"]
+__all__ = ["SUPPRESSED", "Loaded", "Runtime", "active", "pause_key", "set_active"]
 
 log = logging.getLogger("otelhooks")
 
@@ -255,7 +255,7 @@ class Runtime:
 
     def pause(self, op: Op) -> None:
         """Remember the verdict of a call that its framework paused, to apply it afterwards."""
-        key = _pause_key(op)
+        key = pause_key(op)
         if key is None or op.verdict is None:
             return
         self._paused[key] = op.verdict
@@ -264,7 +264,7 @@ class Runtime:
 
     def resume(self, op: Op) -> Verdict | None:
         """Return the verdict before a pause, for exactly this call with these arguments."""
-        key = _pause_key(op) if self._paused else None
+        key = pause_key(op) if self._paused else None
         if key is None:
             return None
         turn = op.turn
@@ -444,7 +444,7 @@ class Runtime:
         self.pending = None
 
 
-def _pause_key(op: Op) -> tuple[str | int, ...] | None:
+def pause_key(op: Op) -> tuple[str | int, ...] | None:
     """Return the key that identifies a call after a pause; None if nothing identifies it.
 
     An answer is for one agent of one conversation: others may use the same ids.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.verdict import Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch, ask_handlers, log
 from otelhooks.pipeline.frames import Op
+from otelhooks.pipeline.parking import parked, parking
 from otelhooks.pipeline.recording import record_unawaited
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.records.failures import outline
@@ -25,6 +27,7 @@ from otelhooks.telemetry.spans import exemplar, span_id_of
 from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
+    from otelhooks.approvals.queue import Parked
     from otelhooks.pipeline.runtime import Runtime
 
 _SAID = 1_000
@@ -103,8 +106,15 @@ class RuntimeWatch(Watch):
         verdict.decision_id = decision_id
         decision_id = runtime.verdicts.decision_id(verdict)
         passage: Any = call  # from an adapter, which may know how its framework asks
-        asks = getattr(call, "asks_framework", None)
-        if asks is not None and isinstance(op, Op) and not any(rule.handler for rule in rules):
+        asks, puts_off = (getattr(call, how, None) for how in ("asks_framework", "puts_off"))
+        is_ours = isinstance(op, Op) and not any(rule.handler for rule in rules)
+        queue = parking(runtime.channel)
+        if queue is not None and puts_off is not None and is_ours:
+            channel = parked(queue, rules, op, decision_id)
+            pause = None if channel is None else puts_off(verdict.reason)
+            if channel is not None and pause is not None:
+                return (yield from self._parked(rules, call, channel, verdict, pause))
+        if queue is None and asks is not None and is_ours:
             before = op.resumed is not None and op.resumed.approval
             answer = passage.is_approved
             if answer is not None and before and before.status == semconv.APPROVAL_STATUS_PENDING:
@@ -114,11 +124,7 @@ class RuntimeWatch(Watch):
                 approval.decision_id = before.decision_id
                 return approval
             if (pause := asks(verdict.reason)) is not None:
-                verdict.approval = Approval(semconv.APPROVAL_STATUS_PENDING)
-                verdict.approval.decision_id = decision_id
-                _end_wait(_ask_spans(runtime, op, call, verdict), verdict.approval)
-                op.verdict = verdict
-                runtime.pause(op)
+                self._pause(op, call, verdict, is_new=True)
                 raise pause
         wait = _ask_spans(runtime, op, call, verdict)
         runtime.has_run = True  # also if Ctrl-C ends the waiting
@@ -138,15 +144,50 @@ class RuntimeWatch(Watch):
             runtime.wait_for(-1)
         approval.decision_id = decision_id
         _end_wait(wait, approval)
+        self._told(approval, deciding, exemplar(wait))
+        return approval
+
+    def _parked(
+        self,
+        rules: Sequence[RuleLike],
+        call: Call,
+        channel: Parked,
+        verdict: Verdict,
+        pause: BaseException,
+    ) -> Generator[Run, Any, Approval]:
+        """Take the answer that people have given meanwhile; pause the run if there is none."""
+        runtime, op = self._runtime, call.op
+        approval = yield from ask_handlers(
+            rules, call, channel=channel, timeout=runtime.approval_timeout_s
+        )
+        verdict.decision_id = approval.decision_id = channel.decision_id
+        if channel.is_open:
+            self._pause(op, call, verdict, channel.is_new)
+            raise pause
+        if channel.asked_at:
+            approval.wait_s = time.time() - channel.asked_at
+        self._told(approval, rules[0], None)
+        return approval
+
+    def _pause(self, op: Op, call: Call, verdict: Verdict, is_new: bool) -> None:
+        """Remember that a call waits for an answer; report it if it was asked now."""
+        verdict.approval = Approval(semconv.APPROVAL_STATUS_PENDING)
+        verdict.approval.decision_id = verdict.decision_id
+        if is_new:
+            _end_wait(_ask_spans(self._runtime, op, call, verdict), verdict.approval)
+        op.verdict = verdict
+        self._runtime.pause(op)
+
+    def _told(self, approval: Approval, rule: RuleLike, where: Any) -> None:
+        """Report what approvers said, and how long it took."""
         if approval.status == "error" and approval.error is not None:
-            self._approver_failed(approval.rejected_by or deciding, approval.error)
-        runtime.instruments.record(
+            self._approver_failed(approval.rejected_by or rule, approval.error)
+        self._runtime.instruments.record(
             semconv.METRIC_APPROVAL_WAIT_DURATION,
             approval.wait_s,
             {semconv.APPROVAL_STATUS: approval.status},
-            exemplar(wait),
+            where,
         )
-        return approval
 
     @fails_open
     def answered(self, verdict: Verdict, call: Call) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import signal
@@ -92,6 +93,21 @@ def test_an_edit_is_shown_and_runs(agents: Start, path: Path, tmp_path: Path) ->
     assert 'to = "ada@example.com"' in screen
     assert "all@example.com" not in screen
     assert "sent to ada@example.com" in agent.communicate(timeout=30)[0]
+
+
+def test_no_process_is_waited_for_that_takes_the_answer_about_a_parked_call(
+    path: Path, tmp_path: Path
+) -> None:
+    now, questions = time.time(), StoreQuestions(path)
+    facts = dict.fromkeys(("server", "agent", "rule", "reason", "trace", "program"), "")
+    about = json.dumps({**facts, "args": {"to": "ada"}, "pid": 1})
+    asked = Question("12345678", now, now + 60, "pending", "send_email", about, parked="key")
+    questions.put(asked)
+    command = ["approvals", "approve", asked.id, "--as", "u-17"]
+    code, screen = at_terminal(command, lambda screen: code_in(screen) + "\n", cwd=tmp_path)
+    assert code == 0, screen
+    assert "approved send_email; its run takes the answer when it is resumed" in screen
+    assert questions.find(asked.id).about == about
 
 
 @pytest.mark.parametrize("typed", ["\n", "y\n", "yes\n", "\x04"])

@@ -17,6 +17,7 @@ from otelhooks.approvals.questions import Answer, Question, Questions, questions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
 from tests.servers.redis_server import NEEDS_REDIS, Server
+from tests.unit.test_kit import Framework, Tool, guarded
 
 pytestmark = [NEEDS_REDIS, pytest.mark.usefixtures("dropped_connections")]
 
@@ -134,6 +135,55 @@ def test_a_killed_programs_question_expires(server) -> None:
         "23456789": "pending",
     }
     assert questions.find("12345678").about == ""
+
+
+def test_the_answer_about_a_parked_call_is_taken_once(server) -> None:
+    questions, now = questions_at(server.address), time.time()
+
+    def made(id: str, key: str = "key") -> Question:
+        about = '{"args": {"x": 1}}'
+        return Question(id, now, now + 30, "pending", "t", about, parked=key)
+
+    assert questions.put(made("00000001"))
+    assert not questions.put(made("00000002"))
+    assert questions.put(made("00000003", "another"))
+    question = questions.parked("key")
+    assert question is not None
+    questions.answer(question, Answer("approved", "u"))
+    answered = questions.parked("key")
+    assert answered is not None
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        taken = [executor.submit(questions.take, answered, answered) for _ in range(8)]
+    assert [each.result() for each in taken if each.result()] == [Answer("approved", "u")]
+    assert questions.parked("key") is None
+    assert questions.find("00000001").about == ""
+    assert questions.put(made("00000004"))
+    assert [one.id for one in questions.all()] == ["00000001", "00000003", "00000004"]
+
+
+def test_a_parked_call_goes_on_elsewhere(server, providers) -> None:
+    class Paused(Exception):
+        pass
+
+    class Pausing(Tool):
+        def read(self, tool: Any, /, x: Any, **further: Any) -> None:
+            super().read(tool, x, **further)
+            self.id = "call_1"
+
+        def puts_off(self, reason: str) -> Any:
+            return Paused()
+
+    def call() -> Any:
+        program = type("Program", (Framework,), {"plain": Framework.plain})
+        queue = approvals.Queue(server.address, park=True)
+        with guarded(program, "plain", Pausing, policy.ask_user("safe"), approvals=queue):
+            return program().plain(1)
+
+    with pytest.raises(Paused):
+        call()
+    questions = questions_at(server.address)
+    questions.answer(waiting(questions), Answer("approved", "u"))
+    assert call() == "got 1"
 
 
 def test_commands_read_the_server(mail, server, background) -> None:

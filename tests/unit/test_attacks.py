@@ -778,7 +778,8 @@ def test_every_test_that_the_page_of_attacks_names_is_there():
     page = (tests.parent / "docs" / "attacks.md").read_text()
     code = "\n".join(file.read_text() for file in tests.rglob("test_*.py"))
     code += "".join(
-        (tests / "frameworks" / f"{name}.py").read_text() for name in ("contract", "loops")
+        (tests / "frameworks" / f"{name}.py").read_text()
+        for name in ("contract", "loops", "parking")
     )
     named = set(re.findall(r"`(test_\w+)`", page))
     assert len(named) > 50

@@ -70,8 +70,8 @@ class ToolCall(Passage, Call):
         "of name args id server claimed_server server_says canonical kind path work_dir raw owner "
         "agent tool_type description is_known conversation is_approved validate text_name group "
         "judges_again recovers pauses denied value with_value withheld error failed recovered "
-        "is_paused asks_framework attributes next_seat stages follow_up finished starts_agent "
-        "is_control_flow error_type"
+        "is_paused asks_framework puts_off attributes next_seat stages follow_up finished "
+        "starts_agent is_control_flow error_type"
     )
     group: ClassVar[str] = ""
     judges_again: ClassVar[bool] = False
@@ -146,6 +146,14 @@ class ToolCall(Passage, Call):
 
         Raised for an ask rule that has no handler of its own. When the framework continues the
         call, `is_approved` is the answer; None asks again.
+        """
+        return None
+
+    def puts_off(self, reason: str) -> BaseException | None:
+        """Return the exception by which the framework pauses the run; None if it cannot now.
+
+        For a queue that parks calls: raised until the queue has the answer, which alone counts. It
+        is also asked for when the call comes again, whether there is an answer or not.
         """
         return None
 

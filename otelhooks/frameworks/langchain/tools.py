@@ -18,6 +18,7 @@ __all__ = ["InvokeRun", "ToolRun"]
 _MCP, _NATIVE_MCP = "langchain_mcp_adapters.tools", "langchain.mcp."
 _MESSAGE = "langchain_core.messages.tool:ToolMessage"
 _COMMAND = "langgraph.types:Command"
+_CONFIG = "langchain_core.runnables.config:var_child_runnable_config"
 
 
 class ToolRun(kit.ToolCall):
@@ -133,6 +134,25 @@ class ToolRun(kit.ToolCall):
     def stages(self) -> Any:
         """Return another package's adapter's facts about the steps of one of its tools."""
         return self.stages_of(self.owner)
+
+    def puts_off(self, reason: str) -> Any:
+        """Return what `interrupt` raises in a graph that keeps its state.
+
+        A value that the graph was resumed with is for the pause before, so nothing else may get it.
+        """
+        place = (kit.native(_CONFIG).get() or {}).get("configurable") or {}
+        pad = place.get("__pregel_scratchpad")
+        if pad is None or not place.get("__pregel_checkpointer"):
+            return None
+        pad.get_null_resume(True)
+        del pad.resume[pad.interrupt_counter() :]
+        try:
+            shown = {"tool": self.title, "reason": reason}
+            kit.native("langgraph.types:interrupt")({"otelhooks": shown})
+        except Exception as pause:
+            if self.is_control_flow(pause):
+                return pause
+        return None
 
     # -- answers ------------------------------------------------------------------------------
 

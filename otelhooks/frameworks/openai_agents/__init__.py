@@ -63,6 +63,11 @@ ADAPTER = kit.Adapter(
             tools.note_rejection,
             required=False,
         ),
+        kit.listen(
+            f"{_INTERNAL}.tool_execution:_FunctionToolBatchExecutor._execute_single_tool_body",
+            tools.may_pause,
+            required=False,
+        ),
         kit.seat(f"{_INTERNAL}.tool_actions:ComputerAction.execute", tools.ComputerCall),
         kit.listen(
             f"{_INTERNAL}.tool_actions:ApplyPatchAction.execute", tools.note_patch, required=False

@@ -25,6 +25,7 @@ __all__ = [
     "PatchCall",
     "ShellCall",
     "locate",
+    "may_pause",
     "note_failure",
     "note_patch",
     "note_rejection",
@@ -79,6 +80,10 @@ class FunctionCall(Tool):
             context._function_tool_arguments = None  # it was parsed from the old text
         return wrapped(context, args)
 
+    def puts_off(self, reason: str) -> Any:
+        """Return what `may_pause` knows, for the call that it runs."""
+        return _Paused(reason) if self.id is not None and _pausable.get() == self.id else None
+
     def denied(self, reason: str) -> Any:
         """Return the reason as the tool's output."""
         setattr(self.given, _HANDLED, True)  # otherwise a declared output schema ends the run
@@ -109,6 +114,32 @@ class FunctionCall(Tool):
         scope = kit.native(f"{state}:get_agent_tool_state_scope")(self.given)
         result = kit.native(f"{state}:peek_agent_tool_run_result")(asked, scope_id=scope)
         return bool(getattr(result, "interruptions", None))
+
+
+_pausable: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "otelhooks-openai-agents-pausable", default=None
+)
+
+
+class _Paused(Exception):
+    """A call waits for people, and its run pauses."""
+
+
+async def may_pause(wrapped: Any, owner: Any, **given: Any) -> Any:
+    """Make of a call that is put off what the SDK makes of one that needs an approval."""
+    tool, asked = given["func_tool"], given["tool_call"]
+    token = _pausable.set(asked.call_id)
+    try:
+        return await wrapped(**given)
+    except _Paused:
+        noted = getattr(owner.context_wrapper, "_tool_invocations", {}).get(asked.call_id)
+        if noted is not None:
+            noted.executed = False  # or the SDK would refuse to run it later
+        agent = getattr(owner, "public_agent", None) or owner.agent
+        item = kit.native("agents.items:ToolApprovalItem")(agent, asked, tool.name)
+        return kit.native("agents.tool:FunctionToolResult")(tool, None, item)
+    finally:
+        _pausable.reset(token)
 
 
 def locate(call: kit.ToolCall, function: Any, tool: Any) -> None:

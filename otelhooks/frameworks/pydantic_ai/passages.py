@@ -129,6 +129,8 @@ class ManagedCall(Tool):
         shown = {"tool": self.name, "reason": reason}
         return kit.native(f"{_ERRORS}:ApprovalRequired")(metadata={"otelhooks": shown})
 
+    puts_off = asks_framework
+
     def denied(self, reason: str) -> Any:
         return kit.native("pydantic_ai.tools:ToolDenied")(reason)
 
