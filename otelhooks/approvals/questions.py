@@ -14,17 +14,22 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import time
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import is_unseen, one_line
 
 __all__ = ["KEPT_S", "Answer", "Question", "Questions", "Unreachable", "questions_at"]
 
 KEPT_S = 7 * 86_400
 """How long questions that have ended are listed, in seconds."""
+
+_ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+:\d+(/|$)")
 
 _OPEN = {"status": "pending"}
 _ENDED = {"approved", "rejected"}
@@ -48,7 +53,7 @@ class Question:
             once the question has ended, because arguments are content.
         approver: Who has answered, or has approved so far, comma-separated; empty if no one has.
         kind: Type of the last of them, ``human`` or ``service``.
-        edit: Arguments that the approver changed, as JSON text; empty for none.
+        edit: Arguments that the approver changed, as JSON text; empty for none, `{}` once taken.
         seen: `digest` of the question that the approver saw.
         taken: Whether the process that asked, or resumed the call, has the answer.
         needs: How many must approve.
@@ -92,6 +97,13 @@ class Answer:
 
 class Questions:
     """Where questions are kept."""
+
+    def prepare(self) -> None:
+        """Check, when a program starts, that questions can be kept here.
+
+        Raises:
+            ConfigError: They cannot.
+        """
 
     # -- what a place does: each step is atomic, and raises ConfigError on failure --------------
 
@@ -140,13 +152,16 @@ class Questions:
             return None
         answer = _answer_in(found, question)
         if found.status in _ENDED:
-            self.change(question.id, {"status": found.status}, {"taken": True, "about": ""})
+            self.change(question.id, {"status": found.status}, _taken(found))
         return answer
 
     def parked(self, key: str) -> Question | None:
         """Return the question about a parked call, as `of_parked` does; expired if it has."""
         found = self.of_parked(key)
-        return None if found is None else self._ended(found)
+        if found is None or (now := _as_of_now(found)).status == found.status:
+            return found
+        self.change(found.id, _OPEN, {"status": now.status})
+        return dataclasses.replace(found, status=now.status)
 
     def take(self, question: Question, now: Question) -> Answer | None:
         """Take the answer of a parked question that has ended; None if it was taken meanwhile.
@@ -159,7 +174,7 @@ class Questions:
             ConfigError: The answer is for another call.
         """
         has = {"status": question.status, "taken": "0"}
-        if not self.change(question.id, has, {"taken": True, "about": ""}):
+        if not self.change(question.id, has, _taken(question)):
             return None
         if question.status == "approved" and _shown(question) != _shown(now):
             raise _for_another(question)
@@ -185,16 +200,18 @@ class Questions:
             ConfigError: It has been answered, by this approver or by all; has expired, or was
                 withdrawn; or an edit would change what others have approved.
         """
-        if "," in answer.approver:
+        by = answer.approver.strip()
+        if not by or "," in by or any(map(is_unseen, by)):
             raise ConfigError(
-                f"`{answer.approver}` is not one approver", hint="name one, without a comma"
+                f"`{one_line(answer.approver)}` is not the name of one approver",
+                hint="name one, without a comma",
             )
         while True:
             now = self.pending(question.id)
             before = now.approver.split(", ") if now.approver else []
-            if answer.approver in before:
+            if _folded(by) in map(_folded, before):
                 raise ConfigError(
-                    f"{answer.approver} has approved question {question.id} already",
+                    f"{by} has approved question {question.id} already",
                     hint="someone else must approve it as well",
                 )
             if answer.edit is not None and now.needs > 1:
@@ -202,14 +219,17 @@ class Questions:
                     f"question {question.id} needs {now.needs} approvers of the same call",
                     hint="deny it, and let the agent call again",
                 )
-            is_enough = answer.status != "approved" or len(before) + 1 >= now.needs
+            is_approved = answer.status == "approved"
+            is_enough = not is_approved or len(before) + 1 >= now.needs
             fields: dict[str, Any] = {
                 "status": answer.status if is_enough else "pending",
-                "approver": ", ".join([*before, answer.approver]),
-                "kind": answer.kind,
+                "approver": ", ".join([*before, by]) if is_approved else by,
+                "kind": now.kind if is_approved and now.kind == "service" else answer.kind,
                 "edit": "" if answer.edit is None else json.dumps(answer.edit),
                 "seen": question.digest,
             }
+            if is_enough and not now.parked:
+                fields["about"] = ""  # who waits knows it
             if before and now.seen != question.digest:
                 raise _for_another(question)
             if self.change(question.id, {**_OPEN, "approver": now.approver}, fields):
@@ -217,7 +237,7 @@ class Questions:
 
     def all(self) -> list[Question]:
         """Return the questions of the last days, the oldest first."""
-        return [self._ended(one) for one in self.kept()]
+        return [_as_of_now(one) for one in self.kept()]
 
     def find(self, id: str) -> Question:
         """Return a question.
@@ -231,7 +251,7 @@ class Questions:
                 f"there is no question `{id}`",
                 hint="list them with `otelhooks approvals list --all`",
             )
-        return self._ended(found)
+        return _as_of_now(found)
 
     def pending(self, id: str) -> Question:
         """Return a question that is open.
@@ -248,14 +268,21 @@ class Questions:
             )
         return question
 
-    def _ended(self, question: Question) -> Question:
-        """Return a question as expired if it has: a killed process does not withdraw its own."""
-        if question.status != "pending" or time.time() < question.expires_at:
-            return question
-        about = question.about if question.parked else ""  # erased when its run takes the answer
-        fields: dict[str, Any] = {"status": "expired", "about": about}
-        self.change(question.id, _OPEN, fields)
-        return dataclasses.replace(question, **fields)
+
+def _as_of_now(question: Question) -> Question:
+    """Return a question as expired if it has: a killed process does not withdraw its own."""
+    if question.status != "pending" or time.time() < question.expires_at:
+        return question
+    return dataclasses.replace(question, status="expired", about="")
+
+
+def _taken(question: Question) -> dict[str, Any]:
+    """Return the fields of a question whose answer was taken; arguments are kept no longer."""
+    return {"taken": True, "about": "", "edit": "{}" if question.edit else ""}
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _shown(question: Question) -> list[Any]:
@@ -292,10 +319,16 @@ def questions_at(place: str | os.PathLike[str] | None) -> Questions:
     Raises:
         ConfigError: It cannot be used.
     """
-    if isinstance(place, str) and place.startswith(("redis://", "rediss://")):
+    text = os.fspath(place) if place is not None else ""
+    if text.startswith(("redis://", "rediss://")):
         from otelhooks.approvals.redis_questions import RedisQuestions
 
-        return RedisQuestions(place)
+        return RedisQuestions(text)
+    if _ADDRESS.match(text):
+        raise ConfigError(
+            "the place of questions looks like an address, and is not one of Redis",
+            hint="write `redis://host:6379/0`, or the path of the store's file",
+        )
     from otelhooks.approvals.store_questions import StoreQuestions
 
     return StoreQuestions(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -11,16 +12,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from otelhooks import types
 from otelhooks.approvals import Unavailable
+from otelhooks.approvals.layout import as_json
 from otelhooks.approvals.questions import Answer, Question, Questions, Unreachable, questions_at
 from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 from otelhooks.hooks.watch import asking
 from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.process import exits
 from otelhooks.records.failures import outline
+from otelhooks.store.schema import StoreError
 
 __all__ = ["Queue"]
 
@@ -35,6 +40,9 @@ _ENDING_S = 1.0
 Notify = Callable[[Question], object]
 
 _FOREVER_S = 10 * 365 * 86_400.0
+
+_MARGIN_S = 1.0
+"""How much earlier than the call a question expires, so that each answer in time is taken."""
 
 
 class Queue:
@@ -74,6 +82,7 @@ class Queue:
             raise ConfigError(f"needs={needs}: no one would have to approve", hint="give 1 or more")
         self.parks: bool = park
         self._questions, self._needs = questions_at(place), needs
+        self._questions.prepare()
         given = {0.0: notify} if callable(notify) else notify or {}
         if park and any(given):
             raise ConfigError(
@@ -104,13 +113,23 @@ class Queue:
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
         _log(question)
+        withdraw = functools.partial(self._questions.withdraw, question)
+        exits.register(withdraw)  # a signal that ends the process runs nothing else
+        try:
+            return self._answer(question, gone)
+        finally:
+            exits.unregister(withdraw)
+
+    def _answer(self, question: Question, gone: threading.Event) -> Approval:
         due, began = list(self._notify), time.monotonic()
         while True:
             while due and time.monotonic() - began >= due[0][0]:
                 _notify(due.pop(0)[1], question)
             if gone.wait(_POLL_S):
                 break
-            with contextlib.suppress(Unreachable):  # it may come back before the time is over
+            with contextlib.suppress(
+                Unreachable, StoreError
+            ):  # it may pass before the time is over
                 if (found := self._questions.answer_of(question)) is not None:
                     return _approval(found)
         self._questions.withdraw(question)
@@ -211,7 +230,9 @@ def _question(
     call: types.ToolCall, reason: str, needs: int, parked: str = "", decision_id: str = ""
 ) -> Question:
     asked, now = asking.get(), time.time()
-    limit = None if asked is None else asked.timeout
+    limit = _FOREVER_S if asked is None or asked.timeout is None else asked.timeout
+    if not parked:
+        limit -= min(_MARGIN_S, limit / 10)
     about = {
         "args": call.args,
         "server": call.server_name or "",
@@ -227,10 +248,26 @@ def _question(
     return Question(
         id=secrets.token_hex(4),
         asked_at=now,
-        expires_at=now + (_FOREVER_S if limit is None else limit),
+        expires_at=now + limit,
         status="pending",
         tool=call.name,
-        about=json.dumps(about, default=repr),
+        about=_text(about),
         needs=needs,
         parked=parked,
     )
+
+
+def _text(about: dict[str, Any]) -> str:
+    """Return what is asked as JSON.
+
+    Raises:
+        TypeError: Arguments would look like others.
+    """
+    text = json.dumps(about, default=as_json)
+    json.loads(text, object_pairs_hook=_distinct)
+    return text
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise TypeError("two keys of an argument are the same text in JSON")

@@ -29,7 +29,7 @@ end
 redis.call('HSET', KEYS[1], unpack(ARGV, 5))
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3])
-redis.call('EXPIRE', KEYS[2], ARGV[1])
+if redis.call('TTL', KEYS[2]) < tonumber(ARGV[1]) then redis.call('EXPIRE', KEYS[2], ARGV[1]) end
 return 1
 """
 _CHANGE = """
@@ -136,7 +136,10 @@ _READ: dict[str, Callable[[str], Any]] = {
 
 
 def _question(fields: Mapping[str, str]) -> Question:
-    return Question(**{name: _READ.get(name, str)(text) for name, text in fields.items()})
+    known = {each.name for each in dataclasses.fields(Question)}  # a later version may write more
+    return Question(
+        **{name: _READ.get(name, str)(text) for name, text in fields.items() if name in known}
+    )
 
 
 def _text(value: Any) -> str:

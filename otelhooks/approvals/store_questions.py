@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import sqlite3
 import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from otelhooks.approvals.questions import KEPT_S, Question, Questions
 from otelhooks.errors import ConfigError
 from otelhooks.store import connection, schema
-
-if TYPE_CHECKING:
-    import sqlite3
 
 __all__ = ["StoreQuestions"]
 
@@ -35,8 +34,10 @@ _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     seen TEXT NOT NULL,
     taken INTEGER NOT NULL,
     needs INTEGER NOT NULL,
-    parked TEXT NOT NULL
+    parked TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID"""
+_LISTED = 1_000
+"""Most questions that have ended which are listed."""
 
 
 class StoreQuestions(Questions):
@@ -52,11 +53,22 @@ class StoreQuestions(Questions):
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         where = Path(path) if path is not None else schema.default_store_path()
         self._store = connection.shared(where)
-        self._store.write(lambda database: database.execute(_TABLE), busy_s=_BUSY_S)
+        self._asks = False  # who only looks needs no right to write
+        if self._store.path.exists():
+            _refuse_foreign(self._store.path)
+
+    def prepare(self) -> None:
+        """Make the table of questions, or bring one of an earlier version up to date."""
+        self._store.write(_make, busy_s=_BUSY_S)
+        self._asks = True
         _refuse_foreign(self._store.path)
 
     def put(self, question: Question) -> bool:
-        """Write a question down, and forget those that ended long ago."""
+        """Write a question down; forget those that ended long ago, and what expired ones are about.
+
+        A killed process ends none of its own.
+        """
+        now = time.time()
         row = dataclasses.astuple(question)
         places = ", ".join("?" * len(row))
         insert = f"INSERT INTO questions ({_COLUMNS}) SELECT {places}"
@@ -65,7 +77,13 @@ class StoreQuestions(Questions):
             row = (*row, question.parked)
 
         def work(database: sqlite3.Connection) -> bool:
-            database.execute("DELETE FROM questions WHERE expires_at < ?", (time.time() - KEPT_S,))
+            _make(database)
+            database.execute("DELETE FROM questions WHERE expires_at < ?", (now - KEPT_S,))
+            database.execute(
+                "UPDATE questions SET status = 'expired', about = '' WHERE status = 'pending'"
+                " AND parked = '' AND expires_at < ?",
+                (now,),
+            )
             return database.execute(insert, row).rowcount == 1
 
         return self._store.write(work, busy_s=_BUSY_S)
@@ -79,8 +97,10 @@ class StoreQuestions(Questions):
         return next(iter(self._read(_OF_PARKED, key)), None)
 
     def kept(self) -> list[Question]:
-        """Return all questions, the oldest first."""
-        return self._read("ORDER BY asked_at")
+        """Return the questions that are open and the last that have ended, the oldest first."""
+        ended = "SELECT id FROM questions WHERE status != 'pending' ORDER BY asked_at DESC LIMIT ?"
+        which = f"WHERE status = 'pending' OR id IN ({ended}) ORDER BY asked_at"
+        return self._read(which, _LISTED)
 
     def change(self, id: str, has: Mapping[str, str], fields: Mapping[str, Any]) -> bool:
         """Change fields of a question if others have these texts; return whether they had."""
@@ -93,16 +113,38 @@ class StoreQuestions(Questions):
         )
 
     def _read(self, which: str, *values: Any) -> list[Question]:
-        sql = f"SELECT {_COLUMNS} FROM questions {which}"
-        rows = self._store.read(lambda database: database.execute(sql, values).fetchall())
-        return [Question(*row) for row in rows]
+        def work(database: sqlite3.Connection) -> list[Question]:
+            has = "SELECT 1 FROM sqlite_master WHERE name = 'questions'"
+            if database.execute(has).fetchone() is None:
+                return []  # no program has asked
+            rows = database.execute(f"SELECT {_COLUMNS} FROM questions {which}", values)
+            return [Question(*row) for row in rows]
+
+        if self._asks:
+            return self._store.read(work)
+        try:
+            with contextlib.closing(schema.open_for_reading(self._store.path)) as database:
+                return work(database)
+        except sqlite3.Error as error:
+            raise schema.store_error(self._store.path, error) from error
+        except schema.StoreError as error:
+            if error.cause != "missing":
+                raise
+            return []
+
+
+def _make(database: sqlite3.Connection) -> None:
+    database.execute(_TABLE)
+    known = {row[1] for row in database.execute("PRAGMA table_info(questions)")}
+    if "parked" not in known:
+        database.execute("ALTER TABLE questions ADD COLUMN parked TEXT NOT NULL DEFAULT ''")
 
 
 def _refuse_foreign(path: Path) -> None:
     """Refuse a store that another user may write: an answer in it could be anyone's."""
     if not hasattr(os, "geteuid"):
         return
-    for place in (path, path.parent):
+    for place in (path, *path.parents):
         status = os.stat(place)
         is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
         if status.st_uid not in {0, os.geteuid()}:

@@ -124,16 +124,19 @@ def test_anything_else_leaves_the_call_waiting(
 
 @pytest.mark.parametrize("edit", ["{", "[1]"])
 def test_an_edit_that_is_no_object_is_an_error(path: Path, tmp_path: Path, edit: str) -> None:
-    StoreQuestions(path)
+    StoreQuestions(path).prepare()
     code, screen = at_terminal(["approvals", "approve", "1", "--edit", edit], cwd=tmp_path)
     assert code == 2
     assert "--edit is not" in screen
 
 
-def test_ctrl_c_withdraws_the_question(agents: Start, path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+def test_a_signal_that_ends_the_program_withdraws_the_question(
+    agents: Start, path: Path, number: signal.Signals
+) -> None:
     agent = agents("a")
     question = waiting(path)
-    agent.send_signal(signal.SIGINT)
+    agent.send_signal(number)
     agent.wait(30)
     assert StoreQuestions(path).find(question.id).status == "withdrawn"
 

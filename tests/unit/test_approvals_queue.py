@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -16,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pydantic
 import pytest
 from click.testing import CliRunner, Result
 
 import otelhooks
 from otelhooks import approvals, policy
+from otelhooks.approvals import store_questions
 from otelhooks.approvals.questions import Answer, Question
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
@@ -67,6 +70,12 @@ def waiting(path: Path) -> Question:
             return question
         time.sleep(0.02)
     raise AssertionError("nothing was asked")
+
+
+def question_of(id: str, left: float = 60) -> Question:
+    now = time.time()
+    about = json.dumps({"args": {}, "program": "app.py", "pid": 1, "reason": "", "rule": ""})
+    return Question(id, now - 60, now + left, "pending", "send_email", about)
 
 
 @contextlib.contextmanager
@@ -205,6 +214,14 @@ class TestAnswers:
         said = f"`send_email` waits for an answer: otelhooks approvals approve {question.id}"
         assert said in caplog.text
 
+    def test_an_edit_is_kept_no_longer_either(self, mail, path, background) -> None:
+        called = background.submit(mail, "all")
+        question = waiting(path)
+        StoreQuestions(path).answer(question, Answer("approved", "u", {"to": "ada"}))
+        assert row_of(path, question.id)["about"] == ""
+        called.result(10)
+        assert row_of(path, question.id)["edit"] == "{}"
+
     def test_arguments_are_kept_only_while_it_waits(self, mail, path, background) -> None:
         called = background.submit(mail, "a secret")
         question = waiting(path)
@@ -212,6 +229,127 @@ class TestAnswers:
         StoreQuestions(path).answer(question, Answer("rejected", "u"))
         called.exception(10)
         assert "a secret" not in str(row_of(path, question.id))
+
+
+class TestWhatIsShown:
+    def test_a_field_that_repr_leaves_out_is_shown(self, governed, path, background) -> None:
+        @dataclasses.dataclass
+        class Mail:
+            to: str
+            bcc: str = dataclasses.field(repr=False)
+
+        class Login(pydantic.BaseModel):
+            name: str
+            password: pydantic.SecretStr
+            host: str = pydantic.Field(repr=False)
+
+        @otelhooks.tool
+        def send(mail: Mail, login: Login) -> None: ...
+
+        governed(
+            policies=[policy.ask_user("send")], approvals=approvals.Queue(path), approval_timeout=20
+        )
+        login = Login(name="n", password=pydantic.SecretStr("s3cret"), host="h")
+        call = background.submit(send, Mail("ada", "eve"), login)
+        question = waiting(path)
+        assert question.facts["args"] == {
+            "mail": {"to": "ada", "bcc": "eve"},
+            "login": {"name": "n", "password": "s3cret", "host": "h"},
+        }
+        StoreQuestions(path).answer(question, Answer("rejected", "u"))
+        with pytest.raises(Denied):
+            call.result(10)
+
+    def test_arguments_that_json_cannot_tell_apart_are_denied(self, governed, path) -> None:
+        @otelhooks.tool
+        def run(commands: object) -> None: ...
+
+        governed(
+            policies=[policy.ask_user("run")], approvals=approvals.Queue(path), approval_timeout=20
+        )
+        with pytest.raises(Denied):
+            run({1: "rm -rf ~", "1": "ls"})
+        assert StoreQuestions(path).all() == []
+
+
+class TestPlaces:
+    def test_who_only_looks_writes_nothing(self, path) -> None:
+        assert StoreQuestions(path).all() == []
+        assert not path.parent.exists()
+
+    def test_an_expired_question_is_shown_so_by_a_reader_without_rights(self, path) -> None:
+        StoreQuestions(path).put(old := question_of("12345678", left=-1))
+        path.chmod(0o400)
+        with sqlite3.connect(path) as other:
+            other.execute("BEGIN")
+            [shown] = StoreQuestions(path).all()
+        assert (shown.status, shown.about) == ("expired", "")
+        assert row_of(path, old.id)["status"] == "pending"
+
+    def test_the_next_question_erases_what_a_killed_program_asked(self, path) -> None:
+        questions = StoreQuestions(path)
+        questions.put(question_of("12345678", left=-1))
+        questions.put(question_of("87654321"))
+        assert row_of(path, "12345678")["about"] == ""
+
+    def test_a_table_of_an_earlier_version_is_brought_up_to_date(self, path) -> None:
+        StoreQuestions(path).prepare()
+        with changed(path) as database:
+            database.execute("ALTER TABLE questions DROP COLUMN parked")
+        approvals.Queue(path)
+        StoreQuestions(path).put(question_of("12345678"))
+        assert [one.parked for one in StoreQuestions(path).all()] == [""]
+
+    def test_of_many_that_have_ended_the_last_are_listed(self, path, monkeypatch) -> None:
+        monkeypatch.setattr(store_questions, "_LISTED", 2)
+        questions = StoreQuestions(path)
+        for number, status in enumerate(("pending", *["rejected"] * 4)):
+            asked = question_of(f"{number}")
+            questions.put(dataclasses.replace(asked, asked_at=number, status=status))
+        assert [one.id for one in questions.all()] == ["0", "3", "4"]
+
+    def test_a_store_that_is_locked_when_the_answer_comes_delays_the_call(
+        self, mail, path, background
+    ) -> None:
+        called = background.submit(mail, "ada")
+        question = waiting(path)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            row = "status = 'approved', approver = 'u', kind = 'human', seen = ?"
+            other.execute(f"UPDATE questions SET {row}", (question.digest,))
+            other.execute("COMMIT")
+            other.execute("BEGIN IMMEDIATE")
+            time.sleep(6)  # longer than the queue waits for a lock
+            assert not called.done()
+            other.execute("ROLLBACK")
+        assert called.result(10) == "sent to ada"
+
+    def test_an_answer_in_the_last_moment_is_taken_or_refused(self, governed, path) -> None:
+        """A question expires a little earlier than its call."""
+
+        @otelhooks.tool
+        def send_email(to: str) -> str:
+            return f"sent to {to}"
+
+        governed(
+            policies=[policy.ask_user("send_email")],
+            approvals=approvals.Queue(path),
+            approval_timeout=2,
+        )
+        with concurrent.futures.ThreadPoolExecutor() as background:
+            called = background.submit(send_email, "ada")
+            question = waiting(path)
+            assert question.expires_at - question.asked_at == pytest.approx(1.8)
+            while time.time() < question.expires_at - 0.02:
+                time.sleep(0.005)
+            with contextlib.suppress(ConfigError):
+                StoreQuestions(path).answer(question, Answer("approved", "u"))
+            is_approved = StoreQuestions(path).find(question.id).status == "approved"
+            if is_approved:
+                assert called.result(10) == "sent to ada"
+            else:
+                with pytest.raises(Denied):
+                    called.result(10)
 
 
 class TestSeveralApprovers:
@@ -245,6 +383,33 @@ class TestSeveralApprovers:
         assert run(path, "deny", question.id, "--as", "b").exit_code == 0
         assert isinstance(called.exception(10), Denied)
 
+    def test_who_refuses_is_named_alone(self, called, path, governed) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        questions.answer(question, Answer("approved", "ada"))
+        questions.answer(question, Answer("rejected", "bob"))
+        called.exception(10)
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_APPROVER_ID] == "bob"
+
+    def test_a_service_among_them_is_told(self, called, path, governed) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        questions.answer(question, Answer("approved", "bot", kind="service"))
+        questions.answer(question, Answer("approved", "ada"))
+        called.result(10)
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "service"
+
+    @pytest.mark.parametrize(
+        "name", ["ada", " ada ", "ADA", "\uff41da", "ada\u200b", "\x1b[31mada"]
+    )
+    def test_one_name_in_two_forms_is_one_approver(self, called, path, name) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        questions.answer(question, Answer("approved", "ada"))
+        with pytest.raises(ConfigError, match=r"has approved question|is not the name of one"):
+            questions.answer(question, Answer("approved", name))
+        questions.answer(question, Answer("rejected", "bob"))
+        called.exception(10)
+
     def test_none_changes_what_others_approve(self, called, path) -> None:
         questions, question = StoreQuestions(path), waiting(path)
         with pytest.raises(ConfigError, match="needs 2 approvers of the same call"):
@@ -254,7 +419,7 @@ class TestSeveralApprovers:
 
     def test_one_does_not_pass_for_two(self, called, path) -> None:
         questions, question = StoreQuestions(path), waiting(path)
-        with pytest.raises(ConfigError, match="`a, b` is not one approver"):
+        with pytest.raises(ConfigError, match="`a, b` is not the name of one approver"):
             questions.answer(question, Answer("approved", "a, b"))
         with changed(path) as database:
             database.execute("UPDATE questions SET needs = 1")
@@ -338,17 +503,32 @@ class TestForgery:
 
     @pytest.mark.parametrize(("place", "mode"), [("", 0o620), ("", 0o602), ("..", 0o777)])
     def test_a_store_that_others_may_write_is_refused(self, path, place, mode) -> None:
-        StoreQuestions(path)
+        StoreQuestions(path).prepare()
         os.chmod(path / place if place == "" else path.parent, mode)
         with pytest.raises(ConfigError, match="other users may write"):
             approvals.Queue(path)
 
     def test_nor_is_one_of_another_user(self, path, monkeypatch) -> None:
-        StoreQuestions(path)
+        StoreQuestions(path).prepare()
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         os.chown(path, 12345, -1) if os.getuid() == 0 else None
         with pytest.raises(ConfigError, match="belongs to another user"):
             approvals.Queue(path)
+
+    def test_nor_is_one_below_a_folder_that_others_may_write(self, path) -> None:
+        StoreQuestions(path).prepare()
+        path.parent.parent.chmod(0o777)
+        with pytest.raises(ConfigError, match="other users may write"):
+            approvals.Queue(path)
+
+    @pytest.mark.parametrize(
+        "place", ["http://x", "REDIS://x", "unix:///s", "redis+sentinel://x", "localhost:6379/0"]
+    )
+    def test_an_address_is_not_taken_for_a_file(self, tmp_path, monkeypatch, place) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ConfigError, match="looks like an address"):
+            approvals.Queue(place)
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_file_that_is_no_store_is_an_error_at_the_start(self, tmp_path) -> None:
         place = tmp_path / "text"
@@ -399,7 +579,7 @@ class TestCommands:
 
     @pytest.mark.parametrize("command", ["show", "deny"])
     def test_an_unknown_id_is_an_error(self, path, command) -> None:
-        StoreQuestions(path)
+        StoreQuestions(path).prepare()
         result = run(path, command, "12345678")
         assert result.exit_code == 2
         assert "there is no question `12345678`" in result.output
