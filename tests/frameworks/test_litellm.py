@@ -288,6 +288,16 @@ class TestWhatAStreamKeeps:
         kept = [*stream.chunks, stream.partial_response()]
         assert not [one for one in kept if "secret" in str(one) or "danger" in str(one)]
 
+    def test_it_can_be_closed_before_its_end(self, model, with_rules, exporter):
+        model.steps = ["done"]
+        with_rules(*DENY)
+        said: list[Any] = [{"role": "user", "content": "x"}]
+        stream: Any = litellm.completion(messages=said, stream=True, **of(model))
+        kept = [next(stream)]
+        stream.close()
+        assert stream.chunks == kept
+        assert len(exporter.get_finished_spans()) == 1
+
 
 def test_hooks_see_messages_that_are_objects_of_the_programs_own(model):
     """Any class of pydantic's, if it has the methods that LiteLLM calls."""

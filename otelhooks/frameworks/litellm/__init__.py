@@ -105,11 +105,11 @@ class _Stream(Iterated):
         self._self_chunks: list[Any] = []
 
     def __next__(self) -> Any:
-        self._self_chunks.append(super().__next__())
+        self._self_chunks.append(_chunk(next(self._self_items)))
         return self._self_chunks[-1]
 
     async def __anext__(self) -> Any:
-        self._self_chunks.append(await super().__anext__())
+        self._self_chunks.append(_chunk(await anext(self._self_items)))
         return self._self_chunks[-1]
 
     @property
@@ -145,7 +145,7 @@ def _opened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
     rest = streamed(Completion).through(GENERATOR, items, None, **given)
     first = next(rest, None)
     if type(first) is Opened:
-        return _Stream(first.native, map(_chunk, rest))
+        return _Stream(first.native, rest)
     return map(_chunk, [first, *rest])
 
 
@@ -159,14 +159,15 @@ async def _aopened(wrapped: Any, *args: Any, **kwargs: Any) -> Any:
     given = _named(args, kwargs, is_async=True)
     rest = streamed(Completion).through(ASYNC_GENERATOR, items, None, **given)
     first = await anext(rest, None)
+    if type(first) is Opened:
+        return _Stream(first.native, rest)
 
     async def chunks() -> AsyncIterator[Any]:
-        if type(first) is not Opened:
-            yield _chunk(first)
+        yield _chunk(first)
         async for item in rest:
             yield _chunk(item)
 
-    return _Stream(first.native, chunks()) if type(first) is Opened else chunks()
+    return chunks()
 
 
 class Unread(UnreadCall):
