@@ -119,7 +119,7 @@ class ToolChain(Chain):
             call.args = before
             value = Raised(error)
         denied = self.judge_hook(registration, value)
-        rewrites = registration not in self.verdict.rewriters  # otherwise that was replaced, or ran
+        rewrites = registration not in self.verdict.rewriters  # otherwise it is in, or replaced
         if denied is None and rewrites and isinstance(value, types.HookResult) and value.allow:
             try:
                 self._rewrite(registration, value)
