@@ -28,7 +28,7 @@ from otelhooks.hooks.runner import EVENT_TYPES
 from otelhooks.hooks.verdict import Judge, Ruling, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import sessions
-from otelhooks.pipeline.frames import Op, Scope
+from otelhooks.pipeline.frames import Op, Scope, Turn
 from otelhooks.pipeline.sessions import Session, Sessions
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
@@ -199,7 +199,7 @@ class Runtime:
         self.has_run: bool = False  # whether there was a turn, a model call or a question
         self._lock = threading.Lock()
         self._warned: set[str] = set()
-        self._paused = collections.OrderedDict[tuple[str | int, ...], Verdict]()
+        self._paused = collections.OrderedDict[tuple[str | int, ...], tuple[Verdict, Turn | None]]()
         self.shapes: Shapes = Shapes(instruments, verdicts)
         self._evaluations: Cell = instruments.evaluations.cell({})
         self._evaluation_time: Cell = instruments.evaluation_time.cell({})
@@ -258,12 +258,15 @@ class Runtime:
         key = pause_key(op)
         if key is None or op.verdict is None:
             return
-        self._paused[key] = op.verdict
+        self._paused[key] = op.verdict, op.turn
         if len(self._paused) > _MAX_PAUSED:
             self._paused.popitem(last=False)
 
     def resume(self, op: Op) -> Verdict | None:
-        """Return the verdict before a pause, for exactly this call with these arguments."""
+        """Return the verdict before a pause, for exactly this call with these arguments.
+
+        A run that continues takes it, and no other: a model may repeat a call, with its id.
+        """
         key = pause_key(op) if self._paused else None
         if key is None:
             return None
@@ -272,7 +275,10 @@ class Runtime:
             # A stored run has lost its conversation: one without an id is all that it can be.
             alike = (one for one in [*self._paused] if type(one[0]) is int and one[1:] == key[1:])
             key = next(alike, key)
-        return self._paused.pop(key, None)
+        found = self._paused.pop(key, None)
+        if found is None or not (turn is None or turn.resumed or turn is found[1]):
+            return None
+        return found[0]
 
     def in_force(self, scope: Scope | None, branch: str) -> tuple[HookSet, tuple[Judge, ...]]:
         """Return the hooks and rules that apply to an operation on a branch of agents."""

@@ -781,6 +781,32 @@ def test_a_paused_call_that_goes_on_with_other_arguments_is_a_new_call(
     assert REASON in world.told
 
 
+def test_a_paused_call_that_the_model_repeats_in_another_run_is_a_new_call(start: Any) -> None:
+    """Its answer was for the run that paused: a new message of the user does not continue it."""
+
+    class Repeating(ScriptedModel):
+        def _generate(self, *args: Any, **given: Any) -> Any:
+            result = super()._generate(*args, **given)
+            for call in result.generations[0].message.tool_calls:
+                call["id"] = "c1"
+            return result
+
+    ran: list[Any] = []
+    asked: list[Any] = []
+    world = World(*[(Ask("remove", {"path": "a"}),)] * 2, ANSWER)
+    graph = create_agent(Repeating(world=world), [asking(ran)], checkpointer=InMemorySaver())
+
+    def approve(call: types.ToolCall) -> bool:
+        asked.append(call.args["path"])
+        return len(asked) == 1
+
+    start(policy.ask_user("remove", handler=approve))
+    graph.invoke(begin("go"), THREAD)
+    assert said(graph.invoke(begin("on"), THREAD)) == ANSWER
+    assert ran == [("begun", "a")]
+    assert asked == ["a", "a"]
+
+
 @pytest.mark.parametrize("decision", ["approve", "edit", "reject"])
 def test_a_person_in_the_loop_decides_beside_the_policy(
     start: Any, seen: Seen, decision: str
