@@ -549,8 +549,12 @@ def build_site(session: nox.Session) -> dict[str, str]:
 
 @nox.session
 def pictures(session: nox.Session) -> None:
-    """Draw the pictures of README and docs from a run of the demo, where it shows something new."""
+    """Draw the pictures of README and docs from real runs, where those show something new.
+
+    Those of the console need Chromium.
+    """
     session.run(environment(session, "demo-tests"), "-m", "tests.pictures", "docs/pictures")
+    session.run(environment(session, "ui"), "-m", "tests.console_pictures", "docs/pictures")
 
 
 @nox.session

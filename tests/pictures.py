@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["draw"]
+__all__ = ["description", "draw"]
 
 _DESCRIPTION = re.compile(r"<desc>(.*?)</desc>", re.DOTALL)
 _TIME = re.compile(r"(?<= )\d[\d.,]* (?:ms|s|min)(?![a-z])")
@@ -34,7 +34,7 @@ def draw(folder: Path, *, framework: str = "openai_agents") -> list[Path]:
         shown = _otelhooks("trace", "show", "--store", str(store))
         picture = new.read_text(encoding="utf-8")
     target = folder / "trace.svg"
-    if target.is_file() and _said(_description(target)) == _said(shown):
+    if target.is_file() and _said(description(target)) == _said(shown):
         return []
     described = f"<desc>{html.escape(shown, quote=False)}</desc>\n<style>"
     target.write_text(picture.replace("<style>", described, 1), encoding="utf-8")
@@ -46,7 +46,8 @@ def _otelhooks(*arguments: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def _description(picture: Path) -> str:
+def description(picture: Path) -> str:
+    """Return what a picture says that it shows, empty if nothing."""
     found = _DESCRIPTION.search(picture.read_text(encoding="utf-8"))
     return "" if found is None else html.unescape(found[1])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -59,7 +61,7 @@ def policy(site: Site, request: Request) -> Response:
             decision="veto" if rule.policy.veto else rule.decision,
             tool=rule.policy.tool,
             when=as_written(rule),
-            place=rule.policy.place or rule.policy_id,
+            place=_short(rule.policy.place or rule.policy_id),
             decided=decided[rule.policy_id, rule.id] + decided["", rule.id],
         )
         for rule in table.rules
@@ -75,9 +77,14 @@ def policy(site: Site, request: Request) -> Response:
         rules=rules,
         mode=table.mode,
         default=table.default,
-        findings=[str(finding) for finding in findings],
+        findings=[_short(str(finding)) for finding in findings],
         candidate=site.settings.candidate,
     )
+
+
+def _short(text: str) -> str:
+    """Return a text with files below this folder as relative paths."""
+    return text.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 # -- one call -----------------------------------------------------------------------------------
@@ -111,7 +118,7 @@ def explained(site: Site, request: Request) -> Response:
 def _verdict(names: tuple[str, ...], recorded: RecordedCall) -> str:
     policy = Subject.open(names).dry_run(guarded=True)
     found = explain(policy, recorded.call(), recorded.labels)
-    return sanitize("\n".join(policy_words.of_explanation(found)))
+    return sanitize(_short("\n".join(policy_words.of_explanation(found))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ def _draft(names: tuple[str, ...], recorded: RecordedCall) -> _Draft | None:
     new = dataclasses.replace(rule.policy, when=allow(rule.policy.tool, when=changed).when)
     after = subject.with_rule(rule.policy, new).dry_run(guarded=True)
     decision = after.judge(recorded.call(), recorded.labels).decision
-    return _Draft(sanitize("\n".join(lines)), decision)
+    return _Draft(sanitize(_short("\n".join(lines))), decision)
 
 
 # -- recorded calls -----------------------------------------------------------------------------

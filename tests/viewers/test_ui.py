@@ -22,6 +22,7 @@ pytest.importorskip("axe_playwright_python")
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
+from tests import console_pictures
 from tests.programs import Start, starting
 
 AGENT = """
@@ -250,3 +251,8 @@ def test_what_is_read_again_keeps_the_focus_and_says_when_it_cannot_be_read(
     expect(screen.get_by_role("link", name="send_email")).to_be_focused()
     console.kill()
     expect(screen.get_by_role("alert")).to_contain_text("Not connected since")
+
+
+def test_the_pictures_of_the_docs_show_the_console_of_today(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[2] / "docs" / "pictures", tmp_path / "pictures")
+    assert console_pictures.take(tmp_path / "pictures") == []
