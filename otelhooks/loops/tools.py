@@ -76,8 +76,9 @@ class _Parameters:
             found = dict(zip(self._positional, args, strict=False))
             if kwargs.keys().isdisjoint(found):
                 found.update(kwargs)
-                if len(found) < len(self._names):  # what was given comes first, as people read it
-                    found = {**found, **{n: d for n, d in self._defaults.items() if n not in found}}
+                if len(found) < len(self._names):
+                    for name, default in self._defaults.items():
+                        found.setdefault(name, default)  # what was given comes first
                 if found.keys() == self._names:
                     return found
         given = dict(kwargs)

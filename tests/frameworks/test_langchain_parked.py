@@ -183,6 +183,27 @@ class TestLanggraph:
         assert begun("two") == PAUSED
         assert world.paid == []
 
+    def test_an_agent_inside_a_tool_pauses_the_outer_graph(self, on: Any, world: World) -> None:
+        inner_steps: list[Any] = [[("pay", {"amount": 5})], "inner done"]
+        pay = StructuredTool.from_function(world.pay)
+        inner = create_agent(ScriptedModel(next_step=lambda _: inner_steps.pop(0)), [pay])
+
+        def ask_inner() -> str:
+            """Ask an agent."""
+            return answer_of(inner.invoke(BEGIN))
+
+        steps: list[Any] = [[("ask_inner", {})], "done"]
+        tool = StructuredTool.from_function(ask_inner)
+        model = ScriptedModel(next_step=lambda _: steps.pop(0))
+        outer = create_agent(model, [tool], checkpointer=InMemorySaver())
+        on()
+        assert answer_of(outer.invoke(BEGIN, THREAD)) == PAUSED
+        assert answer_of(outer.invoke(Command(resume=True), THREAD)) == PAUSED
+        world.answer()
+        state = outer.invoke(Command(resume=True), THREAD)
+        assert (answer_of(state), world.paid) == ("done", [5])
+        assert "inner done" in [str(message.content) for message in state["messages"]]
+
     def test_coroutines_and_streams_pause_as_well(self, on: Any, world: World) -> None:
         async def pay(amount: int) -> str:
             """Pay."""

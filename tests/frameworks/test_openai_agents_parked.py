@@ -112,6 +112,23 @@ class TestSDK:
         assert resumed(agent, paused).final_output == "done"
         assert world.paid == [5]
 
+    @pytest.mark.skipif(not hasattr(agents, "tool_namespace"), reason="there are no namespaces")
+    def test_a_tool_in_a_namespace_goes_on_as_any_other(self, on: Any, world: World) -> None:
+        class Model(ScriptedModel):
+            def asked(self, name: str, args: Any) -> Any:
+                return super().asked(name, args).model_copy(update={"namespace": "bank"})
+
+        steps: list[Any] = [[("pay", {"amount": 5})], "done"]
+        bank = {"name": "bank", "description": "A bank."}
+        tools = agents.tool_namespace(**bank, tools=[agents.function_tool(world.pay)])
+        agent = agents.Agent(name="a", model=Model(lambda shown: steps.pop(0)), tools=tools)
+        on()
+        paused = run(agent)
+        assert [item.tool_namespace for item in paused.interruptions] == ["bank"]
+        world.answer()
+        assert resumed(agent, paused).final_output == "done"
+        assert world.paid == [5]
+
     def test_a_streamed_run_pauses_as_well(self, on: Any, world: World) -> None:
         async def streamed(given: Any) -> Any:
             result = agents.Runner.run_streamed(agent, given, run_config=CONFIG)

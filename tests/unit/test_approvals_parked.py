@@ -195,6 +195,20 @@ def test_an_edit_is_judged_and_runs(process: Any, questions: Any) -> None:
     assert process(2, id="call_2", rules=rules) == "denied: Not 3."
 
 
+def test_a_rule_that_asks_about_the_edit_has_a_question_of_its_own(
+    process: Any, questions: Any
+) -> None:
+    late = policy.ask_user("safe", when=lambda args: args["x"] == 2, id="late")
+    rules, edit = (policy.ask_user("*", id="first"), late), {"x": 2}
+    process(rules=rules)
+    answer(questions, edit=edit)
+    assert type(process(rules=rules)) is Paused
+    answer(questions)
+    assert type(process(rules=rules)) is Paused  # the first answer was used
+    answer(questions, edit=edit)
+    assert process(rules=rules) == "got 2"
+
+
 def test_two_must_approve(process: Any, questions: Any) -> None:
     process(queue={"needs": 2})
     answer(questions)

@@ -12,6 +12,8 @@ Seats and what passes through them:
   alone: hand-offs.
 - ``get_model``: model calls, streamed or not, one operation an attempt.
 - ``AgentRunner.run`` and ``start_streaming``: runs; ``run_sync`` is one of them.
+- ``_FunctionToolBatchExecutor._execute_single_tool_body``: around a function tool's call, where the
+  run can still pause for a queue that parks it.
 
 The model learns of a denied call from the call's output, as with any tool error. A refused run
 answers with the reason, through a canned model in the real runner. Three refusals raise

@@ -127,7 +127,7 @@ class _Paused(Exception):
 
 async def may_pause(wrapped: Any, owner: Any, **given: Any) -> Any:
     """Make of a call that is put off what the SDK makes of one that needs an approval."""
-    tool, asked = given["func_tool"], given["tool_call"]
+    tool, asked = given["func_tool"], given["tool_context"].tool_call
     token = _pausable.set(asked.call_id)
     try:
         return await wrapped(**given)
