@@ -46,6 +46,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "trace": ("otelhooks.cli.trace", "trace", "Read traces and verdicts from the local store."),
     "ui": ("otelhooks.cli.ui", "ui", "Watch calls and answer questions in a browser."),
     "approvals": ("otelhooks.cli.approvals", "approvals", "Answer calls that wait for a person."),
+    "stop": ("otelhooks.cli.stop", "stop", "Stop tool calls of running programs."),
+    "go": ("otelhooks.cli.stop", "go", "Let stopped programs continue."),
     "audit": ("otelhooks.cli.audit", "audit", "Check the audit trail."),
     "version": ("otelhooks.cli", "version", "Print the version."),
 }

@@ -135,6 +135,9 @@ class Config:
     """Write the first verdict about a tool call to stderr, if the program does not log."""
     keep_unsent: bool = True
     """Keep spans and events that the collector cannot take, beside the local store."""
+    stops: str = ""
+    """Where `otelhooks stop` writes: a folder, ``redis://...``, or ``off``; empty: a folder of the
+    user's state."""
     emit_event: bool = False
     """Emit the operation.details event of each model call."""
     completion_hook: str | None = None
@@ -229,6 +232,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "tool_histogram": readers.boolean,
     "announce": readers.boolean,
     "keep_unsent": readers.boolean,
+    "stops": readers.text,
 }
 
 _WITHOUT_VARIABLE = ("tracer_provider", "meter_provider", "logger_provider")
@@ -262,6 +266,11 @@ def store_path() -> Path | None:
     """Return the file that ``OTELHOOKS_STORE`` names; None if it is not set."""
     named = os.environ.get("OTELHOOKS_STORE", "")
     return readers.path(named, "OTELHOOKS_STORE") if named.strip() else None
+
+
+def stops() -> str:
+    """Return what ``OTELHOOKS_STOPS`` says; empty if it is not set."""
+    return os.environ.get("OTELHOOKS_STOPS", "").strip()
 
 
 def exporter_variable() -> str | None:

@@ -123,6 +123,13 @@ def capture(value: object, origin: str) -> CaptureMode:
         raise _wrong(origin, value, f"true, or one of {', '.join(CaptureMode)}") from None
 
 
+def text(value: object, origin: str) -> str:
+    """Read a text without blanks around it."""
+    if isinstance(value, str):
+        return value.strip()
+    raise _wrong(origin, value, "a text")
+
+
 def path(value: object, origin: str) -> Path | None:
     """Read the path of a file; ``~`` is the home directory."""
     if value is None:

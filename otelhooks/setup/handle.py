@@ -19,9 +19,10 @@ from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge, RuleLike
 from otelhooks.pipeline.offered_tools import Offers
 from otelhooks.pipeline.runtime import Loaded, Runtime, active
-from otelhooks.plain_text import counted
+from otelhooks.plain_text import LOGGED, counted, one_line
+from otelhooks.policy import stops
 from otelhooks.policy.evaluate import PolicySet
-from otelhooks.policy.rules import Policy
+from otelhooks.policy.rules import Policy, RuleSource
 from otelhooks.setup import guarded
 from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.setup.policies import Policies
@@ -59,6 +60,8 @@ class Handle:
         self._policies: Policies = Policies()
         self._rules = PolicySet()
         self._watch: Watch | None = None
+        self._stops: RuleSource | None = None
+        self._stop_watch: stops.Watch | None = None
         self._is_changed = False  # by a method, not by a reload
         self._lock = threading.RLock()
         self._misspelt: set[tuple[str, str]] = set()
@@ -175,7 +178,7 @@ class Handle:
             ConfigError: A rule cannot be used; then nothing changes.
         """
         with self._lock:
-            rules, file_hooks = policies.table(config), registered(policies.hooks)
+            rules, file_hooks = policies.table(config, self._stops), registered(policies.hooks)
             self._config, self._policies, self._rules = config, policies, rules
             self._file_hooks, self._policy_hooks, self._hooks = file_hooks, policy_hooks, hooks
             self._runtime.channel = channel
@@ -189,7 +192,7 @@ class Handle:
         """
         if policies is self._policies:
             return
-        rules = policies.table(self._config)
+        rules = policies.table(self._config, self._stops)
         self._file_hooks = registered(policies.hooks)
         self._policies, self._rules = policies, rules
 
@@ -227,6 +230,18 @@ class Handle:
         self._watch = reload.Watch(
             lambda: self._policies.places, self._read_again, interval_s=reload.INTERVAL_S
         )
+
+    def _watch_stops(self, place: stops.Place, known: tuple[stops.Stop, ...]) -> None:
+        self._stop_watch = stops.Watch(place, known, self._stop)
+
+    def _stop(self, given: tuple[stops.Stop, ...]) -> None:
+        """Put the stops in force that people have given, and no others."""
+        with self._lock:
+            self._stops = stops.rules_of(given)
+            self._rules = self._policies.table(self._config, self._stops)
+            self._swap()
+        said = "; ".join(one_line(f"{one.what}, by {one.by}: {one.why}", LOGGED) for one in given)
+        log.warning("stopped by `otelhooks stop`: %s", said or "nothing any more")
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Send on what is queued: durations, spans, events, audit records.

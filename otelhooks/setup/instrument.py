@@ -22,6 +22,7 @@ from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.plain_text import counted
+from otelhooks.policy import stops
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
@@ -253,7 +254,9 @@ def _set_up(config: Config) -> Handle:
     policy_hooks, hooks = registered(objects), registered(config.hooks)
     policies = Policies.load(rules, config)
     _refuse_unknown(config, policies)
-    table = policies.table(config)
+    place = stops.place_of(config.stops)
+    given = () if place is None else place.kept()
+    table = policies.table(config, stops.rules_of(given))
     channel = _channel(config.approvals)
     audit = _audit(config.audit)
     catalogue.wanted(config.frameworks)  # an unknown name must fail before anything is set up
@@ -299,6 +302,7 @@ def _set_up(config: Config) -> Handle:
     )
     handle = Handle(config, runtime, providers)
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
+    handle._stops = stops.rules_of(given)
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.announce:
@@ -330,6 +334,8 @@ def _set_up(config: Config) -> Handle:
     _meet_tracers(runtime, config)
     if config.reload:
         handle._start_watching()
+    if place is not None:
+        handle._watch_stops(place, given)
     exits.register(background.flush)  # before the exit of what these hooks report to
     atexit.register(_at_exit)
     return handle
@@ -528,8 +534,9 @@ def _before_fork() -> None:
 
 def _end(handle: Handle, *, holds_calls: bool = False) -> None:
     """End sessions, send what is queued, close what was opened."""
-    if handle._watch is not None:
-        handle._watch.stop()
+    for watch in (handle._watch, handle._stop_watch):
+        if watch is not None:
+            watch.stop()
     runtime = handle._runtime
     runtime.close()
     if holds_calls:

@@ -11,7 +11,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from otelhooks.errors import ConfigError
-from otelhooks.ui import approvals, audit, calls, coverage, decisions, events, policies
+from otelhooks.ui import approvals, audit, calls, coverage, decisions, events, policies, stops
 from otelhooks.ui.guard import Guard
 from otelhooks.ui.site import FOLDER, Settings, Site
 
@@ -38,6 +38,7 @@ def create_app(settings: Settings) -> Starlette:
         site.route("/policy/{trace}/{span}", policies.explained),
         site.route("/coverage", coverage.coverage),
         site.route("/audit", audit.audit),
+        site.route("/stops", stops.change, methods=["POST"]),
         Mount("/static", StaticFiles(directory=os.path.join(FOLDER, "static"))),
     ]
     guard = Middleware(Guard, root=settings.root, token=settings.token)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -22,7 +19,6 @@ from otelhooks.ui.site import Site
 
 __all__ = ["answer", "approval", "approvals", "count", "waiting"]
 
-_MOST_BODY = 16_000_000
 _MOST_ROWS = 60
 _COLUMNS = 90
 _NAME = 60
@@ -76,21 +72,11 @@ def approval(site: Site, request: Request) -> Response:
 
 async def answer(site: Site, request: Request) -> Response:
     """Take an answer."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MOST_BODY:
-            return Response("The form is too large.\n", 413)
-    fields = parse_qs(body.decode(errors="replace"))
-    form = {name: texts[-1] for name, texts in fields.items()}
-    return await run_in_threadpool(_answer, site, request.path_params["id"], form)
+    return await site.with_form(request, _answer)
 
 
-def _answer(site: Site, id: str, form: Mapping[str, str]) -> Response:
-    if not site.settings.can_answer or not secrets.compare_digest(
-        form.get("form", "").encode(), site.form.encode()
-    ):
-        return Response("This console only shows questions.\n", 403)
+def _answer(site: Site, request: Request, form: Mapping[str, str]) -> Response:
+    id = request.path_params["id"]
     questions = _questions(site)
     question = questions.pending(id)
     if form.get("digest") != question.digest:

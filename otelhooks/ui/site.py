@@ -5,24 +5,30 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import parse_qs
 
 import jinja2
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from otelhooks import config
+from otelhooks.errors import ConfigError
 from otelhooks.plain_text import counted, sanitize
+from otelhooks.policy.stops import Place, Stop, place_of
 from otelhooks.store.reader import Store
 from otelhooks.store.schema import StoreError
 from otelhooks.ui.guard import form_token
 
 __all__ = ["FOLDER", "Settings", "Site"]
 
+_MOST_BODY = 16_000_000
 FOLDER = str(resources.files("otelhooks.ui"))
 
 
@@ -75,12 +81,14 @@ class Site:
         settings: The same.
         store: Opened for each call.
         form: The token that each form carries.
+        stops: Where stops are kept; None if they are off.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
         self.store: Store = Store(settings.store)
         self.form: str = form_token(settings.token)
+        self.stops: Place | None = place_of(config.stops())
         loader = jinja2.FileSystemLoader(os.path.join(FOLDER, "templates"))
         self._templates = jinja2.Environment(
             loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
@@ -96,6 +104,28 @@ class Site:
         Pages read files, so Starlette runs them beside the event loop, unless they are coroutines.
         """
         return Route(path, functools.partial(page, self), methods=methods)
+
+    async def with_form(
+        self, request: Request, work: Callable[[Site, Request, Mapping[str, str]], Response]
+    ) -> Response:
+        """Run what a form of the console asks for; another form changes nothing."""
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _MOST_BODY:
+                return Response("The form is too large.\n", 413)
+        fields = parse_qs(body.decode(errors="replace"))
+        form = {name: texts[-1] for name, texts in fields.items()}
+        given = form.get("form", "").encode()
+        if not (self.settings.can_answer and secrets.compare_digest(given, self.form.encode())):
+            return Response("This console only shows.\n", 403)
+        return await run_in_threadpool(work, self, request, form)
+
+    def _stopped(self) -> tuple[Stop, ...]:
+        try:
+            return () if self.stops is None else self.stops.kept()
+        except ConfigError as error:
+            return (Stop("", why=str(error)),)
 
     def page(self, name: str, here: str, status: int = 200, **shown: Any) -> HTMLResponse:
         """Return a page.
@@ -113,6 +143,7 @@ class Site:
             "can_answer": self.settings.can_answer,
             "approver": self.settings.approver,
             "policies": self.settings.policies,
+            "stopped": self._stopped(),
         }
         return HTMLResponse(self._templates.get_template(name).render(common | shown), status)
 

@@ -26,6 +26,7 @@ from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
+from otelhooks.policy.stops import place_of, stop_now
 from otelhooks.store.writer import SqliteSpanExporter
 from otelhooks.telemetry import semconv
 from otelhooks.ui.app import create_app
@@ -608,6 +609,54 @@ class TestAudit:
 
     def test_without_a_trail_it_says_so(self, client) -> None:
         assert "cannot be read" in client.get("/audit").text
+
+
+class TestStops:
+    @pytest.fixture(autouse=True)
+    def place(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+        monkeypatch.setenv("OTELHOOKS_STOPS", str(tmp_path / "stops"))
+        return place_of(str(tmp_path / "stops"))
+
+    def test_tools_are_stopped_and_continue(self, client, settings, path, place) -> None:
+        stored(path)
+        form = {"form": form_token(settings.token), "agent": "helper", "why": "Enough."}
+        shown = client.post("/stops", data=form, headers=OURS).text
+        [stop] = place.kept()
+        assert (stop.tool, stop.agent, stop.why, stop.by) == ("*", "helper", "Enough.", "u-17")
+        assert "Stopped: every tool of agent `helper`" in shown
+        assert "Enough." in client.get("/runs").text
+        form = {"form": form_token(settings.token), "lift": stop.id}
+        assert "Stopped:" not in client.post("/stops", data=form, headers=OURS).text
+        assert place.kept() == ()
+
+    @pytest.mark.parametrize(
+        ("form", "headers"), [({"form": "x"}, OURS), ({}, {"origin": "https://evil.example"})]
+    )
+    def test_another_page_cannot_lift_one(
+        self, client, settings, path, place, form, headers
+    ) -> None:
+        place.put(stop_now(why=HOSTILE, by=HOSTILE))
+        form = {"form": form_token(settings.token), "lift": place.kept()[0].id} | form
+        assert client.post("/stops", data=form, headers=headers).status_code == 403
+        assert len(place.kept()) == 1
+        stored(path)
+        assert "<script>alert" not in client.get("/").text
+
+    def test_nor_can_a_console_that_only_shows(self, path, place) -> None:
+        place.put(stop_now())
+        stored(path)
+        settings = Settings.of_start(store=path, port=PORT, approver="u", can_answer=False)
+        with client_of(settings) as client:
+            shown = client.get(f"/?token={settings.token}").text
+            assert "Stopped: every tool" in shown
+            assert "Let it continue" not in shown
+            form = {"form": form_token(settings.token), "lift": place.kept()[0].id}
+            assert client.post("/stops", data=form, headers=OURS).status_code == 403
+
+    def test_a_tool_that_cannot_be_named_is_an_error(self, client, settings, path, place) -> None:
+        form = {"form": form_token(settings.token), "tool": "a, b"}
+        assert client.post("/stops", data=form, headers=OURS).status_code == 400
+        assert place.kept() == ()
 
 
 class TestCommand:

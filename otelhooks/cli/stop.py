@@ -1,0 +1,109 @@
+"""`otelhooks stop` and `otelhooks go`: stop tools of running agents, and lift that."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from otelhooks.cli import ExitCode
+from otelhooks.errors import ConfigError
+from otelhooks.plain_text import one_line
+
+if TYPE_CHECKING:
+    from otelhooks.policy.stops import Place, Stop
+
+_as = click.option(
+    "--as",
+    "by",
+    metavar="NAME",
+    help="Who stops them, as traces and the model see it; default: the user's name.",
+)
+
+
+@click.command()
+@click.option("--tool", metavar="TOOL", help="Stop these tools: a name, a glob or server/tool.")
+@click.option("--agent", metavar="GLOB", help="Stop this agent, with the agents that it calls.")
+@click.option("--all", "is_all", is_flag=True, help="Stop every tool call.")
+@click.option("--why", default="", metavar="TEXT", help="The reason that the model reads.")
+@_as
+def stop(tool: str | None, agent: str | None, is_all: bool, why: str, by: str | None) -> None:
+    """Deny tool calls in all running programs of this user.
+
+    The deny comes before every rule, in monitor mode too, within a second; calls that run end. It
+    holds for programs that start later, until you lift it with `otelhooks go`. $OTELHOOKS_STOPS
+    names another folder, or redis://HOST:PORT/NUMBER for programs on several hosts.
+
+    Without options, list what is stopped. Exit code 0: stopped, or listed; 1: nothing is stopped.
+    """
+    from otelhooks.policy.stops import stop_now
+
+    place = _place()
+    if not (tool or agent or is_all):
+        _list(place)
+        return
+    if is_all and (tool or agent):
+        raise ConfigError("--all stops every tool", hint="leave it out beside --tool and --agent")
+    made = stop_now(tool=tool or "*", agent=agent or "", why=why, by=by or getpass.getuser())
+    place.put(made)
+    click.echo(f"stopped: {_row(made)}", err=True)
+    click.echo(f"hint: `otelhooks go {made.id}` lifts it", err=True)
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "is_all", is_flag=True, help="Lift every stop.")
+def go(ids: tuple[str, ...], is_all: bool) -> None:
+    """Lift stops of `otelhooks stop`.
+
+    Asks you to type a code that only a terminal shows: an agent that can run commands must not lift
+    its own stop.
+
+    Exit code 0: lifted; 1: you typed something else; 2: there is no such stop, or no terminal.
+    """
+    place = _place()
+    if not (ids or is_all):
+        raise ConfigError("no stop is named", hint="list them: `otelhooks stop`; --all lifts all")
+    known = {one.id: one for one in place.kept()}
+    if missing := [id for id in ids if id not in known]:
+        raise ConfigError(f"there is no stop `{missing[0]}`", hint="list them: `otelhooks stop`")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("lifting a stop needs a terminal", hint="run the command in one")
+    chosen = list(known) if is_all else list(ids)
+    code = f"{secrets.randbelow(10_000):04}"
+    for id in chosen:
+        click.echo(_row(known[id]))
+    if click.prompt(f"Type {code} to lift this", default="", show_default=False) != code:
+        click.echo("not lifted", err=True)
+        sys.exit(ExitCode.NO)
+    for id in chosen:
+        place.lift(id)
+    click.echo("lifted; programs continue within a second", err=True)
+
+
+def _place() -> Place:
+    from otelhooks import config
+    from otelhooks.policy.stops import place_of
+
+    place = place_of(config.stops())
+    if place is None:
+        raise ConfigError("OTELHOOKS_STOPS is `off`", hint="unset it, here and in your programs")
+    return place
+
+
+def _list(place: Place) -> None:
+    found = place.kept()
+    for one in found:
+        click.echo(_row(one))
+    if not found:
+        click.echo("nothing is stopped", err=True)
+        sys.exit(ExitCode.NO)
+
+
+def _row(stop: Stop) -> str:
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(stop.at))
+    return one_line("  ".join(filter(None, (stop.id, stop.what, f"by {stop.by}, {at}", stop.why))))

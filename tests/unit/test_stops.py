@@ -1,0 +1,236 @@
+"""Stops: what a person does about running programs, and what lifts it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import otelhooks
+from otelhooks import config, policy
+from otelhooks.cli import cli
+from otelhooks.errors import ConfigError, Denied
+from otelhooks.policy import stops
+from otelhooks.telemetry import semconv
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stops, "INTERVAL_S", 0.02)
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("OTELHOOKS_STOPS", str(tmp_path / "stops"))
+    return tmp_path / "stops"
+
+
+@pytest.fixture(params=["default", "folder"])
+def place(request: pytest.FixtureRequest) -> None:
+    """The user's state folder, or one that a variable names."""
+    if request.param == "folder":
+        request.getfixturevalue("folder")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def until(wanted: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not wanted():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@otelhooks.tool
+def look_up(name: str = "ada") -> str:
+    return name
+
+
+@otelhooks.tool(name="send", server="mail")
+def send() -> str:
+    return "sent"
+
+
+def denied(work: Callable[[], object]) -> bool:
+    try:
+        work()
+    except Denied:
+        return True
+    return False
+
+
+def test_a_running_program_stops_and_continues(place: None) -> None:
+    otelhooks.instrument()
+    assert look_up() == "ada"
+    stopped = run("stop", "--all", "--why", "The desk is on fire.", "--as", "u-17")
+    assert stopped.exit_code == 0
+    until(lambda: denied(look_up))
+    with pytest.raises(Denied, match="Stopped by u-17: The desk is on fire"):
+        send()
+    assert "every tool  by u-17" in run("stop").output
+    kept = stops.place_of(config.stops())
+    assert kept is not None
+    assert all(kept.lift(one.id) for one in kept.kept())
+    until(lambda: not denied(look_up))
+
+
+def test_one_that_starts_later_is_stopped_too(folder: Path) -> None:
+    run("stop", "--all")
+    otelhooks.instrument()
+    assert denied(look_up)
+
+
+def test_it_goes_before_every_rule_and_monitor_mode(folder: Path) -> None:
+    run("stop", "--tool", "look_up")
+    otelhooks.instrument(policies=[policy.allow("look_up")], mode="monitor")
+    assert denied(look_up)
+    assert send() == "sent"
+
+
+def test_rules_that_are_replaced_meanwhile_do_not_lift_it(folder: Path) -> None:
+    handle = otelhooks.instrument()
+    run("stop", "--all")
+    until(lambda: denied(look_up))
+    handle.replace(policies=[policy.allow("*")])
+    handle.register(policy.allow("look_up"))
+    assert denied(look_up)
+    otelhooks.instrument(policies=[policy.allow("look_up")], replace=True)
+    assert denied(look_up)
+
+
+@pytest.mark.parametrize(("tool", "stopped"), [("mail/*", [send]), ("look_*", [look_up])])
+def test_tools_are_named_as_in_rules(folder: Path, tool: str, stopped: list[Any]) -> None:
+    run("stop", "--tool", tool)
+    otelhooks.instrument()
+    assert [one for one in (look_up, send) if denied(one)] == stopped
+
+
+def test_an_agent_is_stopped_with_the_agents_that_it_calls(folder: Path) -> None:
+    run("stop", "--agent", "lead")
+    otelhooks.instrument()
+    found: dict[str, bool] = {}
+
+    @otelhooks.agent(name="worker")
+    def worker(who: str) -> None:
+        found[f"{who}/worker"] = denied(look_up)
+
+    def lead(who: str) -> None:
+        found[who] = denied(look_up)
+        worker(who)
+
+    for who in ("lead", "other"):
+        otelhooks.agent(name=who)(lead)(who)
+    otelhooks.agent(name="boss")(lambda: otelhooks.agent(name="lead")(lead)("boss/lead"))()
+    assert found == {
+        **{"lead": True, "lead/worker": True},
+        **{"other": False, "other/worker": False},
+        **{"boss/lead": True, "boss/lead/worker": True},
+    }
+
+
+def test_trace_and_audit_name_it(governed: Any, folder: Path, tmp_path: Path) -> None:
+    run("stop", "--all", "--why", "Enough.", "--as", "u-17")
+    [stop] = stops.place_of(str(folder)).kept()  # type: ignore[union-attr]
+    governed(audit=tmp_path / "audit")
+    assert denied(look_up)
+    attributes = governed.attributes("execute_tool look_up")
+    assert attributes[semconv.POLICY_ID] == "stop"
+    assert attributes[semconv.POLICY_RULE_ID] == f"stop-{stop.id}"
+    assert attributes[semconv.POLICY_REASON] == "Stopped by u-17: Enough."
+    otelhooks.uninstrument()
+    [segment] = (tmp_path / "audit").glob("*.jsonl")
+    assert f"stop-{stop.id}" in segment.read_text()
+
+
+class TestFailsClosed:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("", "{", "[]", "{}", '{"tool": "look_up"}', "\xff"),
+            json.dumps({"tool": "a, b", "agent": "", "why": "", "by": "", "at": 1}),
+        ],
+    )
+    def test_a_stop_that_cannot_be_read_stops_every_call(self, folder: Path, text: str) -> None:
+        folder.mkdir()
+        (folder / "x.json").write_bytes(text.encode("latin-1"))
+        otelhooks.instrument()
+        with pytest.raises(Denied, match="a stop cannot be read"):
+            send()
+
+    def test_a_place_that_cannot_be_read_keeps_the_last_stops(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        run("stop", "--all")
+        otelhooks.instrument()
+
+        def fail(self: Any) -> Any:
+            raise ConfigError("it is away")
+
+        monkeypatch.setattr(stops._Folder, "kept", fail)
+        until(lambda: "the last ones hold: it is away" in caplog.text)
+        time.sleep(0.1)
+        assert denied(look_up)
+        assert caplog.text.count("it is away") == 1
+
+    def test_a_file_in_its_place_is_an_error_at_the_start(self, folder: Path) -> None:
+        folder.write_text("a note")
+        with pytest.raises(ConfigError, match="where stops are kept, cannot be read"):
+            otelhooks.instrument()
+
+    @pytest.mark.parametrize(
+        ("address", "problem"),
+        [("http://u:s3cret@x", "not Redis's"), ("redis://:s3cret@127.0.0.1:1/0", "cannot be used")],
+    )
+    def test_so_is_an_address_that_leads_nowhere(
+        self, monkeypatch: pytest.MonkeyPatch, address: str, problem: str
+    ) -> None:
+        pytest.importorskip("redis")
+        monkeypatch.setenv("OTELHOOKS_STOPS", address)
+        with pytest.raises(ConfigError, match=problem) as raised:
+            otelhooks.instrument()
+        assert "s3cret" not in str(raised.value)
+
+
+class TestCommands:
+    def test_nothing_is_stopped_at_first(self, folder: Path) -> None:
+        listed = run("stop")
+        assert listed.exit_code == 1
+        assert "nothing is stopped" in listed.output
+        assert not folder.exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "problem"),
+        [
+            (["stop", "--all", "--tool", "x"], "--all stops every tool"),
+            (["stop", "--tool", "a, b"], "a, b"),
+            (["go"], "no stop is named"),
+            (["go", "12345678"], "there is no stop `12345678`"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_an_error(
+        self, folder: Path, arguments: list[str], problem: str
+    ) -> None:
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert problem in result.output
+        assert not folder.exists()
+
+    def test_a_script_cannot_lift_one(self, folder: Path) -> None:
+        run("stop", "--all")
+        result = run("go", "--all")
+        assert result.exit_code == 2
+        assert "lifting a stop needs a terminal" in result.output
+        assert len(list(folder.iterdir())) == 1
+
+    def test_they_can_be_switched_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OTELHOOKS_STOPS", "off")
+        otelhooks.instrument()
+        assert look_up() == "ada"
+        assert "OTELHOOKS_STOPS is `off`" in run("stop", "--all").output
