@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otelhooks.cli import options
 from otelhooks.cli.policy import policy_option
 from otelhooks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 @click.command()
@@ -98,7 +103,13 @@ def ui(
         )
         click.echo(settings.address)
         click.echo("otelhooks ui: open this address; Ctrl-C ends it", err=True)
-        config = uvicorn.Config(
-            create_app(settings), log_level="warning", access_log=False, server_header=False
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+        app = create_app(settings)
+
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                app.state.site.over.set()  # or the end would wait for streams, which have none
+                super().handle_exit(sig, frame)
+
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+        with contextlib.suppress(KeyboardInterrupt):  # how uvicorn passes on a Ctrl-C
+            Server(config).run(sockets=[listening])

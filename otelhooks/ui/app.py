@@ -19,7 +19,7 @@ __all__ = ["create_app"]
 
 
 def create_app(settings: Settings) -> Starlette:
-    """Return the console as an ASGI application, guarded."""
+    """Return the console as an ASGI application, guarded; its state has the `Site`."""
     site = Site(settings)
     routes = [
         site.route("/", calls.live),
@@ -43,4 +43,6 @@ def create_app(settings: Settings) -> Starlette:
     ]
     guard = Middleware(Guard, root=settings.root, token=settings.token)
     handlers: Any = {ConfigError: site.problem, 404: site.missing}
-    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+    app.state.site = site
+    return app

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from otelhooks.store.reader import Position, Store
+from otelhooks.store.reader import Position
 from otelhooks.store.records import Event, Span
 from otelhooks.store.schema import StoreError
 from otelhooks.ui.site import Site
@@ -30,18 +30,18 @@ async def stream(site: Site, request: Request) -> Response:
     if seen and not re.fullmatch(r"\d{1,18}-\d{1,18}", seen):
         return PlainTextResponse("This is not an id of an event.\n", 400)
     position = Position(*map(int, seen.split("-"))) if seen else None
-    return StreamingResponse(_messages(site.store, position), media_type="text/event-stream")
+    return StreamingResponse(_messages(site, position), media_type="text/event-stream")
 
 
-async def _messages(store: Store, position: Position | None) -> AsyncIterator[str]:
+async def _messages(site: Site, position: Position | None) -> AsyncIterator[str]:
     """Yield messages at the client's pace; a slow one delays no program, because it reads a file.
 
     The last record of each reading has the id: a client that resumes there misses nothing, and may
     receive some records of an interrupted reading again.
     """
     yield ": otelhooks\n\n"
-    silent = 0
-    while True:
+    silent, store = 0, site.store
+    while not site.over.is_set():
         records: Sequence[Span | Event] = ()
         try:
             if position is None:

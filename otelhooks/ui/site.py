@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -82,6 +83,7 @@ class Site:
         store: Opened for each call.
         form: The token that each form carries.
         stops: Where stops are kept; None if they are off.
+        over: Set when the console ends: streams must end as well.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -89,6 +91,7 @@ class Site:
         self.store: Store = Store(settings.store)
         self.form: str = form_token(settings.token)
         self.stops: Place | None = place_of(config.stops())
+        self.over: threading.Event = threading.Event()
         loader = jinja2.FileSystemLoader(os.path.join(FOLDER, "templates"))
         self._templates = jinja2.Environment(
             loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
