@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -40,7 +41,7 @@ class _Shown:
     is_taken: bool
     is_edited: bool
     args: str
-    facts: dict[str, Any]
+    facts: defaultdict[str, str]
 
 
 def approvals(site: Site, request: Request) -> Response:
@@ -130,7 +131,8 @@ def _shown(found: Question) -> _Shown:
         is_taken=found.taken,
         is_edited=bool(found.edit),
         args=_readable(facts.get("args", {})),
-        facts={name: sanitize(value) for name, value in facts.items() if name != "args"},
+        # Another version may ask with fewer facts.
+        facts=defaultdict(str, ((n, sanitize(v)) for n, v in facts.items() if n != "args")),
     )
 
 

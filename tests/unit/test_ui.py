@@ -337,6 +337,12 @@ class TestAnswers:
         assert answer.status_code == 400
         assert "question 12345678 is already withdrawn" in answer.text
 
+    def test_a_question_of_another_version_may_say_less(self, client, path) -> None:
+        now = time.time()
+        StoreQuestions(path).put(Question("12345678", now, now + 60, "pending", "t", "{}"))
+        for page in ("/approvals", "/approvals/12345678"):
+            assert client.get(page).status_code == 200
+
     def test_an_unknown_question_is_told(self, client, path) -> None:
         StoreQuestions(path)
         assert "there is no question" in client.get("/approvals/none").text
