@@ -144,15 +144,18 @@ def _refuse_foreign(path: Path) -> None:
     """Refuse a store that another user may write: an answer in it could be anyone's."""
     if not hasattr(os, "geteuid"):
         return
-    for place in (path, *path.parents):
-        status = os.stat(place)
-        is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-        if status.st_uid not in {0, os.geteuid()}:
+    for place in (path, path.parent):
+        owner = os.stat(place).st_uid
+        if owner not in {0, os.geteuid()}:
             raise ConfigError(
-                f"`{place}` belongs to another user (uid {status.st_uid}), who could answer",
+                f"`{place}` belongs to another user (uid {owner}), who could answer",
                 hint="set OTELHOOKS_STORE to a file in a folder of this user",
             )
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_sticky:
+    for place in (path, *path.parents):
+        # Folders above are often writable for a group that has one member.
+        others = stat.S_IWOTH | (stat.S_IWGRP if place in (path, path.parent) else 0)
+        mode = os.stat(place).st_mode
+        if mode & others and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             raise ConfigError(
                 f"other users may write `{place}`, and so answer",
                 hint=f"run `chmod go-w {place}`, or set OTELHOOKS_STORE to a file elsewhere",

@@ -517,6 +517,8 @@ class TestForgery:
 
     def test_nor_is_one_below_a_folder_that_others_may_write(self, path) -> None:
         StoreQuestions(path).prepare()
+        path.parent.parent.chmod(0o770)
+        approvals.Queue(path)
         path.parent.parent.chmod(0o777)
         with pytest.raises(ConfigError, match="other users may write"):
             approvals.Queue(path)
