@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from tests.bench import (
     agent_runs,
+    console,
     counting,
     decisions,
     instructions,
@@ -36,6 +37,7 @@ GROUPS: dict[str, Callable[[int], list[Row]]] = {
     "start": start.measure,
     "store": store.measure,
     "memory": memory.measure,
+    "console": console.measure,
 }
 
 
