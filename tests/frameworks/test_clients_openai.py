@@ -1749,6 +1749,8 @@ class TestOddStreams:
     def test_a_denied_call_is_not_shown_in_events(self, name, model, monkeypatch):
         self.said(monkeypatch, model, "/responses", ODD_RESPONSES[name])
         otelhooks.instrument(policies=DENY)
+        if name == "a command told beside its item":  # old clients cannot dump one
+            pytest.importorskip("openai.types.responses.response_function_shell_tool_call")
         shown = self.events(model)
         assert "danger" not in json.dumps([event.to_dict() for event in shown])
 
