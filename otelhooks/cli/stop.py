@@ -87,7 +87,7 @@ def go(ids: tuple[str, ...], is_all: bool) -> None:
 
 def _place() -> Place:
     from otelhooks import config
-    from otelhooks.policy.stops import place_of
+    from otelhooks.setup.stop_places import place_of
 
     place = place_of(config.stops())
     if place is None:

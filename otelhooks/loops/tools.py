@@ -40,7 +40,11 @@ class _Parameters:
     """
 
     def __init__(self, function: Callable[..., Any], has_owner: bool = False) -> None:
-        signature = inspect.signature(function)
+        try:
+            signature = inspect.signature(function)
+        except ValueError as error:
+            name = getattr(function, "__name__", repr(function))
+            raise TypeError(f"Python knows no parameters of `{name}`: wrap it in a def") from error
         own = list(signature.parameters.values())[has_owner:]
         self.signature = signature.replace(parameters=own)
         try:

@@ -26,7 +26,7 @@ from otelhooks.policy import stops
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
-from otelhooks.setup import catalogue, first_verdict, guarded, unasked
+from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unasked
 from otelhooks.setup.handle import (
     Handle,
     load_candidate,
@@ -254,7 +254,7 @@ def _set_up(config: Config) -> Handle:
     policy_hooks, hooks = registered(objects), registered(config.hooks)
     policies = Policies.load(rules, config)
     _refuse_unknown(config, policies)
-    place = stops.place_of(config.stops)
+    place = stop_places.place_of(config.stops)
     given = () if place is None else place.kept()
     table = policies.table(config, stops.rules_of(given))
     channel = _channel(config.approvals)

@@ -22,7 +22,8 @@ from starlette.routing import Route
 from otelhooks import config
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import counted, sanitize
-from otelhooks.policy.stops import Place, Stop, place_of
+from otelhooks.policy.stops import Place, Stop
+from otelhooks.setup.stop_places import place_of
 from otelhooks.store.reader import Store
 from otelhooks.store.schema import StoreError
 from otelhooks.ui.guard import form_token

@@ -149,7 +149,7 @@ def test_a_killed_process_loses_what_ended_in_its_last_second(tmp_path: Path) ->
 
         otelhooks.instrument(policies=[policy.deny("drop")])
         try:
-            otelhooks.call_tool("drop", {}, print)
+            otelhooks.call_tool("drop", {}, lambda: None)
         except otelhooks.errors.Denied:
             print("ended", flush=True)
         sys.stdin.read()

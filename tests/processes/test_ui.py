@@ -22,7 +22,7 @@ from otelhooks import policy
 
 otelhooks.instrument(policies=[policy.deny("drop")])
 try:
-    otelhooks.call_tool("drop", {}, print)
+    otelhooks.call_tool("drop", {}, lambda: None)
 except otelhooks.errors.Denied:
     pass
 """

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import otelhooks
 from otelhooks.cli import cli
 from otelhooks.errors import Denied
-from otelhooks.policy import stops
+from otelhooks.setup import stop_places
 from tests.servers.redis_server import NEEDS_REDIS, Server
 
 pytestmark = NEEDS_REDIS
@@ -43,7 +43,7 @@ def test_programs_stop_continue_and_stay_stopped_while_the_server_is_away(
     assert runs()
     CliRunner().invoke(cli, ["stop", "--tool", "beat"])
     until_it(False)
-    place = stops.place_of(server.address)
+    place = stop_places.place_of(server.address)
     assert place is not None
     [stop] = place.kept()
     assert stop.tool == "beat"

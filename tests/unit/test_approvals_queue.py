@@ -280,8 +280,8 @@ class TestPlaces:
     def test_an_expired_question_is_shown_so_by_a_reader_without_rights(self, path) -> None:
         StoreQuestions(path).put(old := question_of("12345678", left=-1))
         path.chmod(0o400)
-        with sqlite3.connect(path) as other:
-            other.execute("BEGIN")
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
             [shown] = StoreQuestions(path).all()
         assert (shown.status, shown.about) == ("expired", "")
         assert row_of(path, old.id)["status"] == "pending"

@@ -65,6 +65,10 @@ class TestTool:
         assert g(1, 2, 3, x=4) == (1, (2, 3), {"x": 4})
         assert seen == [{"a": 1, "b": 2, "c": 5}, {"a": 1, "rest": (2, 3), "x": 4}]
 
+    def test_a_function_whose_parameters_are_not_known_is_a_type_error(self) -> None:
+        with pytest.raises(TypeError, match="Python knows no parameters of `str`"):
+            otelhooks.call_tool("t", {}, str)
+
     def test_what_was_given_comes_before_defaults(self, governed: Any) -> None:
         """A person who is asked reads the first arguments first."""
         seen: list[list[str]] = []

@@ -16,6 +16,7 @@ from otelhooks import config, policy
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
 from otelhooks.policy import stops
+from otelhooks.setup import stop_places
 from otelhooks.telemetry import semconv
 
 
@@ -75,7 +76,7 @@ def test_a_running_program_stops_and_continues(place: None) -> None:
     with pytest.raises(Denied, match="Stopped by u-17: The desk is on fire"):
         send()
     assert "every tool  by u-17" in run("stop").output
-    kept = stops.place_of(config.stops())
+    kept = stop_places.place_of(config.stops())
     assert kept is not None
     assert all(kept.lift(one.id) for one in kept.kept())
     until(lambda: not denied(look_up))
@@ -137,7 +138,7 @@ def test_an_agent_is_stopped_with_the_agents_that_it_calls(folder: Path) -> None
 
 def test_trace_and_audit_name_it(governed: Any, folder: Path, tmp_path: Path) -> None:
     run("stop", "--all", "--why", "Enough.", "--as", "u-17")
-    [stop] = stops.place_of(str(folder)).kept()  # type: ignore[union-attr]
+    [stop] = stop_places.place_of(str(folder)).kept()  # type: ignore[union-attr]
     governed(audit=tmp_path / "audit")
     assert denied(look_up)
     attributes = governed.attributes("execute_tool look_up")
@@ -173,7 +174,7 @@ class TestFailsClosed:
         def fail(self: Any) -> Any:
             raise ConfigError("it is away")
 
-        monkeypatch.setattr(stops._Folder, "kept", fail)
+        monkeypatch.setattr(stop_places._Folder, "kept", fail)
         until(lambda: "the last ones hold: it is away" in caplog.text)
         time.sleep(0.1)
         assert denied(look_up)

@@ -26,7 +26,8 @@ from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
-from otelhooks.policy.stops import place_of, stop_now
+from otelhooks.policy.stops import stop_now
+from otelhooks.setup.stop_places import place_of
 from otelhooks.store.writer import SqliteSpanExporter
 from otelhooks.telemetry import semconv
 from otelhooks.ui.app import create_app
