@@ -1273,3 +1273,39 @@ class TestOddities:
             verdict, call = tool_call(rules=rules)
             assert verdict.allowed is (allowed == 2)
             assert shown == [call.args] == [{"x": 2}]
+
+
+class TestACallThatWasDecidedBefore:
+    """As an answer's call that a loop runs, or one that was paused."""
+
+    def judged(self, chain: Any, call: Call, earlier: Verdict | None = None) -> Verdict:
+        return drive(
+            points.pre_tool_call(chain, context(), call, Watch(), [], False, earlier=earlier)
+        )
+
+    def test_a_hook_that_rewrote_it_does_not_do_so_again(self) -> None:
+        @decide
+        def longer(data: types.ToolCall) -> Result:
+            return Result(modified_args={"x": f"{data.args['x']}!"})
+
+        chain, call = at("pre_tool_call", longer), Call("t", {"x": "a"})
+        first = self.judged(chain, call)
+        assert (first.decision, call.args) == ("modify", {"x": "a!"})
+        second = self.judged(chain, call, first)
+        assert (second.decision, second.rule_id) == ("modify", first.rule_id)
+        assert call.args == {"x": "a!"}
+
+    def test_but_may_deny_it_now(self) -> None:
+        answers = [Result(modified_args={"x": 2}), Result(allow=False, message="no")]
+        chain, call = at("pre_tool_call", decide(lambda data: answers.pop(0))), Call("t", {"x": 1})
+        first = self.judged(chain, call)
+        assert first.allowed
+        assert not self.judged(chain, call, first).allowed
+
+    def test_one_that_people_approved_with_its_rewrite_is_no_rewrite_now(self) -> None:
+        hook = decide(lambda data: Result(modified_args={"x": data.args["x"] + 1}))
+        chain, call = at("pre_tool_call", hook), Call("t", {"x": 1})
+        first = self.judged(chain, call)
+        first.decision = "ask"
+        assert self.judged(chain, call, first).decision == "allow"
+        assert call.args == {"x": 2}
