@@ -150,6 +150,25 @@ def test_trace_and_audit_name_it(governed: Any, folder: Path, tmp_path: Path) ->
     assert f"stop-{stop.id}" in segment.read_text()
 
 
+def test_a_watch_tells_changes_alone_and_ends(folder: Path) -> None:
+    looks: list[int] = []
+    told: list[Any] = []
+
+    class Place:
+        def kept(self) -> Any:
+            looks.append(1)
+            return ()
+
+    watch = stops.Watch(Place(), (), told.append)  # type: ignore[arg-type]
+    until(lambda: len(looks) > 3)
+    watch.stop()
+    watch._begin()  # as in a child that is forked later
+    time.sleep(0.1)
+    looks.clear()
+    time.sleep(0.1)
+    assert (told, looks) == ([], [])
+
+
 class TestFailsClosed:
     @pytest.mark.parametrize(
         "text",
