@@ -17,8 +17,9 @@ from opentelemetry.context import Context
 from otelhooks import types
 from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import OperationContext
 from otelhooks.hooks.drive import Raised, Run, escapes
-from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.registry import EMPTY, HookSet
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, text_of
 from otelhooks.pipeline.call_span import UNRECORDED, Traced, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation, Unrun
@@ -34,7 +35,9 @@ from otelhooks.telemetry.shapes import ToolShape
 from otelhooks.telemetry.spans import error_type
 from otelhooks.telemetry.verdicts import arguments_hash
 
-__all__ = ["Execution", "decide"]
+__all__ = ["Execution", "decide", "stopped"]
+
+_NO_HOOKS = EMPTY.at("pre_tool_call")
 
 
 def decide(
@@ -71,7 +74,20 @@ def _decide(
         deciders, context, call, rt.watch, judges, rt.loaded.monitor, earlier=op.resumed
     )
     rt.count_evaluations(verdict.evaluations or 1, time.perf_counter() - started, "pre_tool_call")
+    if rt.stopped is not None and verdict.allowed and rt.stopped not in judges:
+        verdict = yield from stopped(rt, rt.stopped, context, call, verdict)
     return verdict
+
+
+def stopped(
+    rt: Runtime, stops: Judge, context: OperationContext | None, call: Call, verdict: Verdict
+) -> Generator[Run, Any, Verdict]:
+    """Return what `otelhooks stop` makes of a call that waited, for people or a hook, meanwhile."""
+    now = yield from points.pre_tool_call(_NO_HOOKS, context, call, rt.watch, (stops,))
+    if now.allowed:
+        return verdict
+    now.approval = verdict.approval
+    return now
 
 
 class Execution(Traced):

@@ -130,6 +130,7 @@ class Runtime:
 
     Attributes:
         answers: Tool calls that answers asked for outside any framework; None before the first.
+        stopped: What `otelhooks stop` denies, which is among the rules as well; None for nothing.
         tells_allows: Whether a plain allow leaves a record of its own.
     """
 
@@ -185,6 +186,7 @@ class Runtime:
         self.candidate = candidate
         self.prices = prices
         self.refuses = refuses
+        self.stopped: Judge | None = None
         self.answers: Answers | None = None
         self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
         self.outside: Session = Session()

@@ -23,7 +23,7 @@ from otelhooks.hooks.verdict import ALLOW, Judge, Verdict
 from otelhooks.pipeline.answers import Owner
 from otelhooks.pipeline.call_span import put, put_failure, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
-from otelhooks.pipeline.execution import Execution, decide
+from otelhooks.pipeline.execution import Execution, decide, stopped
 from otelhooks.pipeline.frames import Op, Turn, around
 from otelhooks.pipeline.permits import Permit
 from otelhooks.pipeline.runtime import Runtime
@@ -209,6 +209,8 @@ def _judge_again(
     verdict = yield from points.pre_tool_call(
         hooks, context, call, rt.watch, judges, rt.loaded.monitor, approval, news=news
     )
+    if rt.stopped is not None and verdict.allowed and rt.stopped not in judges:
+        verdict = yield from stopped(rt, rt.stopped, context, call, verdict)
     if verdict.decision == ALLOW and not verdict.observes_more_than(op.verdict):
         return None
     op.verdict = verdict

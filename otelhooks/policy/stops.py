@@ -19,7 +19,8 @@ from typing import Any, Protocol, cast
 
 from otelhooks.errors import ConfigError
 from otelhooks.policy.builders import veto
-from otelhooks.policy.rules import Policy, RuleSource
+from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.rules import Policy
 from otelhooks.process import forks
 
 __all__ = [
@@ -40,6 +41,7 @@ INTERVAL_S = 0.5
 """How often a program looks for stops, in seconds."""
 
 _POLICY_ID = "stop"
+_LAST = 1e11  # a time that no calendar has is no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +95,15 @@ def stop_now(**about: Any) -> Stop:
     return stop
 
 
-def rules_of(stops: Sequence[Stop]) -> RuleSource | None:
-    """Return the rules of stops as a policy of their own; None if there are none."""
+def rules_of(stops: Sequence[Stop]) -> PolicySet | None:
+    """Return the rules of stops; None if there are none."""
     rules: list[Policy] = []
     for stop in stops:
         try:
             rules += stop.rules()
         except ConfigError:
             rules += unreadable(stop.id).rules()
-    version = ",".join(stop.id for stop in stops)
-    return RuleSource(_POLICY_ID, version, tuple(rules)) if rules else None
+    return PolicySet(rules, source=_POLICY_ID) if rules else None
 
 
 def unreadable(id: str) -> Stop:
@@ -115,8 +116,9 @@ def read(id: str, text: str) -> Stop:
     try:
         found = cast("dict[str, Any]", json.loads(text))
         words = {name: str(found[name]) for name in ("tool", "agent", "why", "by")}
-        return Stop(id, **words, at=float(found["at"]))
-    except (ValueError, TypeError, LookupError):
+        at = float(found["at"])
+        return Stop(id, **words, at=at) if 0 <= at < _LAST else unreadable(id)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return unreadable(id)
 
 

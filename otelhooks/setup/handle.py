@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,7 +21,8 @@ from otelhooks.pipeline.runtime import Loaded, Runtime, active
 from otelhooks.plain_text import LOGGED, counted, one_line
 from otelhooks.policy import stops
 from otelhooks.policy.evaluate import PolicySet
-from otelhooks.policy.rules import Policy, RuleSource
+from otelhooks.policy.rules import Policy
+from otelhooks.process import forks
 from otelhooks.setup import guarded
 from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.setup.policies import Policies
@@ -43,6 +43,9 @@ MAX_ZERO_COUNTERS = 1_500
 """Most rules whose deny counter starts at 0; a metric holds 2,000 series."""
 
 
+_changing = forks.held_over_forks()
+"""Held while rules change, also by the threads that watch files and stops."""
+
 Registered: TypeAlias = tuple[Any, list[Registration]]
 """A hook object, and what it is registered as."""
 
@@ -60,10 +63,9 @@ class Handle:
         self._policies: Policies = Policies()
         self._rules = PolicySet()
         self._watch: Watch | None = None
-        self._stops: RuleSource | None = None
         self._stop_watch: stops.Watch | None = None
         self._is_changed = False  # by a method, not by a reload
-        self._lock = threading.RLock()
+        self._lock = _changing
         self._misspelt: set[tuple[str, str]] = set()
         self._process: int | None = os.getpid()  # None once it has forked
 
@@ -178,7 +180,7 @@ class Handle:
             ConfigError: A rule cannot be used; then nothing changes.
         """
         with self._lock:
-            rules, file_hooks = policies.table(config, self._stops), registered(policies.hooks)
+            rules, file_hooks = policies.table(config), registered(policies.hooks)
             self._config, self._policies, self._rules = config, policies, rules
             self._file_hooks, self._policy_hooks, self._hooks = file_hooks, policy_hooks, hooks
             self._runtime.channel = channel
@@ -192,7 +194,7 @@ class Handle:
         """
         if policies is self._policies:
             return
-        rules = policies.table(self._config, self._stops)
+        rules = policies.table(self._config)
         self._file_hooks = registered(policies.hooks)
         self._policies, self._rules = policies, rules
 
@@ -237,8 +239,7 @@ class Handle:
     def _stop(self, given: tuple[stops.Stop, ...]) -> None:
         """Put the stops in force that people have given, and no others."""
         with self._lock:
-            self._stops = stops.rules_of(given)
-            self._rules = self._policies.table(self._config, self._stops)
+            self._runtime.stopped = stops.rules_of(given)
             self._swap()
         said = "; ".join(one_line(f"{one.what}, by {one.by}: {one.why}", LOGGED) for one in given)
         log.warning("stopped by `otelhooks stop`: %s", said or "nothing any more")
@@ -282,6 +283,8 @@ class Handle:
         hooks = HookSet(registration for _, found in every for registration in found)
         has_rules = bool(self._rules.rules) or self._rules.can_deny
         judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()
+        if self._runtime.stopped is not None:
+            judges = (self._runtime.stopped, *judges)
         loaded = Loaded(hooks, judges, self._rules.mode == semconv.MODE_MONITOR)
         rebuild(self._runtime, self._providers, self._rules)
         for gate, _ in every:

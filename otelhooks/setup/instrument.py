@@ -256,7 +256,7 @@ def _set_up(config: Config) -> Handle:
     _refuse_unknown(config, policies)
     place = stop_places.place_of(config.stops)
     given = () if place is None else place.kept()
-    table = policies.table(config, stops.rules_of(given))
+    table = policies.table(config)
     channel = _channel(config.approvals)
     audit = _audit(config.audit)
     catalogue.wanted(config.frameworks)  # an unknown name must fail before anything is set up
@@ -302,7 +302,7 @@ def _set_up(config: Config) -> Handle:
     )
     handle = Handle(config, runtime, providers)
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
-    handle._stops = stops.rules_of(given)
+    runtime.stopped = stops.rules_of(given)
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.announce:

@@ -119,12 +119,8 @@ class Policies(NamedTuple):
         """Return whether files ask for monitor mode: it is then theirs, and not for code."""
         return self.mode(config) == "monitor" and config.sources["mode"] == "default"
 
-    def table(self, config: Config, stops: RuleSource | None = None) -> PolicySet:
+    def table(self, config: Config) -> PolicySet:
         """Return the rules as the engine needs them, with the guard of policy files.
-
-        Args:
-            config: The settings.
-            stops: Vetoes that a person has given meanwhile.
 
         Raises:
             ConfigError: A rule that is enforced asks, but there is no approver.
@@ -134,7 +130,6 @@ class Policies(NamedTuple):
             _refuse_questions(files, mode)
         default = cast("Default", files.default) if files and files.default else "allow"
         sources = [] if files is None else _sources(files)
-        sources += [] if stops is None else [stops]
         if files is not None and not config.allow_policy_writes:
             from otelhooks.policy.files import protection
 

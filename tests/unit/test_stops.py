@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import otelhooks
-from otelhooks import config, policy
+from otelhooks import config, hooks, policy
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
+from otelhooks.pipeline.runtime import active
 from otelhooks.policy import stops
 from otelhooks.setup import stop_places
 from otelhooks.telemetry import semconv
+from otelhooks.types import HookResult
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +138,54 @@ def test_an_agent_is_stopped_with_the_agents_that_it_calls(folder: Path) -> None
         **{"other": False, "other/worker": False},
         **{"boss/lead": True, "boss/lead/worker": True},
     }
+
+
+@pytest.mark.parametrize("waits_in", ["an approver", "a hook"])
+def test_a_call_that_waits_for_a_person_is_stopped_after_the_answer(
+    governed: Any, folder: Path, waits_in: str
+) -> None:
+    answered, asked = threading.Event(), threading.Event()
+
+    def approve(call: Any) -> bool:
+        asked.set()
+        return answered.wait(20)
+
+    @hooks.pre_tool_call_decide
+    def ask(call: Any) -> HookResult:
+        return HookResult(allow=approve(call))
+
+    rule = policy.ask_user("look_up", handler=approve)
+    governed(**({"hooks": [ask]} if waits_in == "a hook" else {"policies": [rule]}))
+    with concurrent.futures.ThreadPoolExecutor() as background:
+        waiting = background.submit(look_up)
+        assert asked.wait(10)
+        run("stop", "--tool", "look_up", "--why", "Fire.", "--as", "u-17")
+        until(lambda: active().stopped is not None)
+        answered.set()
+        with pytest.raises(Denied, match="Stopped by u-17: Fire"):
+            waiting.result(10)
+    attributes = governed.attributes("execute_tool look_up")
+    assert attributes[semconv.POLICY_DECISION] == "deny"
+    assert attributes[semconv.POLICY_ID] == "stop"
+    if waits_in == "an approver":
+        assert attributes[semconv.APPROVAL_STATUS] == "approved"
+
+
+def test_a_call_that_waits_is_not_stopped_with_others(folder: Path) -> None:
+    answered, asked = threading.Event(), threading.Event()
+
+    def approve(call: Any) -> bool:
+        asked.set()
+        return answered.wait(20)
+
+    otelhooks.instrument(policies=[policy.ask_user("look_up", handler=approve)])
+    with concurrent.futures.ThreadPoolExecutor() as background:
+        waiting = background.submit(look_up)
+        assert asked.wait(10)
+        run("stop", "--tool", "mail/*")
+        until(lambda: denied(send))
+        answered.set()
+        assert waiting.result(10) == "ada"
 
 
 def test_trace_and_audit_name_it(governed: Any, folder: Path, tmp_path: Path) -> None:
