@@ -119,7 +119,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, pydantic.BaseModel):
         return dict(value)
     if isinstance(value, (pydantic.SecretStr, pydantic.SecretBytes)):
-        return value.get_secret_value()
+        return {"secret": value.get_secret_value()}  # a key that webhooks mask
     return repr(value)
 
 

@@ -23,8 +23,9 @@ from typing import Any
 
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import is_unseen, one_line
+from otelhooks.store.redis_server import is_redis
 
-__all__ = ["KEPT_S", "Answer", "Question", "Questions", "Unreachable", "questions_at"]
+__all__ = ["KEPT_S", "Answer", "Question", "Questions", "questions_at"]
 
 KEPT_S = 7 * 86_400
 """How long questions that have ended are listed, in seconds."""
@@ -33,10 +34,6 @@ _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+:\d+(/|$)")
 
 _OPEN = {"status": "pending"}
 _ENDED = {"approved", "rejected"}
-
-
-class Unreachable(ConfigError):
-    """Where questions are kept cannot be reached now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class Question:
         about: What is asked, as JSON text: the call, its agent, its rule, and the program. Empty
             once the question has ended, because arguments are content.
         approver: Who has answered, or has approved so far, comma-separated; empty if no one has.
-        kind: Type of the last of them, ``human`` or ``service``.
+        kind: ``human``, or ``service`` if one of them is.
         edit: Arguments that the approver changed, as JSON text; empty for none, `{}` once taken.
         seen: `digest` of the question that the approver saw.
         taken: Whether the process that asked, or resumed the call, has the answer.
@@ -320,7 +317,7 @@ def questions_at(place: str | os.PathLike[str] | None) -> Questions:
         ConfigError: It cannot be used.
     """
     text = os.fspath(place) if place is not None else ""
-    if text.startswith(("redis://", "rediss://")):
+    if is_redis(text):
         from otelhooks.approvals.redis_questions import RedisQuestions
 
         return RedisQuestions(text)

@@ -17,7 +17,7 @@ from typing import Any
 from otelhooks import types
 from otelhooks.approvals import Unavailable
 from otelhooks.approvals.layout import as_json
-from otelhooks.approvals.questions import Answer, Question, Questions, Unreachable, questions_at
+from otelhooks.approvals.questions import Answer, Question, Questions, questions_at
 from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
@@ -25,6 +25,7 @@ from otelhooks.hooks.watch import asking
 from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.process import exits
 from otelhooks.records.failures import outline
+from otelhooks.store.redis_server import Unreachable
 from otelhooks.store.schema import StoreError
 
 __all__ = ["Queue"]
@@ -127,9 +128,7 @@ class Queue:
                 _notify(due.pop(0)[1], question)
             if gone.wait(_POLL_S):
                 break
-            with contextlib.suppress(
-                Unreachable, StoreError
-            ):  # it may pass before the time is over
+            with contextlib.suppress(Unreachable, StoreError):  # it may pass in time
                 if (found := self._questions.answer_of(question)) is not None:
                     return _approval(found)
         self._questions.withdraw(question)

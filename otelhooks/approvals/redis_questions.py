@@ -6,17 +6,15 @@ A key for each parked call holds the id of its latest question.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from otelhooks.approvals.questions import KEPT_S, Question, Questions, Unreachable
-from otelhooks.errors import ConfigError
+from otelhooks.approvals.questions import KEPT_S, Question, Questions
+from otelhooks.store.redis_server import RedisServer
 
 __all__ = ["RedisQuestions"]
 
-_TIMEOUT_S = 5.0
 _LIST, _EACH = "otelhooks:questions", "otelhooks:question:"
 _PARKED = "otelhooks:parked:"
 
@@ -53,23 +51,9 @@ class RedisQuestions(Questions):
     """
 
     def __init__(self, address: str) -> None:
-        scheme = address.partition(":")[0]  # never the rest: it may contain a password
-        self._place = f"{scheme}:..."
-        try:
-            import redis
-        except ImportError:
-            raise ConfigError(
-                f"questions at `{self._place}` need the package `redis`",
-                hint="install `otelhooks[redis]`",
-            ) from None
-        self._failures = (redis.RedisError, OSError)
+        server = RedisServer(address, "questions")
+        self._redis, self._problems = server.client, server.problems
         with self._problems():
-            self._redis = cast("Any", redis.Redis).from_url(
-                address,
-                decode_responses=True,
-                socket_timeout=_TIMEOUT_S,
-                socket_connect_timeout=_TIMEOUT_S,
-            )
             self._redis.ping()
 
     def put(self, question: Question) -> bool:
@@ -111,20 +95,6 @@ class RedisQuestions(Questions):
         pairs = [_text(each) for pair in (*has.items(), *fields.items()) for each in pair]
         with self._problems():
             return bool(self._redis.eval(_CHANGE, 1, _EACH + id, len(has), *pairs))
-
-    @contextlib.contextmanager
-    def _problems(self) -> Generator[None]:
-        try:
-            yield
-        except ValueError:
-            raise ConfigError(
-                f"the address `{self._place}` cannot be read", hint="write `redis://host:6379/0`"
-            ) from None  # it may contain a password
-        except self._failures as error:
-            raise Unreachable(
-                f"questions at `{self._place}` cannot be reached: {type(error).__name__}",
-                hint="check that the server runs, and its address and password",
-            ) from error
 
 
 _READ: dict[str, Callable[[str], Any]] = {

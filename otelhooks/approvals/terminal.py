@@ -45,9 +45,8 @@ def _confirm(title: str, call: types.ToolCall, reason: str, rule: str, console: 
         for line in summary(title, call, reason, console.size):
             console.say(line)
         try:
-            answer = (
-                console.ask(f"Allow {named(call, rule)}? y/n, a shows all [n]: ").strip().lower()
-            )
+            typed = console.ask(f"Allow {named(call, rule)}? y/n, a shows all [n]: ")
+            answer = typed.strip().lower()
             if answer not in _ALL:
                 return answer in _YES
             _show_all(full(call, reason, console.size), console)

@@ -25,12 +25,7 @@ _TAKEN_S = 2.0
 
 _id = click.argument("id", metavar="ID")
 _store = options.store("place", "The store, or redis://HOST:PORT/NUMBER", click.STRING)
-_approver = click.option(
-    "--as",
-    "approver",
-    metavar="NAME",
-    help="Who answers, as traces and the audit trail name it; default: the user's name.",
-)
+_approver = options.person("approver", "Who answers")
 
 
 @click.group()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["store"]
+__all__ = ["person", "store"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,4 +34,19 @@ def store(
         type=kind,
         metavar="PATH",
         help=f"{what}; default: $OTELHOOKS_STORE, then `store.db` in the user's data folder.",
+    )
+
+
+def person(name: str, does: str) -> Callable[[F], F]:
+    """Return the option that names who gives a command.
+
+    Args:
+        name: Parameter of the command.
+        does: First words of its help.
+    """
+    return click.option(
+        "--as",
+        name,
+        metavar="NAME",
+        help=f"{does}, as traces and the audit trail name it; default: the user's name.",
     )

@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from otelhooks.cli import ExitCode
+from otelhooks.cli import ExitCode, options
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line
 
 if TYPE_CHECKING:
     from otelhooks.policy.stops import Place, Stop
-
-_as = click.option(
-    "--as",
-    "by",
-    metavar="NAME",
-    help="Who stops them, as traces and the model see it; default: the user's name.",
-)
 
 
 @click.command()
@@ -30,7 +23,7 @@ _as = click.option(
 @click.option("--agent", metavar="GLOB", help="Stop this agent, with the agents that it calls.")
 @click.option("--all", "is_all", is_flag=True, help="Stop every tool call.")
 @click.option("--why", default="", metavar="TEXT", help="The reason that the model reads.")
-@_as
+@options.person("by", "Who stops them")
 def stop(tool: str | None, agent: str | None, is_all: bool, why: str, by: str | None) -> None:
     """Deny tool calls in all running programs of this user.
 
@@ -63,7 +56,8 @@ def go(ids: tuple[str, ...], is_all: bool) -> None:
     Asks you to type a code that only a terminal shows: an agent that can run commands must not lift
     its own stop.
 
-    Exit code 0: lifted; 1: you typed something else; 2: there is no such stop, or no terminal.
+    Exit code 0: lifted; 1: you typed something else; 2: the id is unknown, or you are not at a
+    terminal.
     """
     place = _place()
     if not (ids or is_all):

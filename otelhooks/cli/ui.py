@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The port to listen on; 0 for any.",
 )
-@click.option(
-    "--as",
-    "approver",
-    metavar="NAME",
-    help="Who answers, as traces and the audit trail name it; default: the user's name.",
-)
+@options.person("approver", "Who answers")
 @policy_option
 @click.option(
     "--candidate",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any, cast
 
 from otelhooks.errors import ConfigError
 from otelhooks.policy.stops import Place, Stop, as_text, read, unreadable
+from otelhooks.store.redis_server import RedisServer, is_redis
 
 __all__ = ["place_of"]
 
 OFF = "off"
 _HASH = "otelhooks:stops"
-_TIMEOUT_S = 2.0
 
 
 class _Folder:
@@ -52,8 +49,11 @@ class _Folder:
             raise self._problem("written", error) from error
 
     def lift(self, id: str) -> bool:
+        file = self._path / f"{id}.json"
+        if file.parent != self._path:  # an id that a form or a command made up
+            return False
         try:
-            (self._path / f"{id}.json").unlink()
+            file.unlink()
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -71,21 +71,8 @@ class _Redis:
     """A hash of stops by id, for programs on several hosts."""
 
     def __init__(self, address: str) -> None:
-        try:
-            import redis
-        except ImportError:
-            raise ConfigError(
-                "stops on a Redis server need the package `redis`",
-                hint="install `otelhooks[redis]`",
-            ) from None
-        self._failures = (redis.RedisError, OSError)
-        with self._problems():
-            self._redis = cast("Any", redis.Redis).from_url(
-                address,
-                decode_responses=True,
-                socket_timeout=_TIMEOUT_S,
-                socket_connect_timeout=_TIMEOUT_S,
-            )
+        server = RedisServer(address, "stops")
+        self._redis, self._problems = server.client, server.problems
 
     def kept(self) -> tuple[Stop, ...]:
         with self._problems():
@@ -99,16 +86,6 @@ class _Redis:
     def lift(self, id: str) -> bool:
         with self._problems():
             return bool(self._redis.hdel(_HASH, id))
-
-    @contextlib.contextmanager
-    def _problems(self) -> Generator[None]:
-        try:
-            yield
-        except (*self._failures, ValueError) as error:
-            raise ConfigError(
-                f"the Redis server of OTELHOOKS_STOPS cannot be used: {type(error).__name__}",
-                hint="write `redis://host:6379/0`, and check that the server runs",
-            ) from None  # the address may contain a password
 
 
 def place_of(text: str) -> Place | None:
@@ -126,7 +103,7 @@ def place_of(text: str) -> Place | None:
     """
     if text == OFF:
         return None
-    if text.startswith(("redis://", "rediss://")):
+    if is_redis(text):
         return _Redis(text)
     if "://" in text:
         raise ConfigError(

@@ -254,7 +254,7 @@ class TestWhatIsShown:
         question = waiting(path)
         assert question.facts["args"] == {
             "mail": {"to": "ada", "bcc": "eve"},
-            "login": {"name": "n", "password": "s3cret", "host": "h"},
+            "login": {"name": "n", "password": {"secret": "s3cret"}, "host": "h"},
         }
         StoreQuestions(path).answer(question, Answer("rejected", "u"))
         with pytest.raises(Denied):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 import otelhooks
@@ -277,6 +278,14 @@ class TestPosts:
         called = call(approvals.Webhook(receiver.url, secret=SECRET), api_key="sk-1234567890")
         receiver.wait()
         assert b"sk-1234567890" not in receiver.posts[0][1]
+        end(path, called)
+
+    def test_what_a_program_marks_as_secret_is_not_posted(self, receiver, call, path) -> None:
+        called = call(
+            approvals.Webhook(receiver.url, secret=SECRET), login=pydantic.SecretStr("swordfish")
+        )
+        receiver.wait()
+        assert b"swordfish" not in receiver.posts[0][1]
         end(path, called)
 
     def test_it_says_that_something_is_masked(self, receiver, call, path) -> None:

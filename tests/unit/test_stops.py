@@ -227,6 +227,11 @@ class TestFailsClosed:
         [
             *("", "{", "[]", "{}", '{"tool": "look_up"}', "\xff"),
             json.dumps({"tool": "a, b", "agent": "", "why": "", "by": "", "at": 1}),
+            *(
+                json.dumps({"tool": "look_up", "agent": "", "why": "", "by": "", "at": at})
+                for at in (-1, 1e300, 10**400, float("nan"))
+            ),
+            "[" * 100_000,
         ],
     )
     def test_a_stop_that_cannot_be_read_stops_every_call(self, folder: Path, text: str) -> None:
@@ -235,6 +240,17 @@ class TestFailsClosed:
         otelhooks.instrument()
         with pytest.raises(Denied, match="a stop cannot be read"):
             send()
+
+    @pytest.mark.parametrize("id", ["../other", "/tmp/other", "a/b", ""])
+    def test_lifting_removes_no_other_file(self, folder: Path, id: str, tmp_path: Path) -> None:
+        other = tmp_path / "other.json"
+        other.write_text("{}")
+        run("stop", "--all")
+        place = stop_places.place_of(str(folder))
+        assert place is not None
+        assert not place.lift(id.replace("/tmp", str(tmp_path)))
+        assert other.exists()
+        assert len(place.kept()) == 1
 
     def test_a_place_that_cannot_be_read_keeps_the_last_stops(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -258,7 +274,10 @@ class TestFailsClosed:
 
     @pytest.mark.parametrize(
         ("address", "problem"),
-        [("http://u:s3cret@x", "not Redis's"), ("redis://:s3cret@127.0.0.1:1/0", "cannot be used")],
+        [
+            ("http://u:s3cret@x", "not Redis's"),
+            ("redis://:s3cret@127.0.0.1:1/0", "cannot be reached"),
+        ],
     )
     def test_so_is_an_address_that_leads_nowhere(
         self, monkeypatch: pytest.MonkeyPatch, address: str, problem: str
