@@ -28,9 +28,9 @@ from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
 from otelhooks.hooks.compat.tool_bound import AbstractHook
 from otelhooks.process import exits, forks
+from otelhooks.records.arguments import arguments_hash
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.masking import Redactor
-from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
     from otelhooks.audit.ticket import Ticket

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from otelhooks.hooks.base import PostParamsNormalizationHook, PreToolCallDecideHook
 from otelhooks.hooks.context import OperationContext
 from otelhooks.hooks.recorders import Recorder
-from otelhooks.telemetry.verdicts import arguments_hash
+from otelhooks.records.arguments import arguments_hash
 from otelhooks.types import HookResult
 
 if TYPE_CHECKING:

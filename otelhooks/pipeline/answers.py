@@ -24,7 +24,7 @@ from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op, around
 from otelhooks.pipeline.tool_seat import ToolSeat
 from otelhooks.process import forks
-from otelhooks.telemetry.verdicts import arguments_hash
+from otelhooks.records.arguments import arguments_hash
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -30,11 +30,12 @@ from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import sessions
 from otelhooks.pipeline.frames import Op, Scope, Turn
 from otelhooks.pipeline.sessions import Session, Sessions
+from otelhooks.records.arguments import arguments_hash
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.shapes import Shapes
 from otelhooks.telemetry.spans import Spans, exemplar, span_id_of, trace_id_of
-from otelhooks.telemetry.verdicts import Verdicts, arguments_hash
+from otelhooks.telemetry.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from otelhooks.audit import Audit

@@ -20,11 +20,11 @@ from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.parking import parked, parking
 from otelhooks.pipeline.recording import record_unawaited
 from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.records.arguments import arguments_hash
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 from otelhooks.telemetry.spans import exemplar, span_id_of
-from otelhooks.telemetry.verdicts import arguments_hash
 
 if TYPE_CHECKING:
     from otelhooks.approvals.queue import Parked

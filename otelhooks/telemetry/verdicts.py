@@ -6,8 +6,6 @@ the full set (Source: semconv.md section 9).
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -25,34 +23,11 @@ if TYPE_CHECKING:
     from otelhooks.telemetry.events import EventLog
     from otelhooks.telemetry.metrics import Instruments
 
-__all__ = ["Verdicts", "arguments_hash", "error_type_of"]
+__all__ = ["Verdicts", "error_type_of"]
 
 _MAX_REASON = 256
 _MAX_CELLS = 4_096
 _WARN, _INFO = 13, 9
-
-
-def arguments_hash(args: Mapping[str, Any]) -> str:
-    """Return the hash of arguments: hex SHA-256 of their canonical JSON."""
-    try:
-        text = _canonical(args, sort_keys=True)
-    except TypeError:  # keys that cannot be ordered
-        text = _canonical(args, sort_keys=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _canonical(args: Mapping[str, Any], *, sort_keys: bool) -> str:
-    return json.dumps(
-        args, sort_keys=sort_keys, separators=(",", ":"), default=_shown, ensure_ascii=False
-    )
-
-
-def _shown(value: Any) -> str:
-    """Return a value that JSON cannot hold as text."""
-    try:
-        return repr(value)
-    except Exception:  # the value's own code may raise anything
-        return f"<{type(value).__qualname__}>"
 
 
 def error_type_of(verdict: Verdict) -> str | None:

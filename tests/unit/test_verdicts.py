@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from otelhooks.hooks.verdict import Approval, Observed, Verdict
+from otelhooks.records.arguments import arguments_hash
 from otelhooks.telemetry import semconv
 from otelhooks.telemetry.events import EventLog
 from otelhooks.telemetry.metrics import Instruments
 from otelhooks.telemetry.verdicts import (
     Verdicts,
-    arguments_hash,
     deny_attributes,
     enforcement_of,
     error_type_of,
