@@ -64,7 +64,7 @@ def _decide(
             rt.warn_once("no policy", f"tools run with no policy; {hint}")
         return None
     context = None
-    call.is_counted = op.resumed is not None
+    call.is_counted = op.resumed is not None and not _waits(op.resumed)
     call.place = functools.partial(rt.place, op)
     if hooks.all or any(judge.needs_context for judge in judges):
         context = op.context
@@ -77,6 +77,12 @@ def _decide(
     if rt.stopped is not None and verdict.allowed and rt.stopped not in judges:
         verdict = yield from stopped(rt, rt.stopped, context, call, verdict)
     return verdict
+
+
+def _waits(verdict: Verdict) -> bool:
+    """Return whether a call was paused for people's answer: limits count it only after that."""
+    approval = verdict.approval
+    return approval is not None and approval.status == semconv.APPROVAL_STATUS_PENDING
 
 
 def stopped(

@@ -71,6 +71,16 @@ def test_a_no_that_the_framework_reports_denies_the_call(framework: Any) -> None
         assert tool.ran == []
 
 
+def test_a_limit_counts_a_call_that_was_approved_while_the_run_was_paused(framework: Any) -> None:
+    limit = policy.RateLimit(tool_calls=1)
+    with guarded(framework, "plain", Asking, ASK, limit, approvals=nobody):
+        tool = framework()
+        ask(tool, None)
+        assert ask(tool, True) == "got 1"
+        assert "1 of 1 tool calls" in str(ask(tool, None))
+    assert tool.ran == [1]
+
+
 def test_a_call_without_an_answer_is_asked_again(framework: Any) -> None:
     with guarded(framework, "plain", Asking, ASK, approvals=nobody):
         tool = framework()
