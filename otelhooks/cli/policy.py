@@ -124,7 +124,7 @@ def check_command(
     has_channel = bool(os.environ.get("OTELHOOKS_APPROVALS"))
     findings = [
         *check.lint_rules(subject.table(), check.KnownTools(_configured(servers), calls)),
-        *check.lint_needs(subject.table(), subject.labels, has_channel=has_channel),
+        *check.lint_needs(subject.table(), subject.gates, subject.labels, has_channel=has_channel),
         *hook_lint.lint_hooks(subject),
         *hook_lint.missing(subject, keys),
     ]

@@ -11,8 +11,19 @@ from typing import Any, TypeAlias
 
 from otelhooks import types
 from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.registry import Registration, is_observed
-from otelhooks.hooks.verdict import ASK, DENY, MODIFY, Observed, RuleLike, Ruling, Verdict, text_of
+from otelhooks.hooks.verdict import (
+    ALLOW,
+    ASK,
+    DENY,
+    MODIFY,
+    Observed,
+    RuleLike,
+    Ruling,
+    Verdict,
+    text_of,
+)
 from otelhooks.hooks.watch import Watch
 from otelhooks.records.changes import refuse_unread
 from otelhooks.records.failures import WrongAnswer, brief, error_type
@@ -177,9 +188,12 @@ class Chain:
         """Return the deny of the first gate that refuses, or None."""
         for registration in gates:
             gate: Any = registration.gate
+            is_enforced = not is_observed(registration, self.monitor)
             try:
                 asked: Steps = gate.admit(self.point, subject, self.context, take=take)
                 ruling = yield from asked
+                if ruling.decision == ASK and is_enforced:
+                    ruling = yield from self.ask_for(gate, ruling, take=take)
             except BaseException as error:
                 if escapes(error):
                     raise
@@ -187,15 +201,15 @@ class Chain:
                 ruling = Ruling(DENY, gate, CHECK_FAILED, error)
             seen = [observed(decision, rule) for decision, rule in ruling.observed]
             self.observed[id(registration)] = seen
-            if ruling.decision != DENY:
+            if ruling.decision == ALLOW:
                 continue
-            if not is_observed(registration, self.monitor):
+            if is_enforced:
                 verdict = rule_verdict(self.point, ruling)
                 verdict.observed = ()
                 return verdict
             seen.append(
                 Observed(
-                    DENY,
+                    ruling.decision,
                     gate.policy_id,
                     gate.id,
                     ruling.message,
@@ -204,6 +218,11 @@ class Chain:
                 )
             )
         return None
+
+    def ask_for(self, gate: Gate, ruling: Ruling, *, take: bool) -> Steps:
+        """Return what an ask of a gate comes to; only a tool call can be asked about."""
+        yield from ()
+        return Ruling(DENY, gate, ruling.message)
 
 
 def _no_answer(registration: Registration, value: Any) -> WrongAnswer:

@@ -15,7 +15,7 @@ from otelhooks import types
 from otelhooks.hooks.base import Hook, Kind
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
-from otelhooks.hooks.verdict import Ruling
+from otelhooks.hooks.verdict import ALLOW, Ruling
 
 __all__ = ["Gate"]
 
@@ -29,9 +29,11 @@ class Gate(Hook):
         policy_id: Its source: a file's stem, or ``code``.
         policy_version: Content hash of that source.
         label: Its name in messages.
+        place: ``file:line:column``; empty for one made in code.
         reason: Replaces its own message, if not empty.
         severity: ``low``, ``medium``, ``high`` or ``critical``.
         can_deny: Whether it may hold anything up.
+        can_ask: Whether it has people asked about a tool call that it does not let pass.
     """
 
     KIND: ClassVar[Kind] = "gate"
@@ -41,23 +43,25 @@ class Gate(Hook):
     policy_id: str = "code"
     policy_version: str = ""
     label: str = ""
+    place: str = ""
     reason: str = ""
     severity: str | None = None
     can_deny: bool = True
+    can_ask: bool = False
 
     @property
     def identity(self) -> str:
-        """Its id, because a gate does not ask people."""
+        """Its id: approvals are for this."""
         return self.id
 
     @property
     def handler(self) -> Callable[..., Any] | None:
-        """None: a gate does not ask people."""
+        """None: a gate asks the approval channel."""
         return None
 
     @property
     def ask(self) -> Callable[..., Any] | None:
-        """None: a gate does not ask people."""
+        """None: a gate asks the approval channel."""
         return None
 
     def admit(
@@ -70,9 +74,22 @@ class Gate(Hook):
             subject: The `Call` of a tool, the `ModelCall`, or the user's message.
             context: Context of the operation or turn; None if there is none.
             take: Whether the operation passes now, and is counted; else only whether it would.
+
+        Returns:
+            ``ask`` only at ``pre_tool_call``; at other points it denies.
         """
         msg = f"{type(self).__qualname__} does not say what may pass"
         raise NotImplementedError(msg)
+
+    def count(self, subject: Any, context: HookContext | None) -> Generator[Run, Any, Ruling]:
+        """Count a tool call that people let pass although `admit` asks; as the last step.
+
+        Args:
+            subject: The `Call`.
+            context: Context of the call; None if there is none.
+        """
+        yield from ()
+        return Ruling(ALLOW)
 
     def used(
         self, context: HookContext, models: tuple[str, ...], usage: types.Usage | None

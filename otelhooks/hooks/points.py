@@ -118,7 +118,7 @@ def pre_tool_call(
     if hooks.gates:
         if isinstance(context, OperationContext):
             context.note_labels()
-        denied = yield from chain.pass_gates(hooks.gates, call)
+        denied = yield from chain.pass_or_ask(hooks.gates, judges)
         if denied is not None:
             denied.approval = chain.verdict.approval
             return chain.deny(denied)

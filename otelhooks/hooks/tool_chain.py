@@ -14,6 +14,7 @@ from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.chain import Chain, observed, rule_verdict
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run
+from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.registry import Registration
 from otelhooks.hooks.results import run_hook
 from otelhooks.hooks.verdict import (
@@ -61,7 +62,7 @@ class ToolChain(Chain):
         self.call: Call = call
         self.approval: Approval | None = approval  # the last one; it includes those before it
         self.allowed: list[tuple[Registration, int]] = []  # with the version that each one saw
-        self.asks: dict[int, RuleLike] = {}  # by the set of rules that asks
+        self.asks: dict[int, RuleLike] = {}  # by the set of rules, or the gate, that asks
         self.rewrites: bool = False
 
     def first_pass(self, deciders: Sequence[Registration]) -> Generator[Run, Any, Verdict | None]:
@@ -192,6 +193,7 @@ class ToolChain(Chain):
             denied = yield from self._ask_once()
             if denied is not None:
                 return denied
+            self.asks.clear()
             judges = [r.judge for r, _ in self.allowed if r.judge is not None]
             for judge in (*judges, *policies):
                 denied = yield from self.rules(judge)
@@ -200,10 +202,41 @@ class ToolChain(Chain):
                     return denied
             if not self.asks:
                 return None
-        deciding = next(iter(self.asks.values()))
+        return self._endless(next(iter(self.asks.values())))
+
+    def _endless(self, deciding: RuleLike) -> Verdict:
         denied = self._unstable(deciding, deciding.id, NEVER_SETTLED)
         denied.approval = self.approval
         return denied
+
+    def pass_or_ask(
+        self, gates: Sequence[Registration], policies: Sequence[Judge]
+    ) -> Generator[Run, Any, Verdict | None]:
+        """Put an otherwise allowed call to the gates, and ask people for those that ask."""
+        for _ in range(MAX_ROUNDS):
+            denied = None
+            if len(gates) > 1:
+                denied = yield from self.ask_gates(gates, self.call, take=False)
+            if denied is None and not self.asks:
+                denied = yield from self.ask_gates(gates, self.call, take=True)
+                gates = [r for r in gates if id(r.gate) in self.asks]  # the others have counted it
+            if denied is not None or not self.asks:
+                return denied
+            deciding = next(iter(self.asks.values()))
+            denied = yield from self.ask(policies)
+            if denied is not None:
+                return denied
+        return self._endless(deciding)
+
+    def ask_for(self, gate: Gate, ruling: Ruling, *, take: bool) -> Generator[Run, Any, Ruling]:
+        """Have people asked, unless they have approved this call for the gate: then it counts."""
+        rule = ruling.rule
+        assert rule is not None
+        if self.approval is None or not self.approval.covers(rule, self.call.args):
+            self.asks = {id(gate): rule, **self.asks}  # first, so that people see its reason
+        elif take:
+            return (yield from gate.count(self.call, self.context))
+        return Ruling(ALLOW)
 
     def _ask_once(self) -> Generator[Run, Any, Verdict | None]:
         """Put the question to people, and their edit to the deciders; return a deny, if any."""

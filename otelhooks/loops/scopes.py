@@ -50,13 +50,16 @@ def current_context() -> HookContext | None:
 
 def _added(hooks: Sequence[Any], policies: Sequence[Any]) -> tuple[HookSet, tuple[Judge, ...]]:
     from otelhooks.setup.handle import split
+    from otelhooks.setup.policies import refuse_unanswered
 
     rules, policy_hooks = split(policies)
     found = HookSet(r for hook in (*policy_hooks, *hooks) for r in registrations(hook))
     rt = runtime.active()
+    monitored = rt is not None and rt.loaded.monitor
+    if rt is None or rt.channel is None:
+        refuse_unanswered(found.all, monitor=monitored)
     judges: tuple[PolicySet, ...] = ()
     if rules:
-        monitored = rt is not None and rt.loaded.monitor
         table = PolicySet(
             rules,
             mcp_servers=rt.servers if rt is not None else (),

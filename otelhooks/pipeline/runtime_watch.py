@@ -107,7 +107,8 @@ class RuntimeWatch(Watch):
         decision_id = runtime.verdicts.decision_id(verdict)
         passage: Any = call  # from an adapter, which may know how its framework asks
         asks, puts_off = (getattr(call, how, None) for how in ("asks_framework", "puts_off"))
-        is_ours = isinstance(op, Op) and not any(rule.handler for rule in rules)
+        waits = any(rule.handler or getattr(rule, "waits", False) for rule in rules)
+        is_ours = isinstance(op, Op) and not waits
         queue = parking(runtime.channel)
         if queue is not None and puts_off is not None and is_ours:
             channel = parked(queue, rules, op, decision_id)

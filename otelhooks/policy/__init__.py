@@ -2,7 +2,7 @@
 
 Rules are built with `allow`, `deny`, `ask_user`, `veto` and `hide`, or come as presets. Pass them
 to ``otelhooks.instrument(policies=[...])``, or turn them into a hook with `enforce`. `RateLimit`,
-`Budget` and `label` remember what has happened before; they are used like rules. So is
+`Repeat`, `Budget` and `label` remember what has happened before; they are used like rules. So is
 `AbstractPolicy`, for policies that are code.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from otelhooks.hooks.compat.tool_policies import MaxRecipientsPolicy, RejectToolPolicy
     from otelhooks.policy.auto_policy import AutoPolicy, auto
     from otelhooks.policy.labels import Label, label
-    from otelhooks.policy.quotas import Budget, RateLimit
+    from otelhooks.policy.quotas import Budget, RateLimit, Repeat
     from otelhooks.policy.workspace import PATH_ARGUMENTS, workspace_only
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "Predicate",
     "RateLimit",
     "RejectToolPolicy",
+    "Repeat",
     "Rule",
     "allow",
     "allow_all",
@@ -87,7 +88,7 @@ if not TYPE_CHECKING:
             "otelhooks.hooks.compat.tool_policies": "MaxRecipientsPolicy RejectToolPolicy",
             "otelhooks.policy.auto_policy": "AutoPolicy auto",
             "otelhooks.policy.labels": "Label label",
-            "otelhooks.policy.quotas": "Budget RateLimit",
+            "otelhooks.policy.quotas": "Budget RateLimit Repeat",
             "otelhooks.policy.workspace": "PATH_ARGUMENTS workspace_only",
         },
     )

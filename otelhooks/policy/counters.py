@@ -30,18 +30,24 @@ __all__ = ["Counter", "MemoryStorage"]
 _NAMESPACE = "otelhooks"
 _TIMEOUT_S = 2.0
 _MIN_KEYS_TO_PRUNE = 4_096
+_ANY_NUMBER = 2**31 - 1
 
 
 class MemoryStorage(Storage, MovingWindowSupport):
     """Counts of this process: every step under one lock, dropped when they expire.
 
     Time is the monotonic clock's: setting the machine's clock does not end a window.
+
+    Args:
+        max_keys: Most counts that are kept: before there are more, the half that was counted last
+            is kept; None for any number.
     """
 
     STORAGE_SCHEME: list[str] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, max_keys: int | None = None) -> None:
         super().__init__()
+        self._max_keys = max_keys
         self._lock = threading.Lock()
         self._counts: dict[str, tuple[int, float]] = {}  # with the time at which it ends
         self._entries: dict[str, tuple[list[float], int]] = {}  # times, and the window's length
@@ -58,7 +64,7 @@ class MemoryStorage(Storage, MovingWindowSupport):
         now = time.monotonic()
         with self._lock:
             self._prune(now)
-            count, ends_at = self._counts.get(key, (0, 0.0))
+            count, ends_at = self._counts.pop(key, (0, 0.0))  # the last one counted comes last
             if ends_at <= now:
                 count, ends_at = 0, now + expiry
             self._counts[key] = (count + amount, ends_at)
@@ -127,6 +133,9 @@ class MemoryStorage(Storage, MovingWindowSupport):
             for key, (times, expiry) in self._entries.items()
             if times and times[-1] > now - expiry
         }
+        if self._max_keys is not None:
+            for key in [*self._counts][: -self._max_keys // 2]:
+                del self._counts[key]
         kept = len(self._counts) + len(self._entries)
         self._prune_at = max(_MIN_KEYS_TO_PRUNE, 2 * kept)
 
@@ -175,8 +184,13 @@ class Counter:
         return self._limiter.hit(self._item, *key)
 
     def add(self, amount: int, *key: str) -> None:
-        """Count units that are already used."""
-        self._limiter.hit(self._item, *key, cost=amount)
+        """Count units that are used in any case."""
+        if isinstance(self._limiter, FixedWindowRateLimiter):
+            self._limiter.hit(self._item, *key, cost=amount)
+            return
+        storage = cast("MovingWindowSupport", self._limiter.storage)
+        window_s = self._item.get_expiry()
+        storage.acquire_entry(self._item.key_for(*key), _ANY_NUMBER, window_s, amount)
 
     def read(self, *key: str) -> int:
         """Return the used units; of a moving window at most `max`."""

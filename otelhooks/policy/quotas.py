@@ -1,6 +1,6 @@
-"""Rate limits and budgets: how many turns and tool calls may run, and what models may cost.
+"""Limits: how many turns and tool calls may run, how often the same one, and what models may cost.
 
-Both are gates (`otelhooks.hooks.gates`): they count what nothing else stops, and a call once.
+They are gates (`otelhooks.hooks.gates`): they count what nothing else stops, and a call once.
 Decision code: if a count cannot be read, they deny, or allow with ``on_error="allow"``; the span
 says so in either case.
 """
@@ -20,14 +20,16 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.gates import Gate
-from otelhooks.hooks.verdict import ALLOW, DENY, Ruling
+from otelhooks.hooks.labels import Lasting
+from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Ruling
 from otelhooks.policy.prices import Prices, in_force
 from otelhooks.policy.rules import Mode, Severity
+from otelhooks.records.arguments import arguments_hash
 
 if TYPE_CHECKING:
     from otelhooks.policy.counters import Counter
 
-__all__ = ["Budget", "OnError", "Per", "RateLimit", "Unknown"]
+__all__ = ["Budget", "Of", "OnBreach", "OnError", "Per", "RateLimit", "Repeat", "Unknown"]
 
 T = TypeVar("T")
 _Debt: TypeAlias = tuple["Counter", int, tuple[str, str]]
@@ -37,21 +39,31 @@ _log = logging.getLogger("otelhooks.policy")
 
 Per = Literal["session", "turn", "minute", "hour", "day"]
 """What a count is kept for: a conversation, a turn with its sub-agents, or a period of time."""
+Of = Literal["arguments", "tool"]
+OnBreach = Literal["deny", "ask"]
 OnError = Literal["deny", "allow"]
 Unknown = Literal["deny", "tokens"]
 
 _DAY_S = 86_400
 _WINDOWS_S = {"minute": 60, "hour": 3_600, "day": _DAY_S}
-_KEPT_S = {"session": 366 * _DAY_S, "turn": 7 * _DAY_S}
-"""How long the count of a conversation or turn is kept, from its first unit."""
+_MAX_CALLS_KEPT = 65_536
+"""Most calls that a `Repeat` remembers in memory."""
 
 _NANO = 1_000_000_000
 
 
 class _Limit(Gate):
-    """What rate limits and budgets share: where they count, and what happens if they cannot."""
+    """What all limits share: where they count, and what happens if they cannot.
+
+    Attributes:
+        unreadable: What the model reads if a count cannot be read or written.
+        periods: What a count may be kept for.
+        kept_s: How long the count of a conversation or turn is kept, from its first unit.
+    """
 
     unreadable: str = ""
+    periods: tuple[str, ...] = get_args(Per)
+    kept_s: Mapping[str, int] = {"session": 366 * _DAY_S, "turn": 7 * _DAY_S}
 
     def __init__(
         self,
@@ -59,6 +71,7 @@ class _Limit(Gate):
         *,
         per: Per,
         storage: Any,
+        on_breach: OnBreach,
         on_error: OnError,
         name: str,
         id: str | None,
@@ -67,7 +80,8 @@ class _Limit(Gate):
         mode: Mode | None,
     ) -> None:
         for field, value, known in (
-            ("per", per, get_args(Per)),
+            ("per", per, self.periods),
+            ("on_breach", on_breach, get_args(OnBreach)),
             ("on_error", on_error, get_args(OnError)),
             ("severity", severity, (None, *get_args(Severity))),
             ("mode", mode, (None, *get_args(Mode))),
@@ -78,6 +92,7 @@ class _Limit(Gate):
                     f"`{words}`: unknown {field} `{value}`", hint=f"use one of {listed}"
                 )
         self.per: Per = per
+        self.can_ask: bool = on_breach == "ask"
         self.on_error: OnError = on_error
         self.id: str = id if id is not None else words.replace(" ", "_")
         self.label: str = name or words
@@ -95,17 +110,22 @@ class _Limit(Gate):
         from otelhooks.policy.counters import Counter, open_storage
 
         self._storage = open_storage(self._storage)
-        window_s = _WINDOWS_S.get(self.per) or _KEPT_S[self.per]
+        window_s = _WINDOWS_S.get(self.per) or self.kept_s[self.per]
         is_moving = self.per in _WINDOWS_S and not is_sum
         return Counter(max, window_s, self._storage, is_moving=is_moving)
 
-    def _key(self, context: HookContext | None) -> str:
-        """Return the key of a count as a hash, so that a server stores nothing about users."""
+    def _key(self, context: HookContext | None, about: str = "") -> str:
+        """Return the key of a count as a hash, so that a server stores nothing about users.
+
+        Args:
+            context: Context of what is counted.
+            about: What the count is about besides the conversation or turn.
+        """
         if self.per in _WINDOWS_S or context is None:
             name = ""
         else:
             name = context.turn_key() if self.per == "turn" else context.session_key()
-        return hashlib.sha256(f"{self.id}\0{name}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{self.id}\0{name}{about}".encode()).hexdigest()[:32]
 
     def _do(self, counter: Counter, fn: Callable[..., T], *args: Any) -> Generator[Run, Any, T]:
         """Take one step with a counter; in a worker thread if it waits for a network.
@@ -120,10 +140,36 @@ class _Limit(Gate):
             raise value.error
         return value
 
+    def _pass(
+        self, counter: Counter, key: tuple[str, ...], message: str, *, take: bool
+    ) -> Generator[Run, Any, Ruling]:
+        """Let pass what a count has room for; with `take`, count it."""
+        try:
+            if take:
+                has_room = yield from self._do(counter, counter.take, *key)
+            else:
+                has_room = (yield from self._do(counter, counter.read, *key)) < counter.max
+        except BaseException as error:
+            if escapes(error):
+                raise
+            return self._failed(error)
+        return Ruling(ALLOW) if has_room else self._refuse(message)
+
+    def _count(self, counter: Counter, key: tuple[str, ...]) -> Generator[Run, Any, Ruling]:
+        """Count what passes whether or not there is room for it."""
+        try:
+            yield from self._do(counter, counter.add, 1, *key)
+        except BaseException as error:
+            if escapes(error):
+                raise
+            return self._failed(error)
+        return Ruling(ALLOW)
+
     def _refuse(self, message: str) -> Ruling:
+        decision, said = ASK if self.can_ask else DENY, _Said(self, message)
         if self.monitored:
-            return Ruling(ALLOW, observed=((DENY, _Said(self, message)),))
-        return Ruling(DENY, self, self.reason or message)
+            return Ruling(ALLOW, observed=((decision, said),))
+        return Ruling(decision, said, said.reason)
 
     def _failed(self, error: BaseException) -> Ruling:
         """Return the ruling if a count could not be read or written."""
@@ -138,10 +184,16 @@ class _Limit(Gate):
 
 
 class _Said:
-    """A limit as the rule behind a decision that it did not enforce."""
+    """A limit as the rule behind one decision, with the reason for it.
+
+    Attributes:
+        waits: Whether its question must be answered while the call waits. The run does not pause
+            for it: when it continues, in another turn or process, the limit may have room again.
+    """
 
     handler = None
     ask = None
+    waits: bool = True
 
     def __init__(self, limit: _Limit, reason: str) -> None:
         self.id: str = limit.id
@@ -167,6 +219,8 @@ class RateLimit(_Limit):
             over all that the limit governs, in any period of that length.
         storage: ``memory``; ``redis://host:6379/0`` for several processes (extra
             ``otelhooks[redis]``); any other address or storage of the library ``limits``.
+        on_breach: ``deny``, or ``ask``: the approval channel is asked about each further tool call,
+            and a call that is not approved is denied. Not with `turns`.
         on_error: ``deny`` or ``allow`` if the count cannot be read or written.
         name: Name in logs.
         id: Stable name in telemetry and storage; made of numbers and words if None.
@@ -191,6 +245,7 @@ class RateLimit(_Limit):
         tool_calls: int | None = None,
         per: Per = "session",
         storage: Any = "memory",
+        on_breach: OnBreach = "deny",
         on_error: OnError = "deny",
         name: str = "",
         id: str | None = None,
@@ -204,6 +259,7 @@ class RateLimit(_Limit):
             f"rate limit {' '.join(numbers)} per {per}",
             per=per,
             storage=storage,
+            on_breach=on_breach,
             on_error=on_error,
             name=name,
             id=id,
@@ -215,6 +271,11 @@ class RateLimit(_Limit):
             raise ConfigError("a rate limit of nothing", hint="give `turns` or `tool_calls`")
         if turns is not None and per == "turn":
             raise ConfigError("a turn has one turn", hint="use `tool_calls`, or per='session'")
+        if turns is not None and self.can_ask:
+            raise ConfigError(
+                "people cannot be asked about a turn, only about tool calls",
+                hint="give `turns` a limit of its own, with on_breach='deny'",
+            )
         self._counters: dict[str, tuple[str, Counter]] = {}
         for point, (unit, cap) in zip(("pre_turn", "pre_tool_call"), caps.items(), strict=True):
             if cap is not None:
@@ -228,19 +289,115 @@ class RateLimit(_Limit):
         if isinstance(subject, Call) and subject.is_counted:
             return Ruling(ALLOW)
         unit, counter = self._counters[point]
-        key = (unit, self._key(context))
-        try:
-            if take:
-                has_room = yield from self._do(counter, counter.take, *key)
-            else:
-                has_room = (yield from self._do(counter, counter.read, *key)) < counter.max
-        except BaseException as error:
-            if escapes(error):
-                raise
-            return self._failed(error)
-        if has_room:
+        message = f"Rate limit exceeded: {counter.max} of {counter.max} {unit} used"
+        return (yield from self._pass(counter, (unit, self._key(context)), message, take=take))
+
+    def count(self, subject: Any, context: HookContext | None) -> Generator[Run, Any, Ruling]:
+        """Count a call that people let pass beyond the limit."""
+        unit, counter = self._counters["pre_tool_call"]
+        return (yield from self._count(counter, (unit, self._key(context))))
+
+
+class Repeat(_Limit):
+    """Deny the same tool call once it has run often enough, and tell the model to try another.
+
+    ``calls=3`` denies the third call of a tool with the same arguments, and those after it: ``This
+    call has run 2 times in this turn with the same arguments: use its result, or try something
+    else.`` Which calls count is as for `RateLimit`; other calls may come between them. Arguments
+    are the same if their hash in the audit record is: their order does not matter, and 1 and 1.0
+    differ.
+
+    Args:
+        calls: Number of the call that is denied, 2 or more.
+        of: ``arguments``: calls of one tool with the same arguments; ``tool``: all its calls.
+            A tool is known by its name and by that of its MCP server.
+        per: ``turn`` or ``session``, sub-agents included.
+        storage: As for `RateLimit`; ``memory`` keeps the last 32,768 different calls, or more.
+        on_breach: ``deny``, or ``ask``: the approval channel is asked about each further call, and
+            one that is not approved is denied.
+        on_error: As for `RateLimit`.
+        name: As for `RateLimit`.
+        id: As for `RateLimit`.
+        reason: As for `RateLimit`.
+        severity: As for `RateLimit`.
+        mode: As for `RateLimit`.
+
+    Raises:
+        ConfigError: A value cannot be used.
+
+    Example:
+        >>> Repeat(calls=3).id
+        'repeat_3_of_arguments_per_turn'
+    """
+
+    unreadable: str = "Repeated calls could not be counted."
+    periods: tuple[str, ...] = get_args(Lasting)
+    kept_s: Mapping[str, int] = {"session": 30 * _DAY_S, "turn": 7 * _DAY_S}
+    points: tuple[str, ...] = ("pre_tool_call",)
+
+    def __init__(
+        self,
+        *,
+        calls: int = 3,
+        of: Of = "arguments",
+        per: Lasting = "turn",
+        storage: Any = "memory",
+        on_breach: OnBreach = "deny",
+        on_error: OnError = "deny",
+        name: str = "",
+        id: str | None = None,
+        reason: str = "",
+        severity: Severity | None = None,
+        mode: Mode | None = None,
+    ) -> None:
+        if _whole("calls", calls) < 2:
+            raise ConfigError(
+                "calls: `1` would deny every call", hint="give 2 or more: 3 lets two of them run"
+            )
+        if of not in get_args(Of):
+            raise ConfigError(f"unknown `of`: `{of}`", hint="use one of arguments, tool")
+        if storage == "memory":
+            from otelhooks.policy.counters import MemoryStorage
+
+            storage = MemoryStorage(_MAX_CALLS_KEPT)
+        super().__init__(
+            f"repeat {calls} of {of} per {per}",
+            per=per,
+            storage=storage,
+            on_breach=on_breach,
+            on_error=on_error,
+            name=name,
+            id=id,
+            reason=reason,
+            severity=severity,
+            mode=mode,
+        )
+        self.of: Of = of
+        self._calls = self._counter(calls - 1)
+
+    def admit(
+        self, point: str, subject: Any, context: HookContext | None, *, take: bool
+    ) -> Generator[Run, Any, Ruling]:
+        """Let pass a call that has not run often enough."""
+        if subject.is_counted:
             return Ruling(ALLOW)
-        return self._refuse(f"Rate limit exceeded: {counter.max} of {counter.max} {unit} used")
+        key = (self._call_key(subject, context),)
+        return (yield from self._pass(self._calls, key, self._message(subject), take=take))
+
+    def count(self, subject: Any, context: HookContext | None) -> Generator[Run, Any, Ruling]:
+        """Count a call that people let run once more."""
+        return (yield from self._count(self._calls, (self._call_key(subject, context),)))
+
+    def _message(self, call: Call) -> str:
+        times = "once" if self._calls.max == 1 else f"{self._calls.max} times"
+        run = f"has run {times} in this {'turn' if self.per == 'turn' else 'conversation'}"
+        if self.of == "tool":
+            return f"Tool '{call.name}' {run}: use its results, or try something else."
+        return f"This call {run} with the same arguments: use its result, or try something else."
+
+    def _call_key(self, call: Call, context: HookContext | None) -> str:
+        args = arguments_hash(call.args) if self.of == "arguments" else ""
+        return self._key(context, f"\0{(call.server or '', call.name, args)!r}")
 
 
 class Budget(_Limit):
@@ -262,6 +419,7 @@ class Budget(_Limit):
         unknown: If a model has no price, or an answer does not report its usage: ``deny`` denies
             model calls; ``tokens`` allows them, and counts only the known tokens.
         storage: As for `RateLimit`.
+        on_breach: ``deny``; ``ask`` is an error, because people are asked about tool calls only.
         on_error: As for `RateLimit`.
         name: As for `RateLimit`.
         id: As for `RateLimit`.
@@ -289,6 +447,7 @@ class Budget(_Limit):
         per: Per = "session",
         unknown: Unknown = "deny",
         storage: Any = "memory",
+        on_breach: OnBreach = "deny",
         on_error: OnError = "deny",
         name: str = "",
         id: str | None = None,
@@ -302,6 +461,7 @@ class Budget(_Limit):
             f"budget {' '.join(numbers)} per {per}",
             per=per,
             storage=storage,
+            on_breach=on_breach,
             on_error=on_error,
             name=name,
             id=id,
@@ -311,6 +471,11 @@ class Budget(_Limit):
         )
         if not numbers:
             raise ConfigError("a budget of nothing", hint="give `tokens` or `cost_usd`")
+        if self.can_ask:
+            raise ConfigError(
+                "a budget cannot ask: it stops model calls, and people are asked about tool calls",
+                hint="use on_breach='deny', and a RateLimit of tool calls that asks",
+            )
         if unknown not in get_args(Unknown):
             raise ConfigError(f"unknown `unknown`: `{unknown}`", hint="use one of deny, tokens")
         if cost_usd is None and prices is not None:

@@ -122,6 +122,7 @@ class Handle:
         with self._lock:
             rules, hooks = split(items)
             added = registered(hooks)
+            self._policies.refuse_unanswered(added, self._config)
             self._take(self._policies.with_rules(rules) if rules else self._policies)
             self._hooks += added
             self._is_changed = True
@@ -160,8 +161,9 @@ class Handle:
         """
         with self._lock:
             rules, hooks = split(values.policies(policies, "policies"))
-            added = registered(hooks)
-            self._take(Policies.load(rules, self._config))
+            added, loaded = registered(hooks), Policies.load(rules, self._config)
+            loaded.refuse_unanswered(added, self._config)
+            self._take(loaded)
             self._policy_hooks = added
             self._is_changed = True
             self._swap()

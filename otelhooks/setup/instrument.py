@@ -237,6 +237,7 @@ def _replaced(handle: Handle, config: Config) -> Handle:
     policy_hooks, hooks = registered(objects), registered(config.hooks)
     policies = Policies.load(rules, config)
     _refuse_unknown(config, policies)
+    policies.refuse_unanswered((*policy_hooks, *hooks), config)
     handle._start_over(config, policies, policy_hooks, hooks, _channel(config.approvals))
     return handle
 
@@ -254,6 +255,7 @@ def _set_up(config: Config) -> Handle:
     policy_hooks, hooks = registered(objects), registered(config.hooks)
     policies = Policies.load(rules, config)
     _refuse_unknown(config, policies)
+    policies.refuse_unanswered((*policy_hooks, *hooks), config)
     place = stop_places.place_of(config.stops)
     given = () if place is None else place.kept()
     table = policies.table(config)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from otelhooks.errors import ConfigError, PolicyFileError
+from otelhooks.hooks.gates import Gate
+from otelhooks.hooks.registry import Registration, is_observed
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Decision, Policy, RuleSource, flatten_policies
 
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
     from otelhooks.policy.evaluate import Default
     from otelhooks.policy.files import Loaded
 
-__all__ = ["Policies"]
+__all__ = ["Policies", "refuse_unanswered"]
+
+_HINT = (
+    "give instrument() `approvals=`, or set OTELHOOKS_APPROVALS, for example to"
+    " otelhooks.approvals:Terminal"
+)
 
 
 class Policies(NamedTuple):
@@ -119,11 +126,28 @@ class Policies(NamedTuple):
         """Return whether files ask for monitor mode: it is then theirs, and not for code."""
         return self.mode(config) == "monitor" and config.sources["mode"] == "default"
 
+    def refuse_unanswered(
+        self, given: Iterable[tuple[Any, list[Registration]]], config: Config
+    ) -> None:
+        """Refuse limits made in code that ask when there is no approver.
+
+        Args:
+            given: Hooks that are being registered, with their registrations.
+            config: The settings.
+
+        Raises:
+            ConfigError: There is such a limit, and it is enforced.
+        """
+        if not config.approvals:
+            monitor = self.mode(config) == "monitor" and not self.only_files_monitor(config)
+            refuse_unanswered((r for _, found in given for r in found), monitor=monitor)
+
     def table(self, config: Config) -> PolicySet:
         """Return the rules as the engine needs them, with the guard of policy files.
 
         Raises:
-            ConfigError: A rule that is enforced asks, but there is no approver.
+            ConfigError: A rule, or a limit of a file, is enforced and asks, but there is no
+                approver.
         """
         files, mode = self.files, self.mode(config)
         if files is not None and not config.approvals:
@@ -165,23 +189,48 @@ def _sources(files: Loaded) -> list[RuleSource]:
 
 
 def _refuse_questions(files: Loaded, mode: str) -> None:
-    """Refuse rules of files that ask when there is no approver; files cannot name a handler.
+    """Refuse rules and limits of files that ask when there is no approver.
 
-    In monitor mode they ask no person.
+    Files cannot name a handler. In monitor mode they ask no person.
 
     Raises:
-        PolicyFileError: There is such a rule.
+        PolicyFileError: There is such a rule or limit.
     """
-    for rule, _ in files.rules:
-        if rule.decision is Decision.ASK_USER and (rule.mode or mode) == "enforce":
-            path, line, column = rule.place.rsplit(":", 2)
-            raise PolicyFileError(
-                path,
-                int(line),
-                int(column),
-                f"rule `{rule.label}` asks, but there is no approval channel",
-                hint="give instrument() `approvals=`, or set OTELHOOKS_APPROVALS, for example to"
-                " otelhooks.approvals:Terminal",
+    asking = [
+        (f"rule `{rule.label}`", rule.place)
+        for rule, _ in files.rules
+        if rule.decision is Decision.ASK_USER and (rule.mode or mode) == "enforce"
+    ]
+    asking += [
+        (f"limit `{gate.label}`", gate.place)
+        for gate in files.hooks
+        if isinstance(gate, Gate) and gate.can_ask and (gate.mode or mode) == "enforce"
+    ]
+    for what, place in asking:
+        path, line, column = place.rsplit(":", 2)
+        raise PolicyFileError(
+            path,
+            int(line),
+            int(column),
+            f"{what} asks, but there is no approval channel",
+            hint=_HINT,
+        )
+
+
+def refuse_unanswered(found: Iterable[Registration], *, monitor: bool) -> None:
+    """Refuse limits made in code that ask, because there is no approver.
+
+    Args:
+        found: What is being registered.
+        monitor: Whether those without a mode of their own are only observed; they ask no person.
+
+    Raises:
+        ConfigError: There is such a limit.
+    """
+    for each in found:
+        if each.gate is not None and each.gate.can_ask and not is_observed(each, monitor):
+            raise ConfigError(
+                f"limit `{each.gate.label}` asks, but there is no approval channel", hint=_HINT
             )
 
 

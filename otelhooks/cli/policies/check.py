@@ -10,6 +10,7 @@ from typing import Any, Literal
 from otelhooks import types
 from otelhooks.cli.policies.diff import describe_when
 from otelhooks.cli.policies.recorded import RecordedCall
+from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK
 from otelhooks.policy.evaluate import PolicySet
@@ -93,26 +94,33 @@ def lint_rules(table: PolicySet, known: KnownTools) -> Iterator[Finding]:
 
 
 def lint_needs(
-    table: PolicySet, labels: Collection[str], *, has_channel: bool
+    table: PolicySet, gates: Collection[Gate], labels: Collection[str], *, has_channel: bool
 ) -> Iterator[Finding]:
-    """Find rules that need what these policies do not have.
+    """Find rules and limits that need what these policies do not have.
 
     Args:
         table: The rules.
+        gates: Limits, budgets and labels.
         labels: Those that the policies add.
         has_channel: Whether a channel is set that asks people.
     """
     asking = [
-        rule
+        (_place(rule), _text(rule))
         for rule in table.rules
         if rule.decision == ASK and rule.policy.ask_user is None and not rule.monitored
     ]
+    asking += [
+        (gate.place or gate.policy_id, f"limit `{gate.label}`")
+        for gate in gates
+        if gate.can_ask and (gate.mode or table.mode) == "enforce"
+    ]
     if asking and not has_channel:
+        place, text = asking[0]
         more = f" (and {len(asking) - 1} more)" if len(asking) > 1 else ""
         yield Finding(
             "warning",
-            _place(asking[0]),
-            f"{_text(asking[0])}{more} needs an approval channel: no program starts without one",
+            place,
+            f"{text}{more} needs an approval channel: no program starts without one",
             "set OTELHOOKS_APPROVALS, or pass `approvals=` to instrument(), which this check "
             "cannot see",
         )

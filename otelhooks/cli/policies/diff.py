@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from otelhooks.hooks.registry import registrations
 from otelhooks.policy import fingerprints
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files.front_matter import FrontMatter
+from otelhooks.policy.files.rules import written
 from otelhooks.policy.rules import Rule
 
 __all__ = ["Entry", "Note", "diff"]
@@ -146,7 +148,11 @@ def _hooks(subject: Subject) -> Iterator[Entry]:
     for script in subject.scripts:
         yield Entry("hook", script.name, "", _file(script.said))
     for gate in subject.gates:
-        yield Entry("limit or label", f"{gate.policy_id}/{gate.id}", "", {"says": repr(gate)})
+        fields = {"says": repr(gate)}
+        entry = written(gate)
+        if entry is not None:
+            fields["entry"] = json.dumps(entry, ensure_ascii=False)
+        yield Entry("limit or label", f"{gate.policy_id}/{gate.id}", "", fields)
     for hook in subject.objects:
         points = ", ".join(dict.fromkeys(found.point for found in registrations(hook)))
         fields = {"points": points, "priority": str(hook.priority)}

@@ -77,6 +77,7 @@ def read_entry(node: Node) -> list[Policy | Gate]:
     for gate in found:
         if isinstance(gate, Gate):
             _written[gate] = node.plain()
+            gate.place = place
     return [
         dataclasses.replace(each, place=place) if isinstance(each, Policy) else each
         for each in found
@@ -103,7 +104,7 @@ def keep_counts(new: Iterable[Any], old: Iterable[Any]) -> list[Any]:
     for hook in new:
         same = known.get(_key(hook)) if isinstance(hook, Gate) and written(hook) else None
         if same is not None:
-            same.policy_version = hook.policy_version
+            same.policy_version, same.place = hook.policy_version, hook.place
         kept.append(same or hook)
     return kept
 

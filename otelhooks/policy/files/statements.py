@@ -28,7 +28,7 @@ from otelhooks.policy.files.kinds import (
 )
 from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
-from otelhooks.policy.quotas import Budget, OnError, Per, RateLimit, Unknown
+from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
 from otelhooks.policy.rules import Mode, Policy, Severity
 from otelhooks.policy.workspace import workspace_only
 
@@ -110,6 +110,10 @@ def _budget(value: Mapping[str, Any], options: Mapping[str, Any]) -> list[Gate]:
     return [Budget(**value, **options)]
 
 
+def _repeat(value: Mapping[str, Any], options: Mapping[str, Any]) -> list[Gate]:
+    return [Repeat(**value, **options)]
+
+
 def _workspace(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
     return workspace_only(dirs, options.get("tools"))
 
@@ -117,6 +121,11 @@ def _workspace(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
 _TOOLS = list_of(TOOL)
 _PER = Key("per", choice(*get_args(Per)), "What is counted together; `session` if not given.")
 _STORAGE = Key("storage", LINE, "`memory`, or the address of a Redis for several processes.")
+_ON_BREACH = Key(
+    "on_breach",
+    choice(*get_args(OnBreach)),
+    "`ask` asks the approval channel about each further tool call; `deny` if not given.",
+)
 _ON_ERROR = Key(
     "on_error", choice(*get_args(OnError)), "What holds where the count cannot be reached."
 )
@@ -192,11 +201,31 @@ STATEMENTS = {
                 Key("tool_calls", COUNT, "Tool calls that may run."),
                 _PER,
                 _STORAGE,
+                _ON_BREACH,
                 _ON_ERROR,
             ),
             "Deny turns or tool calls once there have been enough of them.",
             _LIMIT,
             _limit,
+        ),
+        Statement(
+            "repeat",
+            record(
+                Key("calls", COUNT, "Number of the call that is denied: 3 lets two run."),
+                Key(
+                    "of",
+                    choice(*get_args(Of)),
+                    "`arguments` counts calls of a tool with the same arguments, `tool` all of"
+                    " its calls; `arguments` if not given.",
+                ),
+                Key("per", choice(*get_args(Lasting)), "`turn` if not given."),
+                _STORAGE,
+                _ON_BREACH,
+                _ON_ERROR,
+            ),
+            "Deny the same tool call once it has run often enough.",
+            _LIMIT,
+            _repeat,
         ),
         Statement(
             "budget",
@@ -211,6 +240,7 @@ STATEMENTS = {
                 ),
                 _PER,
                 _STORAGE,
+                Key("on_breach", _ON_BREACH.kind, "Only `deny`: a budget cannot ask."),
                 _ON_ERROR,
             ),
             "Deny model calls once others have used enough.",
