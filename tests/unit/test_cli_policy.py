@@ -340,6 +340,25 @@ def test_an_ask_without_a_channel_is_a_warning(work: Path, monkeypatch: pytest.M
     assert run("check", "ask.yaml").stdout == ""
 
 
+def test_a_limit_that_asks_without_a_channel_is_a_warning(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = "{repeat: {calls: 3, on_breach: ask}, id: loop%s}"
+    (work / "ask.yaml").write_text(f"policies: [{entry % ''}]")
+
+    result = run("check", "ask.yaml")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith(
+        "ask.yaml:1:12: warning: limit `repeat 3 of arguments per turn` needs an approval channel"
+    )
+    monkeypatch.setenv("OTELHOOKS_APPROVALS", "app:ask")
+    assert run("check", "ask.yaml").stdout == ""
+    monkeypatch.delenv("OTELHOOKS_APPROVALS")
+    (work / "ask.yaml").write_text(f"policies: [{entry % ', mode: monitor'}]")
+    assert run("check", "ask.yaml").stdout == ""
+
+
 @pytest.mark.parametrize(
     ("entry", "is_found"),
     [

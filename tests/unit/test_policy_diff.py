@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from otelhooks import hooks, policy, types
@@ -66,6 +67,18 @@ def test_several_rules_without_ids_are_not_guessed_at() -> None:
     new = subject(policy.deny("a", agent="z"))
 
     assert [change for change, _, _ in said(old, new)] == ["removed", "removed", "added"]
+
+
+def test_what_a_limit_of_a_file_says_counts(tmp_path: Path) -> None:
+    before, after = tmp_path / "a" / "base.yaml", tmp_path / "b" / "base.yaml"
+    for path, on_breach in ((before, "deny"), (after, "ask")):
+        path.parent.mkdir()
+        path.write_text(f"policies: [{{repeat: {{calls: 3, on_breach: {on_breach}}}, id: loop}}]\n")
+
+    ((change, name, fields),) = said(Subject.open([before]), Subject.open([after]))
+
+    assert (change, name, list(fields)) == ("changed", "base/loop", ["entry"])
+    assert fields["entry"][1] == '{"repeat": {"calls": 3, "on_breach": "ask"}, "id": "loop"}'
 
 
 def test_the_default_counts() -> None:

@@ -66,6 +66,8 @@ policies:
     name: web
   - {limit: {tool_calls: 100, per: session}, severity: high, id: calls}
   - {limit: {turns: 5}}
+  - {repeat: {calls: 3, of: tool, per: session, on_breach: ask}, reason: "Stop.", id: loop}
+  - {repeat: {}}
   - budget: {cost_usd: 0.5, per: day, unknown: tokens, prices: {"gpt-5*": {input: 1, output: 10.5}}}
 """
 

@@ -96,6 +96,7 @@ VALUES: dict[str, Any] = {
     "tools": {"render": "template"},
     "agent": "a/*",
     "storage": "memory",
+    "calls": 3,
 }
 
 
@@ -124,7 +125,7 @@ def _filled() -> list[Any]:
         records: list[Any] = [None]
         if own.get("type") == "object":
             settings = own["properties"]
-            whole = {"limit": ["turns"], "budget": ["cost_usd", "prices"]}[word]
+            whole = {"limit": ["tool_calls"], "repeat": [], "budget": ["cost_usd", "prices"]}[word]
             least = {key: _value(key, settings[key]) for key in whole}
             records = [{**least, key: _value(key, settings[key])} for key in settings]
         for record in records:
@@ -164,6 +165,11 @@ def test_the_loader_knows_every_key_of_the_schema(entry: Any) -> None:
         "policies: [{veto: a, mode: monitor}]\n",
         "policies: [{label: a}]\n",
         "policies: [{limit: {turns: 0}}]\n",
+        "policies: [{repeat: 3}]\n",
+        "policies: [{repeat: {calls: 0}}]\n",
+        "policies: [{repeat: {per: minute}}]\n",
+        "policies: [{repeat: {of: name}}]\n",
+        "policies: [{limit: {tool_calls: 1, on_breach: allow}}]\n",
         "policies: [{budget: {tokens: 1, prices: {a: {input: 1}}}}]\n",
     ],
 )
