@@ -3,7 +3,8 @@
 Deciders, rules and people come first, so that a gate counts only what would run, and marks only
 what is about to run. Before people are asked, and before any gate counts the operation, every gate
 is asked whether it would let it pass: people are not asked about a call that a limit stops anyway,
-and an operation that one gate refuses is not counted by another.
+and an operation that one gate refuses is not counted by another. A gate may ask people about a tool
+call instead of refusing it; the question is put together with those of rules.
 """
 
 from __future__ import annotations
