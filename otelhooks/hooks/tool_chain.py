@@ -140,7 +140,7 @@ class ToolChain(Chain):
         if self.call.rewrite({**args, **copy_json(result.modified_args or {})}):
             self.modified(registration, result)
 
-    def _unstable(self, by: Registration | RuleLike, rule_id: str, reason: str) -> Verdict:
+    def _unstable(self, by: Registration | Verdict, rule_id: str, reason: str) -> Verdict:
         return Verdict(
             self.point,
             DENY,
@@ -202,10 +202,11 @@ class ToolChain(Chain):
                     return denied
             if not self.asks:
                 return None
-        return self._endless(next(iter(self.asks.values())))
+        return self._endless()
 
-    def _endless(self, deciding: RuleLike) -> Verdict:
-        denied = self._unstable(deciding, deciding.id, NEVER_SETTLED)
+    def _endless(self) -> Verdict:
+        asked = self.verdict  # about the last question
+        denied = self._unstable(asked, asked.rule_id, NEVER_SETTLED)
         denied.approval = self.approval
         return denied
 
@@ -222,11 +223,10 @@ class ToolChain(Chain):
                 gates = [r for r in gates if id(r.gate) in self.asks]  # the others have counted it
             if denied is not None or not self.asks:
                 return denied
-            deciding = next(iter(self.asks.values()))
             denied = yield from self.ask(policies)
             if denied is not None:
                 return denied
-        return self._endless(deciding)
+        return self._endless()
 
     def ask_for(self, gate: Gate, ruling: Ruling, *, take: bool) -> Generator[Run, Any, Ruling]:
         """Have people asked, unless they have approved this call for the gate: then it counts."""

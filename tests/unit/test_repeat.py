@@ -13,6 +13,11 @@ import pytest
 import otelhooks
 from otelhooks import hooks, policy, types
 from otelhooks.errors import ConfigError, Denied
+from otelhooks.hooks import points
+from otelhooks.hooks.calls import Call
+from otelhooks.hooks.drive import drive
+from otelhooks.hooks.registry import HookSet, registrations
+from otelhooks.hooks.watch import Watch
 from otelhooks.policy import counters, quotas
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.telemetry import semconv
@@ -83,6 +88,15 @@ class TestTheSameCall:
             assert [runs(s) for s in ("one", "two", None, "one", "two", None)] == [
                 *(True, True, True, False, False, False)
             ]
+
+    def test_a_server_does_not_make_it_another_tool_by_another_name_for_itself(self) -> None:
+        point = HookSet(registrations(policy.Repeat(calls=2))).at("pre_tool_call")
+
+        def is_allowed(server_says: str) -> bool:
+            call = Call("t", {}, claimed_server=True, server_says=server_says)
+            return drive(points.pre_tool_call(point, None, call, Watch())).allowed
+
+        assert [is_allowed(name) for name in ("one", "two")] == [True, False]
 
     def test_all_calls_of_a_tool_are_the_same_if_that_is_wanted(
         self, governed: Any, tool: Tool
