@@ -135,6 +135,18 @@ def test_a_moving_window_is_shared(server: Server) -> None:
     assert [one.take("a"), two.take("a"), one.take("a"), two.take("a")] == [True, True, True, False]
     assert one.read("a") == 3
     assert two.read("b") == 0
+    one.add(2, "b")  # people have let these pass
+    assert [two.take("b"), one.take("b")] == [True, False]
+
+
+def test_processes_share_what_was_called_again(server: Server, instrument: Any) -> None:
+    for expected in (["done", "done"], ["denied", "denied"]):
+        instrument(policies=[policy.Repeat(calls=3, per="session", storage=server.address)])
+        with otelhooks.session("c"):
+            tool = Tool()
+            told = [tool.told() for _ in range(2)]
+        otelhooks.uninstrument()
+        assert ["denied" if "has run 2 times" in each else each for each in told] == expected
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
