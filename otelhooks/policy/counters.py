@@ -192,6 +192,15 @@ class Counter:
         window_s = self._item.get_expiry()
         storage.acquire_entry(self._item.key_for(*key), _ANY_NUMBER, window_s, amount)
 
+    def overdraw(self, *key: str) -> bool:
+        """Count one unit whether or not there is room for it; return True."""
+        self.add(1, *key)
+        return True
+
+    def has_room(self, *key: str) -> bool:
+        """Return whether there is room for one more unit."""
+        return self.read(*key) < self.max
+
     def read(self, *key: str) -> int:
         """Return the used units; of a moving window at most `max`."""
         if isinstance(self._limiter, FixedWindowRateLimiter):

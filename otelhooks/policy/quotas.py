@@ -141,29 +141,16 @@ class _Limit(Gate):
         return value
 
     def _pass(
-        self, counter: Counter, key: tuple[str, ...], message: str, *, take: bool
+        self, counter: Counter, step: Callable[..., bool], key: tuple[str, ...], message: str = ""
     ) -> Generator[Run, Any, Ruling]:
-        """Let pass what a count has room for; with `take`, count it."""
+        """Let pass what a count has room for, as one step with it says."""
         try:
-            if take:
-                has_room = yield from self._do(counter, counter.take, *key)
-            else:
-                has_room = (yield from self._do(counter, counter.read, *key)) < counter.max
+            has_room = yield from self._do(counter, step, *key)
         except BaseException as error:
             if escapes(error):
                 raise
             return self._failed(error)
         return Ruling(ALLOW) if has_room else self._refuse(message)
-
-    def _count(self, counter: Counter, key: tuple[str, ...]) -> Generator[Run, Any, Ruling]:
-        """Count what passes whether or not there is room for it."""
-        try:
-            yield from self._do(counter, counter.add, 1, *key)
-        except BaseException as error:
-            if escapes(error):
-                raise
-            return self._failed(error)
-        return Ruling(ALLOW)
 
     def _refuse(self, message: str) -> Ruling:
         decision, said = ASK if self.can_ask else DENY, _Said(self, message)
@@ -290,12 +277,13 @@ class RateLimit(_Limit):
             return Ruling(ALLOW)
         unit, counter = self._counters[point]
         message = f"Rate limit exceeded: {counter.max} of {counter.max} {unit} used"
-        return (yield from self._pass(counter, (unit, self._key(context)), message, take=take))
+        step = counter.take if take else counter.has_room
+        return (yield from self._pass(counter, step, (unit, self._key(context)), message))
 
     def count(self, subject: Any, context: HookContext | None) -> Generator[Run, Any, Ruling]:
         """Count a call that people let pass beyond the limit."""
         unit, counter = self._counters["pre_tool_call"]
-        return (yield from self._count(counter, (unit, self._key(context))))
+        return (yield from self._pass(counter, counter.overdraw, (unit, self._key(context))))
 
 
 class Repeat(_Limit):
@@ -382,11 +370,13 @@ class Repeat(_Limit):
         if subject.is_counted:
             return Ruling(ALLOW)
         key = (self._call_key(subject, context),)
-        return (yield from self._pass(self._calls, key, self._message(subject), take=take))
+        step = self._calls.take if take else self._calls.has_room
+        return (yield from self._pass(self._calls, step, key, self._message(subject)))
 
     def count(self, subject: Any, context: HookContext | None) -> Generator[Run, Any, Ruling]:
         """Count a call that people let run once more."""
-        return (yield from self._count(self._calls, (self._call_key(subject, context),)))
+        key = (self._call_key(subject, context),)
+        return (yield from self._pass(self._calls, self._calls.overdraw, key))
 
     def _message(self, call: Call) -> str:
         times = "once" if self._calls.max == 1 else f"{self._calls.max} times"

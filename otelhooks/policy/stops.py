@@ -41,7 +41,7 @@ INTERVAL_S = 0.5
 """How often a program looks for stops, in seconds."""
 
 _POLICY_ID = "stop"
-_LAST = 1e11  # a time that no calendar has is no time
+_LAST = 1e11  # in the year 5138: calendars go no further than 9999
 
 
 @dataclass(frozen=True, slots=True)

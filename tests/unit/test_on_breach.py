@@ -296,6 +296,18 @@ class TestFailure:
         governed(policies=[repeat(storage=storage, on_error=on_error)], approvals=approve)
         assert [tool.runs("x") for _ in range(2)] == [True, runs]
 
+    def test_a_gate_of_ones_own_asks_and_counts_nothing(self, governed: Any, tool: Tool) -> None:
+        class Asks(Gate):
+            points = ("pre_tool_call",)
+            id = "asks"
+
+            def admit(self, *args: Any, **kwargs: Any) -> Any:
+                yield from ()
+                return Ruling("ask", self, "May it?")
+
+        governed(policies=[Asks()], approvals=Channel(True, False))
+        assert [tool.runs("x") for _ in range(2)] == [True, False]
+
     def test_a_moving_window_takes_what_people_let_pass(self) -> None:
         counter = counters.Counter(1, 60, counters.MemoryStorage(), is_moving=True)
         assert counter.take("a")

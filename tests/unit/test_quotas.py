@@ -733,6 +733,28 @@ class TestGates:
         governed(policies=[gate])
         assert Model(usage(1, 1)).told() == "answer"
 
+    def test_a_turn_that_one_refuses_is_not_counted_by_another(self, governed: Any) -> None:
+        class Closed(Gate):
+            points = ("pre_turn",)
+            id = "closed"
+            ruling = Ruling("allow")
+
+            def admit(self, *args: Any, **kwargs: Any) -> Any:
+                yield from ()
+                return self.ruling
+
+        gate = Closed()
+        gate.ruling = Ruling("deny", gate, "Closed.")
+        governed(policies=[policy.RateLimit(turns=1), gate])
+        with otelhooks.session("c"):
+            with pytest.raises(Denied), otelhooks.turn("hello"):
+                pytest.fail("the turn ran")
+            gate.ruling = Ruling("allow")
+            with otelhooks.turn("hello"):
+                pass
+            with pytest.raises(Denied, match="1 of 1 turns"), otelhooks.turn("hello"):
+                pytest.fail("the turn ran")
+
     def test_a_runner_knows_no_point_by_the_name_of_a_gate(self) -> None:
         with pytest.raises(ValueError, match="not one of `pre_turn_hooks`"):
             hooks.HookRunner(pre_turn_hooks=[policy.RateLimit(turns=1)])
