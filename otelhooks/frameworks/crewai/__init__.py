@@ -8,16 +8,26 @@ Seats and what passes through them:
 - ``CrewStructuredTool.invoke`` and ``ainvoke``: the text format ("Action: ...").
 - ``BaseLLM.call`` and ``acall``, and every method that overrides them: model calls. Functions
   that a client runs itself (``available_functions``) are tool calls there.
-- The executors of agents, and ``LiteAgent.kickoff``: runs. ``Crew.kickoff`` and ``akickoff``,
-  ``Flow.kickoff_async``: workflows.
-- The prompts of ``SyncHumanInputProvider``: questions to the user.
+- The executors of agents, and ``LiteAgent.kickoff``: runs. ``Crew.kickoff``, ``akickoff`` and
+  ``replay``, ``Flow.kickoff_async`` and ``resume_async``: workflows.
+- The prompts of ``SyncHumanInputProvider``, and of ``@human_feedback`` in the console: questions
+  to the user.
 """
 
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.crewai.models import Compaction, ModelCall, note_usage
-from otelhooks.frameworks.crewai.runs import CrewRun, Feedback, FlowRun, LiteRun, Run
+from otelhooks.frameworks.crewai.runs import (
+    CrewRun,
+    Feedback,
+    FlowResume,
+    FlowRun,
+    LiteRun,
+    Replay,
+    Review,
+    Run,
+)
 from otelhooks.frameworks.crewai.tools import (
     Structured,
     Tool,
@@ -74,7 +84,10 @@ ADAPTER = kit.Adapter(
         kit.seat("crewai.lite_agent:LiteAgent.kickoff", LiteRun, entry=True),
         kit.seat("crewai.crew:Crew.kickoff", CrewRun, entry=True),
         kit.seat("crewai.crew:Crew.akickoff", CrewRun, entry=True),
+        kit.seat("crewai.crew:Crew.replay", Replay, entry=True),
         kit.seat("crewai.flow.runtime:Flow.kickoff_async", FlowRun, entry=True),
+        kit.seat("crewai.flow.runtime:Flow.resume_async", FlowResume, entry=True),
+        kit.seat("crewai.flow.runtime:Flow._request_human_feedback", Review),
         kit.seat(f"{_ASKING}._prompt_input", Feedback),
         kit.seat(f"{_ASKING}._prompt_input_async", Feedback),
     ),
@@ -82,9 +95,6 @@ ADAPTER = kit.Adapter(
         kit.NotCovered("`tool._run`, `tool.func`", "calling them is plain Python"),
         kit.NotCovered(
             "text that a crew or a model streams", "it is on the event bus while the model speaks"
-        ),
-        kit.NotCovered(
-            "`Flow.resume`, `@human_feedback`", "the flow does not run what follows a pause"
         ),
         kit.NotCovered("remote agents (A2A), tools of the provider", "they run elsewhere"),
         kit.NotCovered(

@@ -4,13 +4,23 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit.questions import Question
 
-__all__ = ["CrewRun", "Feedback", "FlowRun", "LiteRun", "Run"]
+__all__ = [
+    "CrewRun",
+    "Feedback",
+    "FlowResume",
+    "FlowRun",
+    "LiteRun",
+    "Replay",
+    "Review",
+    "Run",
+]
 
 
 def _is_in_loop() -> bool:
@@ -125,6 +135,17 @@ class CrewRun(kit.Run):
         return raw.model_copy(update={"raw": str(answer)})
 
 
+class Replay(CrewRun):
+    """A run of a crew from a task on, after what it stored of the tasks before."""
+
+    def read(self, crew: Any, /, task_id: Any, inputs: Any = None) -> None:
+        self.of(crew.name or "crew", inputs, (), {})
+        self.first = task_id
+
+    def call(self, wrapped: Any) -> Any:
+        return super().call(functools.partial(wrapped, self.first))
+
+
 class FlowRun(CrewRun):
     """A run of a flow, which holds the runs of its crews and agents.
 
@@ -156,8 +177,22 @@ class FlowRun(CrewRun):
         return super().with_answer(raw, answer) if hasattr(raw, "raw") else answer
 
 
+class FlowResume(FlowRun):
+    """What a flow does after a pause for a person's feedback."""
+
+    def read(self, flow: Any, /, feedback: Any = "") -> None:
+        self.of(flow.name or type(flow).__name__, {"feedback": feedback}, (), {})
+        self.is_resumed = True
+        self.belongs_to(flow.flow_id)
+
+    def call(self, wrapped: Any) -> Any:
+        return wrapped(self.prompt)
+
+
 class Feedback(Question):
     """What a person says of a task's result under ``human_input=True``; nothing accepts it."""
+
+    text = "How is the result? Say nothing if it is good, or what to improve."
 
     def read(self, *given: Any) -> None:
         self.crew = given[-1]
@@ -166,8 +201,7 @@ class Feedback(Question):
         return wrapped(self.crew)
 
     def spec(self) -> Any:
-        text = "How is the result? Say nothing if it is good, or what to improve."
-        return self.spec_of({"questions": [{"question": text, "options": []}]})
+        return self.spec_of({"questions": [{"question": self.text, "options": []}]})
 
     def answered(self, answer: Any) -> Any:
         if isinstance(answer, str):
@@ -178,6 +212,17 @@ class Feedback(Question):
 
     def declined(self) -> Any:
         raise self.exception("The question for feedback was declined.")
+
+
+class Review(Feedback):
+    """What a person says of a step of a flow (``@human_feedback``), in the console."""
+
+    def read(self, flow: Any, /, message: Any, output: Any, *further: Any, **given: Any) -> None:
+        self.reviewed, self.given = (message, output, *further), given
+        self.text = f"{message}\n\n{output}"
+
+    def call(self, wrapped: Any) -> Any:
+        return wrapped(*self.reviewed, **self.given)
 
 
 def _is_internal(flow: Any) -> bool:
