@@ -26,7 +26,6 @@ from dashboards.queries import (
     HOOK_TIME,
     INPUT_TOKENS,
     MODEL,
-    MODELS,
     OUTPUT_TOKENS,
     POINT,
     POLICY_TIME,
@@ -39,6 +38,7 @@ from dashboards.queries import (
     TOOL_TIME,
     TOOLS,
     TURNS,
+    model_calls,
     or_zero,
     quantile,
     total,
@@ -50,7 +50,7 @@ def agents() -> JSON:
     """How agents, tools and models do, and what governing them costs."""
     turns, tools = f"{TURNS}_count{{{BY_AGENT}}}", f"{TOOL_CALLS}{{{BY_AGENT}}}"
     tool_time = total(f"{TOOL_TIME}{{{BY_AGENT}}}", STEP, TOOL)
-    models = f"{MODELS}_count{{{BY_SERVICE}}}"
+    model_buckets = model_calls(STEP, "le", MODEL, part="bucket")
     overhead = f"{POLICY_TIME}_sum{{{BY_SERVICE}}}"
     return page(
         AGENTS,
@@ -64,7 +64,7 @@ def agents() -> JSON:
                 "Calls that ran; a denied one did not.",
                 total(tools, RANGE),
             ),
-            number("Model calls", "Requests to models.", total(models, RANGE)),
+            number("Model calls", "Requests to models.", model_calls(RANGE)),
             number(
                 "Failed turns",
                 "Runs that ended in an error.",
@@ -122,7 +122,7 @@ def agents() -> JSON:
                 "Model calls",
                 "By model. Click one: traces with it.",
                 {SERVICE: "Service", MODEL: "Model", ERROR: "Error"},
-                total(models, RANGE, SERVICE, MODEL, ERROR),
+                model_calls(RANGE, SERVICE, MODEL, ERROR),
                 {MODEL: [link("Traces with this model", in_tempo(semconv.GEN_AI_REQUEST_MODEL))]},
                 width=8,
             ),
@@ -130,7 +130,11 @@ def agents() -> JSON:
                 "Model call duration, p95",
                 "Until the whole answer is there. Dots open traces.",
                 "s",
-                [metric(quantile(0.95, MODELS, BY_SERVICE, MODEL), f"{{{{{MODEL}}}}}", dots=True)],
+                [
+                    metric(
+                        f"histogram_quantile(0.95, {model_buckets})", f"{{{{{MODEL}}}}}", dots=True
+                    )
+                ],
                 width=8,
             ),
             chart(

@@ -64,7 +64,8 @@ TURNS = histogram(semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION)
 TOOL_CALLS = counter(semconv.METRIC_TOOL_CALLS)
 TOOL_TIME = counter(semconv.METRIC_TOOL_TIME, "_seconds")
 TOOLS = histogram(semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION)  # only with `tool_histogram`
-MODELS = histogram(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION)
+MODELS = histogram(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION)
+OLD_MODELS = histogram(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION)
 
 # Of the SDK, with OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED=true.
 SDK_SPANS = "otel_sdk_processor_span_processed_total"
@@ -99,10 +100,21 @@ def count(series: str, window: str) -> str:
     )
 
 
-def total(series: str, window: str, *labels: str) -> str:
-    """Sum `count` by labels."""
+def total(series: str, window: str, *labels: str, before: str = "") -> str:
+    """Sum `count` by labels.
+
+    Args:
+        series: What is counted.
+        window: How far back.
+        labels: Labels of the sums.
+        before: The same by the name that it had before: counted of processes that do not send
+            `series`, so never twice.
+    """
     by = f" by ({', '.join(labels)})" if labels else ""
-    return f"sum{by} ({count(series, window)})"
+    counted = count(series, window)
+    if before:
+        counted = f"{counted} or on ({SERVICE}, {INSTANCE}) {count(before, window)}"
+    return f"sum{by} ({counted})"
 
 
 def or_zero(query: str, window: str, *labels: str) -> str:
@@ -116,6 +128,12 @@ def quantile(share: float, metric: str, selector: str, *labels: str) -> str:
     return f"histogram_quantile({share}, {buckets})"
 
 
+def model_calls(window: str, *labels: str, part: str = "count") -> str:
+    """Sum the durations of model calls by labels, also those that still have the old name."""
+    new, old = f"{MODELS}_{part}{{{BY_SERVICE}}}", f"{OLD_MODELS}_{part}{{{BY_SERVICE},{INFERENCE}}}"
+    return total(new, window, *labels, before=old)
+
+
 def own(metric: str, selector: str = "") -> str:
     """Select a counter of the collector, which ends in ``_total`` or not, by version and path."""
     return f'{{__name__=~"{metric}(_total)?"{"," if selector else ""}{selector}}}'
@@ -127,6 +145,11 @@ def collector_rate(metric: str, *labels: str, selector: str = "") -> str:
     return f"sum{by} (rate({own(metric, selector)}[$__rate_interval]))"
 
 
+# The old name was for other operations as well, such as embeddings of other instrumentations.
+INFERENCE = (
+    f'{name(semconv.GEN_AI_OPERATION_NAME)}=~"'
+    f'{semconv.OP_CHAT}|{semconv.OP_GENERATE_CONTENT}|{semconv.OP_TEXT_COMPLETION}"'
+)
 STEP, RANGE = "$__rate_interval", "$__range"
 DECISIONS_SHOWN = f"{DECISIONS}{{{BY_RULE}}}"
 DENIES_SHOWN = f"{DECISIONS}{{{BY_RULE},{DENIED}}}"
