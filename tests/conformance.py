@@ -46,6 +46,9 @@ _NEVER_ON_METRICS = (
 )
 
 
+_LEVELS = dict(zip(("low", "medium", "high", "critical"), (9, 13, 17, 21), strict=True))
+
+
 def check_span(span: Any) -> None:
     """Check name, kind, attributes, verdict and status of an ended span."""
     attributes = dict(span.attributes or {})
@@ -122,12 +125,15 @@ def check_event(record: Any) -> None:
     if attributes.get(semconv.APPROVAL_STATUS) == semconv.APPROVAL_STATUS_PENDING:
         required.remove(semconv.POLICY_ENFORCEMENT)  # nothing has happened yet
     wrong += _missing(attributes, required)
+    allowed = entry.get("allowed", attributes)
+    wrong += [f"`{name}` does not belong here" for name in attributes if name not in allowed]
     number = record.severity_number.value if record.severity_number is not None else None
     if number not in entry["severities"]:
         wrong.append(f"severity is {number}, not one of {entry['severities']}")
     if name == semconv.EVENT_POLICY_DECISION:
         is_deny = attributes.get(semconv.POLICY_DECISION) == semconv.DECISION_DENY
-        if is_deny != (number == 13):
+        severity = attributes.get(semconv.POLICY_SEVERITY, semconv.SEVERITY_MEDIUM)
+        if number != (_LEVELS[severity] if is_deny else 9):
             wrong.append(f"severity {number} does not fit the decision")
     assert not wrong, _report(f"event `{name}`", wrong)
 

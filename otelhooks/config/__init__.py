@@ -40,6 +40,10 @@ _EMIT_EVENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_EMIT_EVENT"
 _COMPLETION_HOOK_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_COMPLETION_HOOK"
 _STABILITY_VARIABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"
 _STABILITY_KNOWN = "gen_ai_latest_experimental"
+_STABILITY_FLAGS = {
+    f"{_STABILITY_KNOWN}/dup": "old_model_metrics",
+    "gen_ai_tool_call_decision": "decision_event",
+}
 
 
 class Unset(Enum):
@@ -128,7 +132,9 @@ class Config:
     allow_policy_writes: bool = False
     """Switch the built-in guard of policy files off."""
     token_histogram: bool = False
-    """Also emit the old histogram ``gen_ai.client.token.usage``."""
+    """Also emit the histograms ``gen_ai.client.inference.operation.{input,output}_tokens``."""
+    chunk_histogram: bool = False
+    """Also emit the histogram ``gen_ai.client.inference.time_per_output_chunk``."""
     tool_histogram: bool = False
     """Also emit the histogram ``gen_ai.execute_tool.duration``."""
     announce: bool = True
@@ -138,6 +144,10 @@ class Config:
     stops: str = ""
     """Where `otelhooks stop` writes: a folder, ``redis://...``, or ``off``; empty: a folder of the
     user's state."""
+    old_model_metrics: bool = False
+    """Also emit the metrics of model calls under the names that they had before."""
+    decision_event: bool = False
+    """Emit ``gen_ai.tool.call.decision`` beside our own event of a decision."""
     emit_event: bool = False
     """Emit the operation.details event of each model call."""
     completion_hook: str | None = None
@@ -229,6 +239,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "store": readers.path,
     "allow_policy_writes": readers.boolean,
     "token_histogram": readers.boolean,
+    "chunk_histogram": readers.boolean,
     "tool_histogram": readers.boolean,
     "announce": readers.boolean,
     "keep_unsent": readers.boolean,
@@ -358,7 +369,8 @@ def load(**arguments: object) -> Config:
     if "OTEL_SDK_DISABLED" in otel:
         found["sdk_disabled"] = otel["OTEL_SDK_DISABLED"].strip().lower() == "true"
         sources["sdk_disabled"] = "OTEL_SDK_DISABLED"
-    _say_ignored(otel)
+    if text := otel.get(_STABILITY_VARIABLE):
+        _read_stability(text, found, sources)
     return Config(**found, otel=otel, sources=sources)
 
 
@@ -384,11 +396,13 @@ def _lenient_bool(text: str, variable: str) -> bool:
         return False
 
 
-def _say_ignored(otel: Mapping[str, str]) -> None:
-    """Log the values of OpenTelemetry's own variables that have no meaning here."""
-    if text := otel.get(_STABILITY_VARIABLE):
-        others = [
-            word for word in readers.words(text, _STABILITY_VARIABLE) if word != _STABILITY_KNOWN
-        ]
-        if others:
-            _log.debug("%s: no meaning for otelhooks: %s", _STABILITY_VARIABLE, ", ".join(others))
+def _read_stability(text: str, found: dict[str, Any], sources: dict[str, str]) -> None:
+    """Read the list that all instrumentations share; words that are for others are only logged."""
+    others: list[str] = []
+    for word in readers.words(text, _STABILITY_VARIABLE):
+        if flag := _STABILITY_FLAGS.get(word):
+            found[flag], sources[flag] = True, _STABILITY_VARIABLE
+        elif word != _STABILITY_KNOWN:
+            others.append(word)
+    if others:
+        _log.debug("%s: no meaning for otelhooks: %s", _STABILITY_VARIABLE, ", ".join(others))

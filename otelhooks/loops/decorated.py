@@ -15,7 +15,7 @@ from otelhooks.pipeline import runtime
 from otelhooks.pipeline.drivers import Operation, Split, adrive, drive
 from otelhooks.pipeline.model_call import ModelRequest
 from otelhooks.pipeline.runtime import Runtime
-from otelhooks.pipeline.streams import astream, stream
+from otelhooks.pipeline.streams import OnFirst, astream, stream
 
 __all__ = ["F", "Open", "Opened", "joined", "name_of", "wrap"]
 
@@ -34,7 +34,7 @@ Opened = tuple[Operation, Callable[[Any], Any], _HoldsBack]
 Open = Callable[[Runtime, tuple[Any, ...], dict[str, Any]], Opened]
 
 
-def _on_first(subject: _HoldsBack) -> Callable[[], None]:
+def _on_first(subject: _HoldsBack) -> OnFirst:
     """Return the callback for the first item; only models record its time."""
     return subject.note_first_chunk if isinstance(subject, ModelRequest) else lambda: None
 

@@ -227,6 +227,8 @@ class Execution(Traced):
                     if failure is None:
                         self.shape.time = timing
                 timing.add(seconds, self.exemplar)
+                if op.turn is not None:
+                    op.turn.tool_calls += 1
                 if rt.instruments.tool_histogram and op.annotation is None:
                     name = semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION
                     attributes = rt.shapes.tool_duration(call, op.agent, failure)

@@ -115,6 +115,8 @@ class Turn:
         span: Its span, None if spans are off.
         otel: Context that its body runs in.
         asked: Tool calls that a model asked for and that no seat has judged: id to name.
+        inference_calls: How many model calls it made.
+        tool_calls: How many tools it ran.
         usage: Tokens of its model calls.
         spent: Cost of these, and of those of its sub-agents.
         task_id: The framework's id of the task that it works on, if there is one.
@@ -131,6 +133,7 @@ class Turn:
         "context",
         "continuations",
         "framework",
+        "inference_calls",
         "left",
         "number",
         "otel",
@@ -141,6 +144,7 @@ class Turn:
         "span",
         "spent",
         "task_id",
+        "tool_calls",
         "usage",
     )
 
@@ -163,6 +167,7 @@ class Turn:
         self.otel: Context | None = None
         self.asked: dict[str, str] = {}
         self.usage: dict[str, int] = {}
+        self.inference_calls = self.tool_calls = 0
         self.spent: Spent = Spent()
         self.resumed: bool = False
         self.source: str = "user"

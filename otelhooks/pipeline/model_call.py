@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Generator, Mapping
 from time import perf_counter, time_ns
@@ -63,8 +64,14 @@ _TOKENS = {
 
 
 _TOKEN_TYPES = {
-    "input_tokens": semconv.TOKEN_INPUT,
-    "output_tokens": semconv.TOKEN_OUTPUT,
+    "input_tokens": (
+        semconv.TOKEN_INPUT,
+        semconv.METRIC_GEN_AI_CLIENT_INFERENCE_INPUT_TOKENS,
+    ),
+    "output_tokens": (
+        semconv.TOKEN_OUTPUT,
+        semconv.METRIC_GEN_AI_CLIENT_INFERENCE_OUTPUT_TOKENS,
+    ),
 }
 _INPUT = semconv.GEN_AI_INPUT_MESSAGES
 _DEBUG = 5
@@ -101,6 +108,7 @@ class _ModelCall(Traced):
         self.status = "ok"
         self.exemplar = None
         request.op = op
+        request.chunk_times = [] if rt.instruments.chunk_histogram else None
         self.seat: ModelSeat = seat
         self.request: ModelRequest = request
         self.judges: tuple[Judge, ...] = judges
@@ -263,16 +271,17 @@ class _ModelCall(Traced):
         if self.status in _SUCCESSES:
             self.shape.duration.record(seconds, self.exemplar)
         else:
-            name = semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION
+            name = semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION
             self.rt.instruments.record(name, seconds, self._counted(self.status), self.exemplar)
         if self.request.first_chunk_ns:
-            failure = self.status if self.status not in _SUCCESSES else None
-            self.rt.instruments.record(
-                semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
-                self._first_chunk_s,
-                self._counted(failure),
-                self.exemplar,
-            )
+            name = semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK
+            counted = self._counted(None)
+            self.rt.instruments.record(name, self._first_chunk_s, counted, self.exemplar)
+        if times := self.request.chunk_times:
+            name = semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK
+            cell = self.rt.instruments.histogram(name).cell(self._counted(None))
+            for before, time in itertools.pairwise(times):
+                cell.record((time - before) / 1e9, self.exemplar)
 
     def _counted(self, failure: str | None) -> dict[str, str]:
         """Return the attributes of metrics that few calls have."""
@@ -292,6 +301,8 @@ class _ModelCall(Traced):
         context, data = with_frame(op, span, self.context), None
         if SHARED_BY in sys.modules and span is not None and span.is_recording():
             context, data = published(context) or (context, None)
+        if op.turn is not None:
+            op.turn.inference_calls += 1
         raw = yield Body(context, request)
         self.ended_ns = time_ns()
         if data is not None:
@@ -436,15 +447,16 @@ class _ModelCall(Traced):
             self._record_tokens(usage)
 
     def _record_tokens(self, usage: Mapping[str, int]) -> None:
-        """Record tokens in the histogram that the counters have replaced."""
-        for name, kind in _TOKEN_TYPES.items():
-            if (tokens := usage.get(name)) is not None:
-                self.rt.instruments.record(
-                    semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
-                    tokens,
-                    {**self._counted(None), semconv.GEN_AI_TOKEN_TYPE: kind},
-                    self.exemplar,
-                )
+        """Record tokens in histograms too."""
+        instruments, counted = self.rt.instruments, self._counted(None)
+        for name, (kind, metric) in _TOKEN_TYPES.items():
+            if (tokens := usage.get(name)) is None:
+                continue
+            instruments.record(metric, tokens, counted, self.exemplar)
+            if instruments.old_model_metrics:
+                old = semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE
+                attributes = {**counted, semconv.GEN_AI_TOKEN_TYPE: kind}
+                instruments.record(old, tokens, attributes, self.exemplar)
 
     @fails_open
     def _show(self, reply: ModelReply) -> None:

@@ -34,11 +34,13 @@ class ModelRequest:
         holds_back: Whether a stream must wait for the verdict on the whole answer.
         first_chunk_ns: When the first chunk of a stream came, in nanoseconds since the epoch; 0 if
             none came.
+        chunk_times: When each chunk came, likewise; None if that is not recorded.
     """
 
     __slots__ = (
         "agent",
         "attributes",
+        "chunk_times",
         "first_chunk_ns",
         "holds_back",
         "is_rewritten",
@@ -77,11 +79,20 @@ class ModelRequest:
         self.is_rewritten: bool = False
         self.holds_back: bool = False
         self.first_chunk_ns: int = 0
+        self.chunk_times: list[int] | None = None
         self.op: Op | None = None
 
-    def note_first_chunk(self) -> None:
-        """Note when the first chunk came."""
+    def note_first_chunk(self) -> Callable[[], None] | None:
+        """Note when the first chunk came; return what notes the others, None if nothing does."""
         self.first_chunk_ns = time_ns()
+        if self.chunk_times is None:
+            return None
+        self.chunk_times.append(self.first_chunk_ns)
+        return self._note_chunk
+
+    def _note_chunk(self) -> None:
+        if self.chunk_times is not None:
+            self.chunk_times.append(time_ns())
 
 
 class ModelReply:

@@ -31,7 +31,11 @@ class RunRequest:
         answer: Ready answer that such a body gives instead of running; None to run.
         session: Conversation that it belongs to. The seat sets it where the framework has no id but
             the run continues a paused one; otherwise it is filled in before the body runs.
+        is_measured: Whether the framework records the ``gen_ai.invoke_agent.*`` metrics of its runs
+            itself, at the global provider.
     """
+
+    is_measured: bool = False
 
     __slots__ = (
         "agent",

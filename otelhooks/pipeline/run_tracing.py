@@ -184,16 +184,8 @@ class RunTracing:
             self._report_gaps(status)
         if self._annotates:
             return
-        failure = status if status not in _SUCCESSES else None
-        is_workflow = request.operation == semconv.OP_INVOKE_WORKFLOW
-        rt.instruments.record(
-            semconv.METRIC_GEN_AI_INVOKE_WORKFLOW_DURATION
-            if is_workflow
-            else semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION,
-            (ended - self.started_ns) / 1e9,
-            rt.shapes.run_duration(request.operation, turn.agent, failure),
-            exemplar(turn.span),
-        )
+        if status in _UNRUN or not (request.is_measured and rt.instruments.is_global):
+            self._measure(status, (ended - self.started_ns) / 1e9)
         if turn.span is None:
             return
         if self.shows:
@@ -203,6 +195,26 @@ class RunTracing:
         if attributes:
             turn.span.set_attributes(attributes)
         turn.span.end(ended)
+
+    def _measure(self, status: str, seconds: float) -> None:
+        """Record how long the run took, and how many calls an agent made."""
+        turn, operation, instruments = self._turn, self._request.operation, self._rt.instruments
+        failure = status if status not in _SUCCESSES else None
+        counted = self._rt.shapes.run_duration(operation, turn.agent, failure)
+        where = exemplar(turn.span)
+        if operation == semconv.OP_INVOKE_WORKFLOW:
+            name = semconv.METRIC_GEN_AI_INVOKE_WORKFLOW_DURATION
+            instruments.record(name, seconds, counted, where)
+            return
+        instruments.record(semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION, seconds, counted, where)
+        if status in _UNRUN:
+            return
+        agent = {semconv.GEN_AI_AGENT_NAME: turn.agent} if turn.agent else {}
+        if turn.inference_calls:  # otherwise they may be where otelhooks does not see them
+            name = semconv.METRIC_GEN_AI_INVOKE_AGENT_INFERENCE_CALLS
+            instruments.record(name, turn.inference_calls, agent, where)
+        name = semconv.METRIC_GEN_AI_INVOKE_AGENT_TOOL_CALLS
+        instruments.record(name, turn.tool_calls, agent, where)
 
     def _report_gaps(self, status: str) -> None:
         """Report the tool calls that a model asked for and that no seat has judged."""
@@ -223,10 +235,9 @@ class RunTracing:
 
 _ANSWERED = frozenset(("ok", "answered"))
 _SUCCESSES = frozenset(("ok", "answered", "denied", "paused"))
+_UNRUN = frozenset(("answered", "denied"))
 _USAGE = {
     "input_tokens": semconv.GEN_AI_USAGE_INPUT_TOKENS,
     "output_tokens": semconv.GEN_AI_USAGE_OUTPUT_TOKENS,
-    "cache_read_input_tokens": semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
-    "cache_write_input_tokens": semconv.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
-    "reasoning_output_tokens": semconv.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
 }
+"""What the conventions have on a run's span: the parts of these would be misleading sums."""

@@ -16,9 +16,10 @@ from opentelemetry.context import attach, detach
 from otelhooks.pipeline.drivers import Closed, Operation, Split
 from otelhooks.pipeline.frames import Turn, current_frame
 
-__all__ = ["astream", "stream"]
+__all__ = ["OnFirst", "astream", "stream"]
 
 Inner = Callable[[Any], Any]
+OnFirst = Callable[[], Callable[[], None] | None]
 
 
 def stream(
@@ -28,7 +29,7 @@ def stream(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     holds_back: Callable[[], bool] = lambda: False,
-    on_first: Callable[[], None] = lambda: None,
+    on_first: OnFirst = lambda: None,
     waits: Callable[[Any], bool] = lambda _: False,
     release: Callable[[Any], Iterable[Any]] | None = None,
 ) -> Generator[Any, Any, None]:
@@ -42,7 +43,8 @@ def stream(
             that express it.
         holds_back: Called once the operation has been decided: whether all items must wait for the
             verdict on the whole.
-        on_first: Called when the first item has come.
+        on_first: Called when the first item has come; returns what is called for each of the
+            others, if anything.
         waits: Whether an item may be the result: it is kept back until another item comes, and the
             last one for the verdict.
         release: Takes each item as it comes; returns what the consumer gets by then. The rest is
@@ -63,13 +65,14 @@ def _pass(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     held: bool,
-    on_first: Callable[[], None],
+    on_first: OnFirst,
     waits: Callable[[Any], bool],
     release: Callable[[Any], Iterable[Any]] | None,
 ) -> Generator[Any, Any, None]:
     seen: list[Any] = []
     kept = seen if held else []
     generator: Any = None
+    on_next: Callable[[], None] | None = None
     ended = False
     try:
         token = attach(split.context)  # type: ignore[arg-type]  # set while it proceeds
@@ -86,7 +89,9 @@ def _pass(
             finally:
                 detach(token)
             if not seen:
-                on_first()
+                on_next = on_first()
+            elif on_next is not None:
+                on_next()
             seen.append(item)
             if release is not None:
                 yield from release(item)
@@ -120,7 +125,7 @@ async def astream(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     holds_back: Callable[[], bool] = lambda: False,
-    on_first: Callable[[], None] = lambda: None,
+    on_first: OnFirst = lambda: None,
     waits: Callable[[Any], bool] = lambda _: False,
     release: Callable[[Any], Iterable[Any]] | None = None,
 ) -> AsyncGenerator[Any, None]:
@@ -146,13 +151,14 @@ async def _apass(
     final: Callable[[list[Any]], Any],
     chunks: Callable[[Any], Iterable[Any]],
     held: bool,
-    on_first: Callable[[], None],
+    on_first: OnFirst,
     waits: Callable[[Any], bool],
     release: Callable[[Any], Iterable[Any]] | None,
 ) -> AsyncGenerator[Any, None]:
     seen: list[Any] = []
     kept = seen if held else []
     generator: Any = None
+    on_next: Callable[[], None] | None = None
     ended = False
     try:
         token = attach(split.context)  # type: ignore[arg-type]
@@ -170,7 +176,9 @@ async def _apass(
             finally:
                 detach(token)
             if not seen:
-                on_first()
+                on_next = on_first()
+            elif on_next is not None:
+                on_next()
             seen.append(item)
             if release is not None:
                 for each in release(item):

@@ -267,7 +267,9 @@ def _set_up(config: Config) -> Handle:
         providers.meter_provider,
         __version__,
         token_histogram=config.token_histogram,
+        chunk_histogram=config.chunk_histogram,
         tool_histogram=config.tool_histogram,
+        old_model_metrics=config.old_model_metrics,
     )
     scope = scope_attributes(table)
     events = EventLog(providers.logger_provider, __version__, scope)
@@ -280,7 +282,12 @@ def _set_up(config: Config) -> Handle:
         instruments=instruments,
         events=events,
         verdicts=Verdicts(
-            instruments, events, content, mode=table.mode, record_allows=config.record_allows
+            instruments,
+            events,
+            content,
+            mode=table.mode,
+            record_allows=config.record_allows,
+            decision_event=config.decision_event,
         ),
         content=content,
         watch=RuntimeWatch,

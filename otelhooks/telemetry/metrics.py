@@ -36,7 +36,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from opentelemetry.metrics import NoOpMeter, Observation
+from opentelemetry.metrics import NoOpMeter, Observation, get_meter_provider
 
 from otelhooks.records.failures import outline
 from otelhooks.telemetry import semconv
@@ -70,6 +70,7 @@ _WORKFLOW = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 _EVALUATION = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 _APPROVAL = (1, 5, 10, 30, 60, 300, 900, 1800, 3600, 14400, 86400)
 _TOKENS = tuple(4**i for i in range(14))
+_CALLS = tuple(2**i for i in range(8))
 
 
 class _Spec(NamedTuple):
@@ -98,16 +99,34 @@ _COUNTERS = {
     semconv.METRIC_GEN_AI_USAGE_REASONING_OUTPUT_TOKENS: _Spec("{token}", "Reasoning tokens."),
 }
 
+_MODEL_CALLS = _Spec("s", "Model calls.", _DURATION)
+_FIRST_CHUNK = _Spec("s", "Time to the first chunk of a streamed response.", _DURATION)
+
 _HISTOGRAMS = {
     semconv.METRIC_POLICY_EVALUATION_DURATION: _Spec("s", "Slow policy evaluations.", _EVALUATION),
     semconv.METRIC_APPROVAL_WAIT_DURATION: _Spec("s", "Waiting for an approver.", _APPROVAL),
     semconv.METRIC_HOOK_DURATION: _Spec("s", "Duration of hooks.", _EVALUATION),
-    semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION: _Spec("s", "Model calls.", _DURATION),
-    semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: _Spec(
-        "s", "Time to the first chunk of a streamed response.", _DURATION
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION: _MODEL_CALLS,
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK: _FIRST_CHUNK,
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK: _Spec(
+        "s", "Time from one chunk of a streamed response to the next.", _DURATION
     ),
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_INPUT_TOKENS: _Spec(
+        "{token}", "Input tokens of a model call.", _TOKENS
+    ),
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_OUTPUT_TOKENS: _Spec(
+        "{token}", "Output tokens of a model call.", _TOKENS
+    ),
+    semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION: _MODEL_CALLS,
+    semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: _FIRST_CHUNK,
     semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE: _Spec("{token}", "Tokens of a model call.", _TOKENS),
     semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION: _Spec("s", "Agent invocations.", _AGENT),
+    semconv.METRIC_GEN_AI_INVOKE_AGENT_INFERENCE_CALLS: _Spec(
+        "{inference_call}", "Model calls of an agent invocation.", _CALLS
+    ),
+    semconv.METRIC_GEN_AI_INVOKE_AGENT_TOOL_CALLS: _Spec(
+        "{tool_call}", "Tool calls of an agent invocation.", _CALLS
+    ),
     semconv.METRIC_GEN_AI_INVOKE_WORKFLOW_DURATION: _Spec("s", "Workflow runs.", _WORKFLOW),
     semconv.METRIC_GEN_AI_EXECUTE_TOOL_DURATION: _Spec("s", "Tool executions.", _DURATION),
     semconv.METRIC_MCP_CLIENT_OPERATION_DURATION: _Spec("s", "MCP requests sent.", _MCP),
@@ -115,6 +134,16 @@ _HISTOGRAMS = {
     semconv.METRIC_MCP_CLIENT_SESSION_DURATION: _Spec("s", "MCP client sessions.", _MCP),
     semconv.METRIC_MCP_SERVER_SESSION_DURATION: _Spec("s", "MCP server sessions.", _MCP),
 }
+
+_OLD_NAMES = {
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION: (
+        semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION
+    ),
+    semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK: (
+        semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK
+    ),
+}
+"""Metrics of model calls, and what they were called before semantic-conventions-genai PR 521."""
 
 _GAUGES = {
     semconv.METRIC_APPROVAL_PENDING: _Spec("{approval}", "Questions that wait for an answer."),
@@ -200,8 +229,13 @@ class Instruments:
     Args:
         meter_provider: Where values go; a no-op provider makes `record` free.
         version: Version of the instrumentation scope.
-        token_histogram: Whether callers record the old ``gen_ai.client.token.usage``.
+        token_histogram: Whether callers record tokens in histograms too.
+        chunk_histogram: Whether they record the time between chunks of a stream.
         tool_histogram: Whether they record ``gen_ai.execute_tool.duration``.
+        old_model_metrics: Whether metrics of model calls also have the names of before.
+
+    Attributes:
+        is_global: Whether values go to the provider that other libraries use unless told otherwise.
     """
 
     def __init__(
@@ -210,10 +244,14 @@ class Instruments:
         version: str,
         *,
         token_histogram: bool = False,
+        chunk_histogram: bool = False,
         tool_histogram: bool = False,
+        old_model_metrics: bool = False,
     ) -> None:
         self.token_histogram = token_histogram
+        self.chunk_histogram = chunk_histogram
         self.tool_histogram = tool_histogram
+        self.old_model_metrics = old_model_metrics
         self._version = version
         self._counters = {name: CellCounter(name) for name in _COUNTERS}
         self.decisions: CellCounter = self._counters[semconv.METRIC_POLICY_DECISIONS]
@@ -235,6 +273,7 @@ class Instruments:
         }
         self._make_worker_parts()
         self._hub: _Hub | None = None
+        self.is_global: bool = False
         self.rebind(meter_provider)
 
     def _make_worker_parts(self) -> None:
@@ -331,10 +370,13 @@ class Instruments:
                         self._hand_over(hub, name, cell)
 
     def _hand_over(self, hub: _Hub, name: str, cell: HistogramCell) -> None:
+        old = _OLD_NAMES.get(name) if self.old_model_metrics else None
         for value, exemplar in cell.take():
             try:
                 context = exemplar_context(exemplar)
                 hub.histogram(name).record(value, cell.attributes, context=context)
+                if old is not None:
+                    hub.histogram(old).record(value, cell.attributes, context=context)
             except Exception as error:
                 self._log_once(name, "recording into histogram `%s` failed", error)
 
@@ -377,6 +419,7 @@ class Instruments:
                 "rebind", "no metrics (%s): the meter provider makes no instruments", error
             )
             return
+        self.is_global = meter_provider is get_meter_provider()
         if hub is self._hub:
             return
         self.flush()

@@ -70,7 +70,7 @@ class ModelShape:
     ) -> None:
         self.name: str = name
         self.attributes: dict[str, Any] = attributes
-        durations = instruments.histogram(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION)
+        durations = instruments.histogram(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION)
         self.duration: HistogramCell = durations.cell(counted)
         self.counts: dict[str, Cell] = _CountCells(counted, instruments)
 

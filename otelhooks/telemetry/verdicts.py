@@ -28,6 +28,15 @@ __all__ = ["Verdicts", "error_type_of"]
 _MAX_REASON = 256
 _MAX_CELLS = 4_096
 _WARN, _INFO = 13, 9
+_LEVELS = {
+    semconv.SEVERITY_LOW: _INFO,
+    semconv.SEVERITY_MEDIUM: _WARN,
+    semconv.SEVERITY_HIGH: 17,
+    semconv.SEVERITY_CRITICAL: 21,
+}
+"""Severities of denies on log records. Source: semantic-conventions-genai PR 132."""
+
+_BEFORE_A_TOOL_RUNS = (semconv.POINT_PRE_TOOL_CALL, semconv.POINT_POST_PARAMS_NORMALIZATION)
 
 
 def error_type_of(verdict: Verdict) -> str | None:
@@ -57,6 +66,18 @@ def enforcement_of(verdict: Verdict) -> str:
     return semconv.ENFORCEMENT_ALLOWED
 
 
+def _outcome_of(verdict: Verdict) -> str | None:
+    """Return the outcome that the conventions give a decision before a tool runs, None for none.
+
+    They want explicit decisions only, and have no word for a call that a hook answered.
+    """
+    if verdict.point not in _BEFORE_A_TOOL_RUNS or verdict.answered:
+        return None
+    if not verdict.allowed:
+        return semconv.OUTCOME_DENY
+    return semconv.OUTCOME_ALLOW if verdict.rule_id else None
+
+
 def _as_verdict(point: str, seen: Observed) -> Verdict:
     """Return an observed deny or ask as a verdict, to be reported like one."""
     return Verdict(
@@ -79,6 +100,7 @@ class Verdicts:
         content: Whether an exception's text is recorded; None: it is not.
         mode: ``enforce`` or ``monitor``.
         record_allows: Whether a plain allow is an event too.
+        decision_event: Whether a decision about a tool call is also the conventions' event.
     """
 
     def __init__(
@@ -89,12 +111,14 @@ class Verdicts:
         *,
         mode: str = semconv.MODE_ENFORCE,
         record_allows: bool = False,
+        decision_event: bool = False,
     ) -> None:
         self._instruments = instruments
         self._events = events
         self._content = content if content is not None else Content()
         self.mode = mode
         self.record_allows = record_allows
+        self._decision_event = decision_event
         self.on_first: Callable[[Verdict, str], None] | None = None
         """Called with the first verdict about a tool call, and the tool's name."""
         self.on_observed: Callable[[Verdict, str], None] | None = None
@@ -283,6 +307,8 @@ class Verdicts:
         decision_id = self.decision_id(verdict)
         if verdict.decision != ALLOW or self.record_allows or verdict.answered:
             self._emit(verdict, False, decision_id, about, context)
+            if self._decision_event and (outcome := _outcome_of(verdict)) is not None:
+                self._emit_outcome(outcome, about, context)
         for seen in verdict.observed:
             self._emit(_as_verdict(verdict.point, seen), True, decision_id, about, context)
 
@@ -294,6 +320,18 @@ class Verdicts:
         self._events.emit(
             semconv.EVENT_POLICY_DECISION, _INFO, {**about, **attributes}, context=context
         )
+        if self._decision_event:
+            self._emit_outcome(semconv.OUTCOME_REQUIRE_APPROVAL, about, context)
+
+    def _emit_outcome(
+        self, outcome: str, about: Mapping[str, Any], context: Context | None
+    ) -> None:
+        # Without a severity, as proposed. Source: semantic-conventions-genai PR 535.
+        names = (semconv.GEN_AI_TOOL_NAME, semconv.GEN_AI_TOOL_CALL_ID)
+        attributes = {name: about[name] for name in names if name in about}
+        attributes[semconv.GEN_AI_TOOL_CALL_DECISION_OUTCOME] = outcome
+        name = semconv.EVENT_GEN_AI_TOOL_CALL_DECISION
+        self._events.emit(name, None, attributes, context=context)
 
     def _emit(
         self,
@@ -314,8 +352,8 @@ class Verdicts:
         if verdict.decision == DENY and verdict.rule_id:
             attributes[semconv.SECURITY_RULE_NAME] = verdict.rule_id
             attributes[semconv.SECURITY_RULE_RULESET_NAME] = verdict.policy_id
-        severity = _WARN if verdict.decision == DENY else _INFO
-        self._events.emit(semconv.EVENT_POLICY_DECISION, severity, attributes, context=context)
+        level = _LEVELS.get(verdict.severity or "", _WARN) if verdict.decision == DENY else _INFO
+        self._events.emit(semconv.EVENT_POLICY_DECISION, level, attributes, context=context)
 
     def record(self, verdict: Verdict, about: Mapping[str, Any]) -> dict[str, Any]:
         """Return a verdict's audit record: every verdict has one, including plain allows."""

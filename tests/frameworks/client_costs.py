@@ -29,7 +29,7 @@ sets a handler of it."""
 RULES = [policy.deny("run_command"), policy.allow("search")]
 TIMES = 20
 ATTRIBUTES, BYTES_A_SPAN = 13, 600
-FIRST_CHUNK = {semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK: TIMES}
+FIRST_CHUNK = {semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK: TIMES}
 
 
 @hooks.post_model_call_transform
@@ -132,7 +132,7 @@ class Costs:
         assert not made, "nothing of the SDK runs in the request itself"
         metrics_reader.get_metrics_data()
         made.pop(semconv.METRIC_POLICY_EVALUATION_DURATION, None)  # slow ones, on a busy machine
-        assert made == {semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION: TIMES, **further}
+        assert made == {semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION: TIMES, **further}
 
     @pytest.mark.parametrize(("shown", "settings", "is_held"), HELD)
     def test_a_stream_waits_only_for_what_may_not_be_shown(

@@ -102,6 +102,7 @@ class TestValues:
             ("user_attribute", "user.id", "user.id"),
             ("strict", "false", False),
             ("token_histogram", "1", True),
+            ("chunk_histogram", "1", True),
             ("tool_histogram", "1", True),
             ("announce", "false", False),
             ("keep_unsent", "false", False),
@@ -297,6 +298,27 @@ class TestOpenTelemetry:
         assert found.emit_event is True
         assert found.completion_hook == "upload"
         assert found.otel["OTEL_CONFIG_FILE"] == "otel.yaml"
+
+    @pytest.mark.parametrize(
+        ("text", "flags"),
+        [
+            ("gen_ai_latest_experimental,http", set()),
+            ("http/dup,gen_ai_latest_experimental/dup", {"old_model_metrics"}),
+            (" gen_ai_tool_call_decision ,,http", {"decision_event"}),
+            ("GEN_AI_TOOL_CALL_DECISION,gen_ai/dup", set()),
+            (
+                "gen_ai_latest_experimental,gen_ai_latest_experimental/dup,gen_ai_tool_call_decision",
+                {"old_model_metrics", "decision_event"},
+            ),
+        ],
+    )
+    def test_words_of_the_shared_list_of_conventions(self, monkeypatch, text, flags):
+        variable = "OTEL_SEMCONV_STABILITY_OPT_IN"
+        monkeypatch.setenv(variable, text)
+        found = load()
+        for flag in ("old_model_metrics", "decision_event"):
+            assert getattr(found, flag) is (flag in flags)
+            assert found.sources[flag] == (variable if flag in flags else "default")
 
     @pytest.mark.parametrize(
         ("name", "text"), [(CAPTURE, "all"), ("OTEL_INSTRUMENTATION_GENAI_EMIT_EVENT", "maybe")]

@@ -153,7 +153,7 @@ def test_a_tool_call_makes_no_record_in_the_metrics_sdk_and_a_model_call_one(
     assert not made, "nothing of the SDK runs in the call itself"
     metrics_reader.get_metrics_data()
     made.pop(semconv.METRIC_POLICY_EVALUATION_DURATION, None)  # slow evaluations, on a busy machine
-    assert made == {semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION: CALLS}
+    assert made == {semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION: CALLS}
 
 
 def test_a_plain_allowed_call_makes_no_pydantic_model(governed, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from types import ModuleType
 from typing import Any
@@ -50,7 +51,7 @@ def test_the_span_says_model_provider_tokens_and_reason(governed: Any, model: Mo
     assert attributes[semconv.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] == 1
     assert list(attributes[semconv.GEN_AI_RESPONSE_FINISH_REASONS]) == ["stop"]
     assert governed.total(semconv.METRIC_GEN_AI_USAGE_INPUT_TOKENS) == 3
-    [point] = governed.points(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION)
+    [point] = governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION)
     assert point.count == 1
 
 
@@ -63,7 +64,64 @@ def test_a_denied_call_does_not_run(governed: Any, model: Model) -> None:
     assert model.asked == []
     assert governed.span("chat scripted").status.status_code is StatusCode.ERROR
     assert governed.attributes("chat scripted")[semconv.ERROR_TYPE] == "policy_denied"
-    assert governed.points(semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION) == []
+    assert governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION) == []
+
+
+class TestNamesOfMetrics:
+    OLD = (
+        semconv.METRIC_GEN_AI_CLIENT_OPERATION_DURATION,
+        semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
+        semconv.METRIC_GEN_AI_CLIENT_TOKEN_USAGE,
+    )
+    NEW = (
+        semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION,
+        semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK,
+        semconv.METRIC_GEN_AI_CLIENT_INFERENCE_INPUT_TOKENS,
+    )
+
+    @pytest.fixture
+    def called(self, governed: Any, monkeypatch: pytest.MonkeyPatch, model: Model) -> Any:
+        @otelhooks.model_call(model="m")
+        def chunks(messages: list[Any]) -> Any:
+            yield from messages
+
+        def call(words: str) -> Any:
+            monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", words)
+            monkeypatch.setenv("OTELHOOKS_TOKEN_HISTOGRAM", "1")
+            governed()
+            model.ask(MESSAGES)
+            list(chunks(MESSAGES))
+            return governed
+
+        return call
+
+    def test_the_old_names_are_gone(self, called: Any) -> None:
+        found = called("gen_ai_latest_experimental")
+        assert [found.points(name) for name in self.OLD] == [[], [], []]
+        assert all(found.points(name) for name in self.NEW)
+
+    def test_they_are_there_beside_the_new_ones_on_request(self, called: Any) -> None:
+        found = called("gen_ai_latest_experimental/dup")
+
+        def read(name: str) -> list[tuple[Any, ...]]:
+            return [(p.count, p.sum, p.bucket_counts, p.attributes) for p in found.points(name)]
+
+        for old, new in zip(self.OLD[:2], self.NEW[:2], strict=True):
+            assert read(old) == read(new)
+            assert read(old)
+        tokens = found.points(self.OLD[2])
+        by_type = {p.attributes[semconv.GEN_AI_TOKEN_TYPE]: p.sum for p in tokens}
+        assert by_type == {"input": 3, "output": 2}
+
+    def test_tokens_are_in_histograms_on_request(self, called: Any) -> None:
+        found = called("")
+        for name, tokens in (
+            (semconv.METRIC_GEN_AI_CLIENT_INFERENCE_INPUT_TOKENS, 3),
+            (semconv.METRIC_GEN_AI_CLIENT_INFERENCE_OUTPUT_TOKENS, 2),
+        ):
+            [point] = found.points(name)
+            assert (point.count, point.sum) == (1, tokens)
+            assert semconv.GEN_AI_TOKEN_TYPE not in point.attributes
 
 
 def test_raise_on_deny_raises_with_the_rule(governed: Any, model: Model) -> None:
@@ -242,9 +300,68 @@ class TestStreams:
         span = governed.span("chat m")
         first = span.attributes[semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK]
         assert 0 <= first <= (span.end_time - span.start_time) / 1e9
-        metric = semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK
+        metric = semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK
         [point] = governed.points(metric)
         assert (point.count, point.sum) == (1, first)
+
+    def test_the_time_between_chunks_is_told_on_request(
+        self, governed: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        @otelhooks.model_call(model="m")
+        def chunks(messages: list[Any]) -> Any:
+            yield from messages
+
+        @otelhooks.model_call(model="n")
+        async def achunks(messages: list[Any]) -> Any:
+            for message in messages:
+                yield message
+
+        async def read() -> None:
+            async for _ in achunks(MESSAGES * 3):
+                pass
+
+        monkeypatch.setenv("OTELHOOKS_CHUNK_HISTOGRAM", "1")
+        governed()
+        list(chunks(MESSAGES * 4))
+        list(chunks(MESSAGES))
+        asyncio.run(read())
+        found = {
+            point.attributes[semconv.GEN_AI_REQUEST_MODEL]: point
+            for point in governed.points(
+                semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK
+            )
+        }
+        assert {model: point.count for model, point in found.items()} == {"m": 3, "n": 2}
+        first, *_ = (span for span in governed.spans if span.name == "chat m")
+        assert 0 <= found["m"].sum <= (first.end_time - first.start_time) / 1e9
+
+    def test_chunks_are_otherwise_not_timed(self, governed: Any) -> None:
+        @otelhooks.model_call(model="m")
+        def chunks(messages: list[Any]) -> Any:
+            yield from messages
+
+        governed()
+        list(chunks(MESSAGES * 4))
+        name = semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK
+        assert governed.points(name) == []
+
+    def test_a_stream_that_fails_has_a_time_to_its_first_chunk_without_an_error(
+        self, governed: Any
+    ) -> None:
+        """The conventions have ``error.type`` on the duration only."""
+
+        @otelhooks.model_call(model="m")
+        def chunks(messages: list[Any]) -> Any:
+            yield "a"
+            raise ConnectionError("gone")
+
+        governed()
+        with pytest.raises(ConnectionError):
+            list(chunks(MESSAGES))
+        [first] = governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK)
+        [whole] = governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION)
+        assert semconv.ERROR_TYPE not in first.attributes
+        assert whole.attributes[semconv.ERROR_TYPE] == "ConnectionError"
 
     def test_of_a_stream_without_chunks_and_of_a_refused_one_it_is_not(self, governed: Any) -> None:
         @otelhooks.model_call(model="m")
@@ -255,7 +372,7 @@ class TestStreams:
         assert list(chunks([])) == []
         name = semconv.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK
         assert name not in governed.attributes("chat m")
-        assert governed.points(semconv.METRIC_GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK) == []
+        assert governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK) == []
 
     def test_with_a_transform_they_wait_for_the_verdict(self, governed: Any) -> None:
         @otelhooks.model_call(model="m")

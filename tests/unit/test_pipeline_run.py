@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from otelhooks.errors import Denied
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.agent_run import RunRequest, RunSeat, agent_run
 from otelhooks.pipeline.drivers import Split, drive
-from otelhooks.telemetry import semconv
+from otelhooks.telemetry import metrics, semconv
 
 Result = types.HookResult
 
@@ -448,6 +449,101 @@ class TestTraces:
         assert set(heard[1:-1]) == {"task-1"}
         [event] = governed.event(semconv.EVENT_USER_MESSAGE)
         assert event[semconv.TASK_ID] == "task-1"
+
+
+class TestMetrics:
+    CALLS = semconv.METRIC_GEN_AI_INVOKE_AGENT_INFERENCE_CALLS
+    TOOLS = semconv.METRIC_GEN_AI_INVOKE_AGENT_TOOL_CALLS
+    DURATION = semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION
+
+    @staticmethod
+    def agent() -> Any:
+        @otelhooks.tool
+        def look(at: str) -> str:
+            if at == "worse":
+                raise ValueError(at)
+            return at
+
+        @otelhooks.model_call(model="m")
+        def think(messages: list[Any]) -> types.ModelResponse:
+            usage = types.Usage(
+                input_tokens=3,
+                output_tokens=2,
+                cache_read_input_tokens=1,
+                cache_write_input_tokens=1,
+                reasoning_output_tokens=1,
+            )
+            return types.ModelResponse(text="answer", usage=usage)
+
+        @otelhooks.agent("inner")
+        def inner(message: str) -> str:
+            look(message)
+            return think([message]).text
+
+        @otelhooks.agent("outer")
+        def outer(message: str) -> str:
+            for place in ("here", "worse", "secret"):
+                with contextlib.suppress(ValueError, Denied):
+                    look(place)
+            think([message])
+            return think([inner(message)]).text
+
+        return outer
+
+    def test_calls_are_counted_once_with_the_agent_that_makes_them(self, governed: Any) -> None:
+        """Those that fail, too; those that are denied do not run."""
+        secret = policy.deny("look", when=lambda args: args["at"] == "secret")
+        governed(policies=[secret])
+        self.agent()("hello")
+        for metric, outer, inner in ((self.CALLS, 2, 1), (self.TOOLS, 2, 1)):
+            found = {
+                point.attributes[semconv.GEN_AI_AGENT_NAME]: point.sum
+                for point in governed.points(metric)
+            }
+            assert found == {"outer": outer, "inner": inner}
+
+    def test_an_agent_whose_model_calls_are_not_seen_has_no_number_of_them(
+        self, governed: Any
+    ) -> None:
+        governed()
+        otelhooks.agent("blind")(lambda message: message)("hello")
+        assert governed.points(self.CALLS) == []
+        [point] = governed.points(self.TOOLS)
+        assert (point.count, point.sum) == (1, 0)
+
+    def test_a_refused_run_has_a_duration_and_made_no_calls(
+        self, governed: Any, seat: Seat
+    ) -> None:
+        governed(hooks=[hooks.pre_turn(lambda _: Result(allow=False, message="no"))])
+        seat.run()
+        assert len(governed.points(self.DURATION)) == 1
+        assert governed.points(self.TOOLS) == []
+
+    def test_a_run_has_no_sums_of_parts_of_tokens(self, governed: Any) -> None:
+        governed()
+        self.agent()("hello")
+        attributes = governed.attributes("invoke_agent outer")
+        usage = {name for name in attributes if name.startswith("gen_ai.usage.")}
+        assert usage == {semconv.GEN_AI_USAGE_INPUT_TOKENS, semconv.GEN_AI_USAGE_OUTPUT_TOKENS}
+
+    def test_runs_that_the_framework_measures_are_not_measured_twice(
+        self, governed: Any, seat: Seat, meter_provider: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It does so at the global provider, if there is one, and not if nothing ran."""
+        monkeypatch.setattr(RunRequest, "is_measured", True)
+        governed()
+        seat.run()
+        otelhooks.uninstrument()
+        assert len(governed.points(self.DURATION)) == 1  # the provider is not the global one
+        monkeypatch.setattr(metrics, "get_meter_provider", lambda: meter_provider)
+        governed()
+        seat.run()
+        assert [point.count for point in governed.points(self.DURATION)] == [1]
+        assert [point.count for point in governed.points(self.TOOLS)] == [1]
+        otelhooks.uninstrument()
+        governed(hooks=[hooks.pre_turn(lambda _: Result(allow=False, message="no"))])
+        seat.run()
+        assert [point.count for point in governed.points(self.DURATION)] == [2]
 
 
 class TestSubagents:

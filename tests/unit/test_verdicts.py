@@ -133,6 +133,26 @@ class TestAttributes:
         assert attributes[semconv.ANSWERED] is attributes[semconv.WITHHELD] is True
 
 
+@pytest.mark.parametrize(
+    ("decision", "severity", "level"),
+    [
+        ("deny", None, 13),
+        ("deny", "low", 9),
+        ("deny", "medium", 13),
+        ("deny", "high", 17),
+        ("deny", "critical", 21),
+        ("modify", "critical", 9),
+    ],
+)
+def test_a_denys_event_is_as_severe_as_its_rule(
+    verdicts: Verdicts, log_exporter: Any, decision: str, severity: str | None, level: int
+) -> None:
+    verdict = Verdict("pre_tool_call", decision, allowed=decision != "deny", severity=severity)
+    verdicts.event(verdict, {}, None)
+    [entry] = log_exporter.get_finished_logs()
+    assert entry.log_record.severity_number.value == level
+
+
 class TestRecord:
     def test_every_verdict_has_one_with_short_names(self, verdicts: Verdicts) -> None:
         about = {semconv.GEN_AI_TOOL_NAME: "t", semconv.GEN_AI_CONVERSATION_ID: "c"}

@@ -13,6 +13,8 @@ from otelhooks.frameworks.google_adk.tools import failure_in
 
 __all__ = ["AgentRun", "LiveRun", "SubAgent", "in_context"]
 
+_AGENT = "google.adk.agents.base_agent:BaseAgent"
+
 
 class _Run(kit.Run):
     """What all runs share: their consumers read events."""
@@ -56,7 +58,7 @@ class AgentRun(_Run):
     def read(self, runner: Any, **options: Any) -> None:
         """Read it; a message without a text of its own continues an earlier run."""
         self.runner, self.options = runner, options
-        self.agent = runner.agent.name
+        self.agent, self.is_measured = runner.agent.name, kit.is_a(runner.agent, _AGENT)
         self.belongs_to(options.get("session_id"))
         message = options.get("new_message")
         self.prompt = _text(message) if message is not None else None
@@ -128,6 +130,8 @@ class LiveRun(AgentRun):
 
 class SubAgent(_Run):
     """An agent that another one transfers to, or that a workflow of agents runs."""
+
+    is_measured = True
 
     def read(self, agent: Any, parent_context: Any) -> Any:
         """Read ``BaseAgent.run_async``; the first agent of a run is the run itself."""

@@ -56,6 +56,7 @@ class ModelCall(_ToCallback, models.ModelCall):
 
     _held: list[Any] | None = None
     _is_heard = _is_changed = False
+    _note_next: Callable[[], None] | None = None
 
     def heard(self) -> Callable[[Any], Any] | None:
         """Return what `call` hands on instead of the callback."""
@@ -68,8 +69,9 @@ class ModelCall(_ToCallback, models.ModelCall):
 
     def _hear(self, chunk: Any) -> Any:
         if not self._is_heard:
-            self._is_heard = True
-            self.note_first_chunk()
+            self._is_heard, self._note_next = True, self.note_first_chunk()
+        elif self._note_next is not None:
+            self._note_next()
         if self._held is None:
             return self.callback(chunk)  # type: ignore[misc]
         self._held.append(chunk)

@@ -218,6 +218,7 @@ class ClientCall(ModelCall):
 
     _shown = 0
     _told: Any = None
+    _note_next: Any = None
 
     @property
     def has_shown(self) -> bool:
@@ -242,7 +243,9 @@ class ClientCall(ModelCall):
         If a hook may change the answer, texts wait as well.
         """
         if not self._events:
-            self.note_first_chunk()
+            self._note_next = self.note_first_chunk()
+        elif self._note_next is not None:
+            self._note_next()
         event = self.event_of(item)
         self._events.append(event)
         what = self.shows(event) if self.holds_calls else "text"

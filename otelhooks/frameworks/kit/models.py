@@ -248,9 +248,9 @@ class ModelCall(Passage, ModelRequest):
 
     # -- what the kit makes of it -------------------------------------------------------------
 
-    def note_first_chunk(self) -> None:
-        """Note when the first item of a stream came."""
-        ModelRequest.note_first_chunk(self)
+    def note_first_chunk(self) -> Callable[[], None] | None:
+        """Note when the first item of a stream came; return what notes the others, if anything."""
+        return ModelRequest.note_first_chunk(self)
 
     def steps(self, rt: Runtime) -> Operation:
         return model(rt, _Seat(self), self)

@@ -201,7 +201,7 @@ class Passage:
     holds_back: bool
 
     def watch(self, stream: Any) -> None:
-        """Note the first item of what the framework's context manager returned."""
+        """Note the items of what the framework's context manager returned."""
         if self.items:
             noted(stream, self.items, self.note_first_chunk)
 
@@ -217,8 +217,9 @@ class Passage:
         """Answer a call of a refused package; raise if there is no form for that."""
         raise error
 
-    def note_first_chunk(self) -> None:
-        """Note when the first item of a stream came."""
+    def note_first_chunk(self) -> Callable[[], None] | None:
+        """Note when the first item of a stream came; return what notes the others, if anything."""
+        return None
 
     async def inside(
         self, run: Callable[..., Any], operation: Operation, body: Callable[[Any], Any]

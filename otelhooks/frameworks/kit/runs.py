@@ -49,7 +49,7 @@ class Run(Passage, RunRequest):
     words = (
         "agent prompt conversation operation is_resumed source task_id session is_typed can_go_on "
         "pauses answer_of with_answer denied answered is_paused answered_itself again continued "
-        "is_control_flow"
+        "is_control_flow is_measured"
     )
     is_typed = False
     can_go_on = False

@@ -19,22 +19,24 @@ from otelhooks.pipeline.drivers import Closed, Operation, Split
 __all__ = ["noted", "opened"]
 
 
-def noted(stream: Any, method: str, note: Callable[[], None]) -> None:
-    """Note the first item of a stream.
+def noted(stream: Any, method: str, note: Callable[[], Callable[[], None] | None]) -> None:
+    """Note the items of a stream.
 
     Args:
         stream: The framework's stream.
         method: Name of its method that returns the items.
-        note: Called when the first item has come.
+        note: Called when the first item has come; returns what is called for each of the others,
+            if anything.
     """
     items = getattr(stream, method)
 
     async def noting() -> AsyncGenerator[Any, None]:
-        is_first = True
+        is_first, note_next = True, None
         async for item in items():
             if is_first:
-                note()
-                is_first = False
+                is_first, note_next = False, note()
+            elif note_next is not None:
+                note_next()
             yield item
 
     setattr(stream, method, noting)
