@@ -110,7 +110,7 @@ class TestAnnotate:
 
         none = {("openai_agents", peer) for peer in ("logfire", "openinference", "traceloop")}
         assert bool(recorded("annotate")) is (asked not in {*none, ("langchain", "openinference")})
-        ours = {"gen_ai.client.operation.duration"}
+        ours = {"gen_ai.client.inference.duration"}
         assert ours <= recorded("off")
 
     def test_one_framework_can_be_annotated_by_itself(self, play):

@@ -204,6 +204,15 @@ def test_a_name_that_is_never_sent_is_found(promql: str, name: str):
     assert name in set(unknown_names(promql))
 
 
+def test_what_asks_for_model_calls_reads_the_name_of_before_too():
+    """A process that sends both is asked for the new one only: see `tests/e2e/test_dashboards.py`."""
+    found = [promql for _, promql in promqls("agents.json") if "client_inference_duration" in promql]
+    assert len(found) == 3
+    for promql in found:
+        assert "or on (service_name, service_instance_id)" in promql
+        assert "gen_ai_client_operation_duration_seconds" in promql
+
+
 @each_dashboard
 def test_legends_show_labels_that_the_query_has(file: str):
     for panel in panels(file):

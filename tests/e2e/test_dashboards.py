@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from dashboards.queries import DECISIONS, EVALUATIONS
+from dashboards.queries import DECISIONS, EVALUATIONS, SERVICE, model_calls
 from tests.e2e.asking import Prometheus, eventually, get
 from tests.e2e.conftest import Traffic
 from tests.e2e.stack.build import ROOT
@@ -123,3 +124,41 @@ def test_the_number_of_decisions_is_exact(traffic: Traffic, stack: Stack, at: fl
         return float(answer(stack, promql, at + 1)[0]["value"][1])
 
     eventually(lambda: seen() == made)
+
+
+# A process that sends both names, one that has only the old one, and one whose calls of models are
+# counted by another library, which counts embeddings too.
+SENT = {
+    ("new", "gen_ai_client_inference_duration_seconds_count", "chat"): "1+1x30",
+    ("new", "gen_ai_client_operation_duration_seconds_count", "chat"): "1+1x30",
+    ("old", "gen_ai_client_operation_duration_seconds_count", "chat"): "2+2x30",
+    ("other", "gen_ai_client_operation_duration_seconds_count", "generate_content"): "4+4x30",
+    ("other", "gen_ai_client_operation_duration_seconds_count", "embeddings"): "8+8x30",
+}
+
+
+def test_model_calls_are_counted_once_by_either_name(
+    binaries: dict[str, Path], tmp_path: Path
+) -> None:
+    query = model_calls("10m", SERVICE).replace("$service", ".*")
+    series = [
+        {
+            "series": f'{name}{{service_name="{process}",service_instance_id="{process}-1",'
+            f'gen_ai_operation_name="{operation}"}}',
+            "values": values,
+        }
+        for (process, name, operation), values in SENT.items()
+    ]
+    wanted = [
+        {"labels": f'{{service_name="{process}"}}', "value": value}
+        for process, value in (("new", 10), ("old", 20), ("other", 40))
+    ]
+    asked = {"expr": query, "eval_time": "30m", "exp_samples": wanted}
+    file = tmp_path / "test.json"  # which is YAML
+    file.write_text(
+        json.dumps({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]})
+    )
+    done = subprocess.run(
+        [binaries["promtool"], "test", "rules", file], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -35,6 +35,7 @@ from google.adk.tools.openapi_tool.openapi_spec_parser.rest_api_tool import Rest
 from google.adk.tools.preload_memory_tool import PreloadMemoryTool
 from google.adk.workflow import Workflow
 from google.genai import types
+from opentelemetry import metrics
 
 import otelhooks
 from otelhooks import hooks, policy
@@ -554,6 +555,34 @@ def test_a_call_that_a_callback_answers_is_no_coverage_gap(
     assert text_of(asyncio.run(converse(runner, "begin"))) == ANSWER
     assert world.bodies == []
     assert Seen(exporter, metrics_reader).gaps() == 0
+
+
+RUNS = {
+    semconv.METRIC_GEN_AI_INVOKE_AGENT_DURATION,
+    semconv.METRIC_GEN_AI_INVOKE_AGENT_INFERENCE_CALLS,
+    semconv.METRIC_GEN_AI_INVOKE_AGENT_TOOL_CALLS,
+}
+
+
+@pytest.mark.parametrize("is_global", [True, False])
+def test_runs_are_measured_once_although_the_framework_does_so_as_well(
+    on: Any, meter_provider: Any, metrics_reader: Any, is_global: bool
+) -> None:
+    """It records at the global provider: if that is another one, so does otelhooks at its own."""
+    if is_global:
+        metrics.set_meter_provider(meter_provider)
+    on(policy.deny("danger", reason=REASON))
+    assert text_of(asyncio.run(converse(runner_of(agent_of(World((SAFE,), ANSWER))), "go"))) == ANSWER
+    found = Counter(
+        metric.name
+        for resource in metrics_reader.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name in RUNS
+        for point in metric.data.data_points
+        if point.count == 1
+    )
+    assert found == dict.fromkeys(RUNS, 1)
 
 
 @pytest.mark.parametrize("callback", ["after_tool_callback", "on_tool_error_callback"])
