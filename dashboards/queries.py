@@ -130,8 +130,8 @@ def quantile(share: float, metric: str, selector: str, *labels: str) -> str:
 
 def model_calls(window: str, *labels: str, part: str = "count") -> str:
     """Sum the durations of model calls by labels, also those that still have the old name."""
-    new, old = f"{MODELS}_{part}{{{BY_SERVICE}}}", f"{OLD_MODELS}_{part}{{{BY_SERVICE},{INFERENCE}}}"
-    return total(new, window, *labels, before=old)
+    old = f"{OLD_MODELS}_{part}{{{BY_SERVICE},{INFERENCE}}}"
+    return total(f"{MODELS}_{part}{{{BY_SERVICE}}}", window, *labels, before=old)
 
 
 def own(metric: str, selector: str = "") -> str:

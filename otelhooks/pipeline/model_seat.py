@@ -34,7 +34,7 @@ class ModelRequest:
         holds_back: Whether a stream must wait for the verdict on the whole answer.
         first_chunk_ns: When the first chunk of a stream came, in nanoseconds since the epoch; 0 if
             none came.
-        chunk_times: When each chunk came, likewise; None if that is not recorded.
+        chunk_times: When each chunk came; None if that is not recorded.
     """
 
     __slots__ = (

@@ -205,8 +205,9 @@ def test_a_name_that_is_never_sent_is_found(promql: str, name: str):
 
 
 def test_what_asks_for_model_calls_reads_the_name_of_before_too():
-    """A process that sends both is asked for the new one only: see `tests/e2e/test_dashboards.py`."""
-    found = [promql for _, promql in promqls("agents.json") if "client_inference_duration" in promql]
+    """Of a process that sends both, only the new one counts: see `tests/e2e/test_dashboards.py`."""
+    new = "gen_ai_client_inference_duration_seconds"
+    found = [promql for _, promql in promqls("agents.json") if new in promql]
     assert len(found) == 3
     for promql in found:
         assert "or on (service_name, service_instance_id)" in promql

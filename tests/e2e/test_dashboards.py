@@ -153,11 +153,10 @@ def test_model_calls_are_counted_once_by_either_name(
         {"labels": f'{{service_name="{process}"}}', "value": value}
         for process, value in (("new", 10), ("old", 20), ("other", 40))
     ]
-    asked = {"expr": query, "eval_time": "30m", "exp_samples": wanted}
+    asked = [{"expr": query, "eval_time": "30m", "exp_samples": wanted}]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
     file = tmp_path / "test.json"  # which is YAML
-    file.write_text(
-        json.dumps({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]})
-    )
+    file.write_text(json.dumps({"tests": [test]}))
     done = subprocess.run(
         [binaries["promtool"], "test", "rules", file], capture_output=True, text=True
     )

@@ -572,7 +572,8 @@ def test_runs_are_measured_once_although_the_framework_does_so_as_well(
     if is_global:
         metrics.set_meter_provider(meter_provider)
     on(policy.deny("danger", reason=REASON))
-    assert text_of(asyncio.run(converse(runner_of(agent_of(World((SAFE,), ANSWER))), "go"))) == ANSWER
+    runner = runner_of(agent_of(World((SAFE,), ANSWER)))
+    assert text_of(asyncio.run(converse(runner, "begin"))) == ANSWER
     found = Counter(
         metric.name
         for resource in metrics_reader.get_metrics_data().resource_metrics
