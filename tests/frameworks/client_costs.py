@@ -134,6 +134,23 @@ class Costs:
         made.pop(semconv.METRIC_POLICY_EVALUATION_DURATION, None)  # slow ones, on a busy machine
         assert made == {semconv.METRIC_GEN_AI_CLIENT_INFERENCE_DURATION: TIMES, **further}
 
+    def test_chunks_of_a_stream_are_timed_on_request(
+        self, client: str, providers: Any, metrics_reader: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OTELHOOKS_CHUNK_HISTOGRAM", "1")
+        otelhooks.instrument(frameworks=[client], **providers)
+        chunks = list(CLIENTS[client](Wire(TEXT)).stream())
+        name = semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK
+        [point] = [
+            point
+            for resource in metrics_reader.get_metrics_data().resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+        assert point.count == len(chunks) - 1
+
     @pytest.mark.parametrize(("shown", "settings", "is_held"), HELD)
     def test_a_stream_waits_only_for_what_may_not_be_shown(
         self, client: str, shown: str, settings: dict[str, Any], is_held: bool

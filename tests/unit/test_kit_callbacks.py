@@ -15,6 +15,7 @@ from otelhooks import errors, hooks, types
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import callbacks
 from otelhooks.patching import patches, versions
+from otelhooks.telemetry import semconv
 
 MODEL = "fake:ask"
 
@@ -148,6 +149,15 @@ def test_chunks_wait_for_a_hook_that_may_change_the_answer(fake, function) -> No
     call = fake(Asked, function, hooks=[look])
     assert call(chunks.of(function)) == "one two"
     assert chunks == ["one ", "two"]
+
+
+@pytest.mark.parametrize("function", [ask, ask_later])
+def test_the_time_between_chunks_is_told_on_request(fake, governed, monkeypatch, function) -> None:
+    monkeypatch.setenv("OTELHOOKS_CHUNK_HISTOGRAM", "1")
+    fake(Asked, function)(Chunks().of(function))
+    [between] = governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_PER_OUTPUT_CHUNK)
+    [first] = governed.points(semconv.METRIC_GEN_AI_CLIENT_INFERENCE_TIME_TO_FIRST_CHUNK)
+    assert (first.count, between.count) == (1, 1)
 
 
 @pytest.mark.parametrize("passage", [Asked, Ran])
