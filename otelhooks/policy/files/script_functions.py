@@ -15,12 +15,13 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, cast, get_args
 
+from otelhooks.hooks.labels import UNKNOWN, Lasting
 from otelhooks.hooks.run_cache import run_state
 from otelhooks.hooks.script_host import Speaker, active
-from otelhooks.policy.files import named_functions
+from otelhooks.policy.files import named_functions, result_functions
 from otelhooks.policy.files.http_client import Client
 from otelhooks.policy.linear_regex import Pattern
-from otelhooks.policy.rules import Severity
+from otelhooks.policy.rules import Severity, read_labels
 from otelhooks.policy.starlark import counting_time
 
 __all__ = ["ALLOW", "BLOCK", "MODIFY", "PURE", "SLOW", "functions", "speaking"]
@@ -103,6 +104,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "json.encode": _encode,
     "named.commands": named_functions.commands,
     "named.paths": named_functions.paths,
+    "named.secrets": result_functions.secrets,
+    "named.texts": result_functions.texts,
     "re.match": _match,
     "re.search": _search,
     "time.now": time.time,
@@ -173,6 +176,14 @@ def _log(is_warning: bool, message: Any, fields: dict[str, Any]) -> None:
 
 def _audit(record: Any) -> None:
     active().audit(_current(), record)
+
+
+def _add_label(name: Any, per: Any = "session") -> None:
+    [label] = read_labels("labels.add", [name])
+    if label == UNKNOWN or per not in get_args(Lasting):
+        msg = f"labels.add: cannot add `{label}` per `{per}`"
+        raise ValueError(msg)
+    _current().context.add_label(label, per)
 
 
 def _set_attribute(name: str, value: Any) -> None:
@@ -261,6 +272,7 @@ def functions(
         "span.set": _set_attribute,
         "span.event": _add_event,
         "audit": _audit,
+        "labels.add": _add_label,
         "cache.get": _cached,
         "cache.set": _cache,
         "http.get": http.get,
