@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,28 @@ def delegating(answer: Callable[[str], str]) -> Callable[[str], str]:
         return research(message)
 
     return outer
+
+
+class TestLabels:
+    @pytest.mark.parametrize(("per", "later"), [("session", False), ("turn", True)])
+    def test_a_script_adds_one_that_rules_read(
+        self, files: Files, tool: Tool, per: str, later: bool
+    ) -> None:
+        files.write("mark", "tool.post", f'labels.add("seen", per="{per}")\nreturn allow()')
+        files(policies=[policy.deny("run_command", when_labels=["seen"])])
+        with otelhooks.session("c"):
+            with otelhooks.turn("hello"):
+                assert tool.run_command("ls") == "ran ls"
+                with pytest.raises(Denied):
+                    tool.run_command("ls")
+            with otelhooks.turn("and now"), nullcontext() if later else pytest.raises(Denied):
+                tool.run_command("ls")
+
+    def test_a_script_may_have_a_variable_of_that_name(self, files: Files, tool: Tool) -> None:
+        files.write("own", "tool.pre", 'labels = payload["labels"]\nreturn block(str(labels))')
+        files()
+        with pytest.raises(Denied, match=r"\[\]"):
+            tool.run_command("ls")
 
 
 class TestToolPre:

@@ -62,6 +62,10 @@ class TestPure:
             ),
             ("[cache.set('k', {'v': 1}), cache.get('k'), cache.get('x', 2)]", [None, {"v": 1}, 2]),
             ("audit({'what': 'x'})", None),
+            ("labels.add('untrusted')", None),
+            ("labels.add('untrusted', per='turn')", None),
+            ("named.secrets({'a': ['b', 1, None]})", []),
+            ("named.phrases({'a': ['b c', 1]}, ['b +c', 'd', 'a'])", ["b +c", "a"]),
         ],
     )
     def test_what_they_give(self, ask: Asked, expression: str, expected: Any) -> None:
@@ -87,6 +91,12 @@ class TestPure:
             "call_tool('t', {})",
             "block(reason='x', severity='y')",
             "modify([])",
+            "labels.add('')",
+            "labels.add(['a'])",
+            "labels.add('a b')",
+            "labels.add('unknown')",
+            "labels.add('a', per='day')",
+            "named.phrases('x', ['('])",
         ],
     )
     def test_a_wrong_call_blocks(self, ask: Asked, expression: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,8 +130,11 @@ class Subject:
 
     @property
     def labels(self) -> frozenset[str]:
-        """Labels that its entries add."""
-        return frozenset(one for gate in self.gates if isinstance(gate, Label) for one in gate.adds)
+        """Labels that its entries add, and its hook files by a name that they spell out."""
+        added = {one for gate in self.gates if isinstance(gate, Label) for one in gate.adds}
+        for script in self.scripts:
+            added.update(re.findall(r"labels\.add\([\"'](.+?)[\"']", script.said.script.value))
+        return frozenset(added)
 
     @property
     def size(self) -> str:
