@@ -1,4 +1,4 @@
-"""`otelhooks audit`: check a trail, and read it."""
+"""`otelhooks audit`: check a trail, read it, and sum it up."""
 
 from __future__ import annotations
 
@@ -116,6 +116,96 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
             err=True,
         )
         sys.exit(_FOUND)
+
+
+@audit.command("report")
+@_path
+@_json
+@click.option("--from", "start", metavar="TIME", help="Only records from then on: 30d, 2026-11-01.")
+@click.option("--to", "end", metavar="TIME", help="Only records before then; default: all.")
+def report_command(path: str | None, as_json: bool, start: str | None, end: str | None) -> None:
+    """Sum up a period: uses, verdicts, rules and their versions, failures, who approved.
+
+    It also checks the whole trail, as `otelhooks audit verify` does. Exit code 0: printed; 1: the
+    check found something; 2: nothing to read at PATH, or a time that is not understood.
+    """
+    from otelhooks.audit import check
+    from otelhooks.audit.checking import files_of
+    from otelhooks.audit.period import summary
+    from otelhooks.errors import ConfigError
+
+    try:
+        after, before = _bound(start, ""), _bound(end, "~")  # a later text than any time
+        if after >= before:
+            raise ConfigError(f"`--from {start}` is not before `--to {end}`", hint="swap them")
+        checked = check(path)
+        chains = [_records(files, [0]) for files in files_of(path)]
+        merged = heapq.merge(*chains, key=lambda record: record[:2])
+        found = summary(fields for time, _, fields in merged if after <= time < before)
+    except ConfigError as error:
+        click.echo(f"error: {sanitize(error)}", err=True)
+        sys.exit(_BAD_INPUT)
+    except OSError as error:
+        click.echo(f"error: audit trail cannot be read: {one_line(error)}", err=True)
+        sys.exit(_BAD_INPUT)
+    errors = sum(finding.severity == "error" for finding in checked.findings)
+    trail = {"errors": errors, "warnings": len(checked.findings) - errors}
+    found = {"from": after or None, "to": before.rstrip("~") or None, "trail": trail, **found}
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        for line in _report(found):
+            click.echo(one_line(line))
+    sys.exit(_FOUND if checked.findings else _OK)
+
+
+_NOT_HERE = (
+    "Not in a trail: users, results, when a call or a use ended, and what no rule was asked about."
+)
+
+
+def _bound(text: str | None, default: str) -> str:
+    """Return a time as records write it, so that both can be compared as texts."""
+    from datetime import datetime, timezone
+
+    from otelhooks.cli.since import since_ns
+
+    if text is None:
+        return default
+    seconds, rest = divmod(since_ns(text), 10**9)
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
+
+
+def _report(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of a report."""
+    processes, trail = found["processes"], found["trail"]
+    yield f"Period     {found['from'] or 'the beginning'} to {found['to'] or 'now'}"
+    yield f"Records    {found['records']}, from {found['first'] or '-'} to {found['last'] or '-'}"
+    yield f"Trail      {trail['errors']} errors, {trail['warnings']} warnings, in all of it"
+    yield (
+        f"Processes  {processes['began']} began, {processes['ended']} ended, "
+        f"{processes['lost']} records lost"
+    )
+    for title, name in (("Verdicts", "verdicts"), ("Failures", "failures")):
+        counts = "; ".join(f"{what} {number}" for what, number in found[name].items())
+        yield f"{title:<11}{counts or 'none'}"
+    for title, name in (
+        ("Rules that denied, asked or changed something", "rules"),
+        ("Policies that decided", "policies"),
+        ("People and services that answered", "people"),
+        ("Uses, from the first to the last verdict", "uses"),
+    ):
+        yield title
+        for row in found[name]:
+            cells = (
+                f"{key} {', '.join(value) if isinstance(value, list) else value}"
+                for key, value in row.items()
+                if value not in ("", [])
+            )
+            yield "  " + "; ".join(cells)
+        if not found[name]:
+            yield "  none"
+    yield _NOT_HERE
 
 
 def _records(files: list[Path], left_out: list[int]) -> Iterator[tuple[str, str, dict[str, Any]]]:

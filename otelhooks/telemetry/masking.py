@@ -12,7 +12,7 @@ into JSON text, also as ``key=value``, ``key: value``, ``--key value`` and ``<ke
 running text, as two items of a list of arguments, and as pairs such as ``{"name": "DB_PASS",
 "value": ...}``, or ``("X-Api-Key", ...)`` in a list; passwords that programs take as an option of
 one letter (see `otelhooks.telemetry.secret_options`); bearer tokens, API keys with a known prefix,
-JSON web tokens, private keys, passwords in URLs (see `otelhooks.telemetry.secret_forms`), card
+JSON web tokens, private keys, passwords in URLs (see `otelhooks.secret_forms`), card
 numbers that pass the Luhn check; e-mail addresses on request. Keys of mappings are masked by these
 forms too. Already masked text stays as it is.
 
@@ -36,7 +36,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 from otelhooks.errors import ConfigError
 from otelhooks.records.failures import outline
-from otelhooks.telemetry.secret_forms import FORMS
+from otelhooks.secret_forms import FORMS
 from otelhooks.telemetry.secret_options import cover, in_arguments
 
 _log = logging.getLogger("otelhooks.telemetry")

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from otelhooks.plain_text import is_unseen
 from otelhooks.policy.linear_regex import Pattern
-from otelhooks.telemetry.secret_forms import FORMS
+from otelhooks.secret_forms import FORMS
 
 __all__ = ["phrases", "secrets"]
 
