@@ -240,6 +240,26 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert [name_of(page) for page in DOCS.rglob("*.md") if page not in reached] == []
 
 
+STANDARDS = sorted((DOCS / "standards").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", STANDARDS, ids=name_of)
+def test_every_row_about_a_standard_names_tests_that_exist(page: Path) -> None:
+    """And claims no certificate."""
+    text = page.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| (?!nothing)[A-Z1]", line)]
+    tests = ROOT / "tests"
+    code = "\n".join(file.read_text(encoding="utf-8") for file in tests.rglob("*.py"))
+    missing = [
+        name for name in set(re.findall(r"`(test_\w+)`", text)) if f"def {name}(" not in code
+    ]
+
+    assert len(rows) >= 7
+    assert [row for row in rows if "`test_" not in row and "| nothing |" not in row] == []
+    assert missing == []
+    assert re.findall(r"(?i)\b(?:compliant|compliance|certified|guarantees?)\b", text) == []
+
+
 # -- commands ---------------------------------------------------------------------------------
 
 
