@@ -189,21 +189,21 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
     for title, name in (("Verdicts", "verdicts"), ("Failures", "failures")):
         counts = "; ".join(f"{what} {number}" for what, number in found[name].items())
         yield f"{title:<11}{counts or 'none'}"
-    for title, name in (
+    for title, group in (
         ("Rules that denied, asked or changed something", "rules"),
         ("Policies that decided", "policies"),
         ("People and services that answered", "people"),
         ("Uses, from the first to the last verdict", "uses"),
     ):
         yield title
-        for row in found[name]:
+        for row in found[group]:
             cells = (
-                f"{key} {', '.join(value) if isinstance(value, list) else value}"
-                for key, value in row.items()
+                f"{name} {', '.join(value) if name == 'agents' else value}"
+                for name, value in row.items()
                 if value not in ("", [])
             )
             yield "  " + "; ".join(cells)
-        if not found[name]:
+        if not found[group]:
             yield "  none"
     yield _NOT_HERE
 

@@ -1,4 +1,4 @@
-"""`otelhooks audit report`: what a trail holds about a period, and what it makes of a broken one."""
+"""`otelhooks audit report`: what a trail holds about a period, also one that was changed."""
 
 from __future__ import annotations
 

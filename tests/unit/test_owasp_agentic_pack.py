@@ -83,7 +83,15 @@ def test_all_cases_of_the_pack_are_green() -> None:
 def test_each_group_of_rules_has_a_case_in_which_it_decides() -> None:
     rules = {str(r.seen["rule"]).partition("_")[0] for r in trials.run(["owasp-agentic"])}
 
-    assert rules >= {"destinations", "long", "irreversible", "rights", "supply", "commands", "memory"}
+    assert rules >= {
+        "destinations",
+        "long",
+        "irreversible",
+        "rights",
+        "supply",
+        "commands",
+        "memory",
+    }
 
 
 def test_it_needs_an_approval_channel(governed: Any) -> None:

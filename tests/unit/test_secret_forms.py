@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from otelhooks.telemetry.masking import MASK, Redactor
 from otelhooks.secret_forms import FORMS
+from otelhooks.telemetry.masking import MASK, Redactor
 
 HEX, ALNUM, UPPER = "0a1b2c3d4e5f6789", "a1B2c3D4e5F6g7H8", "A1B2C3D4E5F6G7H8"
 WORD = "a1_B2-c3D4e5F6g"
