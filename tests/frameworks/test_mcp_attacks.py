@@ -227,3 +227,40 @@ class TestBelowFramework:
         assert call_below(server, {"path": "/x"}) == "no", "as the framework's seat tells a deny"
         assert world.ran == []
         assert [s.attributes[semconv.POLICY_DECISION] for s in spans_of(exporter)] == ["deny"]
+
+
+class TestToolOutput:
+    """The pack `tool-output` on results as MCP has them: content, structured content, errors."""
+
+    TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+    def answer(self, on: Any, function: Any) -> Any:
+        on("tool-output")
+        server = make_named(function, "look_up")
+
+        async def run() -> Any:
+            async with connected(server) as client:
+                return await client.call_tool("look_up", {})
+
+        return anyio.run(run)
+
+    def test_a_structured_result_with_a_secret_is_withheld(self, on):
+        def look_up() -> dict[str, list[str]]:
+            return {"keys": [self.TOKEN]}
+
+        result = self.answer(on, look_up)
+
+        assert 'blocked by hook "secrets_in_results"' in text_of(result)
+        assert "ghp_" not in str(result.model_dump())
+
+    def test_an_error_with_a_secret_is_withheld(self, on):
+        def look_up() -> str:
+            raise ValueError(f"401 for {self.TOKEN}")
+
+        assert "ghp_" not in str(self.answer(on, look_up).model_dump())
+
+    def test_an_ordinary_result_passes_as_it_is(self, on):
+        def look_up() -> dict[str, list[str]]:
+            return {"keys": ["a"]}
+
+        assert '"a"' in text_of(self.answer(on, look_up))
