@@ -79,7 +79,7 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         if deciding.rule.policy.place:
             rows.append(("place", deciding.rule.policy.place))
     if verdict.message:
-        rows.append(("told", Redactor().mask_text(verdict.message)))
+        rows.append(("message", Redactor().mask_text(verdict.message)))
     elif verdict.reason:
         rows.append(("why", verdict.reason))
     if verdict.error is not None:

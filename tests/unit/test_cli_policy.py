@@ -237,7 +237,7 @@ def test_tools_of_configured_servers_count(work: Path, monkeypatch: pytest.Monke
     assert "`allow: search` never matches: `search` is a tool of server `github`" in checked
     assert "`allow: github/serach` never matches" in checked
     explained = run("explain", "push", "--server", "github", "--policy", "rules.yaml")
-    assert "deny  github/push\n  rule   mcp_servers/github/enabled_tools\n" in explained.stdout
+    assert "deny  github/push\n  rule     mcp_servers/github/enabled_tools\n" in explained.stdout
     replayed = run("replay", "push.json", "--policy", "rules.yaml")
     assert "mcp_servers/github/enabled_tools  allow -> deny" in replayed.stdout
 
@@ -425,11 +425,11 @@ def test_explain_says_who_decides_and_what_the_condition_saw(work: Path) -> None
     first, *rows = result.stdout.splitlines()
     assert first == "deny  run_command"
     assert rows[:5] == [
-        "  rule   rules/no-rm",
-        "  level  1, exact tool deny",
-        "  place  rules.yaml:2:5",
-        "  told   Denied by policy 'run_command'.",
-        '  args   {"CommandLine": "rm x"}',
+        "  rule     rules/no-rm",
+        "  level    1, exact tool deny",
+        "  place    rules.yaml:2:5",
+        "  message  Denied by policy 'run_command'.",
+        '  args     {"CommandLine": "rm x"}',
     ]
     assert 'when "rm" in args.get("CommandLine", "") -> True' in result.stdout
 
