@@ -117,7 +117,7 @@ def read_verdict(attributes: Mapping[str, Any]) -> Verdict | None:
         mood=_mood(decision, outcome, extras),
         rule_id=_text(attributes, semconv.POLICY_RULE_ID),
         policy_id=_text(attributes, semconv.POLICY_ID),
-        reason=_text(attributes, semconv.POLICY_REASON),
+        reason=_reason(attributes),
         is_plain=decision == semconv.DECISION_ALLOW and not extras,
     )
 
@@ -134,6 +134,15 @@ def _mood(decision: str, outcome: str, extras: list[str]) -> Mood:
     if decision == semconv.DECISION_MODIFY or extras:
         return "changed"
     return "good"
+
+
+def _reason(attributes: Mapping[str, Any]) -> str:
+    """Return a rule's reason, or what failed: the recorded reason of a crash begins with its id."""
+    reason = _text(attributes, semconv.POLICY_REASON)
+    rule, found, cause = reason.partition(": ")
+    if not found or rule != _text(attributes, semconv.POLICY_RULE_ID):
+        return reason
+    return f"failed: {cause}"
 
 
 def _text(attributes: Mapping[str, Any], name: str) -> str:

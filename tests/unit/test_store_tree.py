@@ -319,6 +319,15 @@ def test_the_header_tells_observed_denies_from_observed_asks() -> None:
     assert header.endswith("3 spans · 1 would be refused · 2 would be asked about")
 
 
+def test_a_rule_that_failed_is_named_once() -> None:
+    failed = {"POLICY_REASON": "no-rm-rf: ValueError", "ERROR_TYPE": "policy_error"}
+    other = {"POLICY_REASON": "note: look first"}
+    text = str(render([span(1, "execute_tool a", None, **DENY, **failed)], [], width=200))
+    assert "✗ deny  no-rm-rf (prod): failed: ValueError  [policy_error]" in text
+    text = str(render([span(1, "execute_tool a", None, **DENY, **other)], [], width=200))
+    assert "no-rm-rf (prod): note: look first" in text
+
+
 def test_an_event_about_a_rule_that_matches_no_tool_names_the_rule() -> None:
     found = event(
         s.EVENT_RULE_UNMATCHED,
