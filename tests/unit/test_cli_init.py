@@ -326,6 +326,15 @@ def test_a_project_without_risky_tools_gets_rules_for_what_any_agent_may_be_give
     assert policy("test", POLICY).exit_code == 0
 
 
+def test_tools_that_only_read_need_no_question_and_those_that_act_do(project: Path) -> None:
+    tools = ("read_mail", "getEmail", "list_orders", "get_order", "fetch_and_send", "mail_user")
+    functions = "".join(f"@agents.function_tool\ndef {tool}(): ...\n" for tool in tools)
+    (project / "app.py").write_text(f"import agents\n{functions}")
+    init("--yes")
+
+    assert rules(project) == [("ask", "fetch_and_send"), ("ask", "mail_user")]
+
+
 # -- what is found ----------------------------------------------------------------------------
 
 

@@ -40,6 +40,10 @@ _ASKED = frozenset(
         " tweet update upload write"
     ).split()
 )
+_READING = frozenset("check count fetch find get list look lookup read search show view".split())
+_READ = frozenset("email mail order payment refund sms tweet".split())
+"""Things that a tool may read without a question, such as `read_mail`."""
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _HEAD = """\
@@ -98,10 +102,11 @@ def suggested(survey: Survey) -> tuple[tuple[str, ...], tuple[str, ...]]:
     deny: list[str] = []
     ask: list[str] = []
     for tool in survey.tools:
-        words = {word.lower() for word in _WORD.findall(tool.name)}
-        if words & _DENIED:
+        words = [word.lower() for word in _WORD.findall(tool.name)]
+        reads = bool(words) and words[0] in _READING
+        if not _DENIED.isdisjoint(words):
             deny.append(tool.name)
-        elif words & _ASKED:
+        elif not (_ASKED - _READ if reads else _ASKED).isdisjoint(words):
             ask.append(tool.name)
     if not deny and not ask:
         return ("delete_*",), ("run_command",)
