@@ -82,7 +82,7 @@ def problems(
                 kind = "required" if seat.required else "optional"
                 yield f"{row.distribution}: {kind} seat {seat.state}: {seat.name}"
     for name, error in failures.items():
-        yield f"{name}: cannot be imported: {error}"
+        yield f"{name}: cannot be imported{' (--all says why)' if is_short else f': {error}'}"
 
 
 def gaps(rows: Sequence[Coverage]) -> Iterator[str]:

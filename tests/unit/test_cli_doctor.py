@@ -203,11 +203,14 @@ def test_a_framework_that_is_not_installed_is_fine(doctor):
     assert result.exit_code == 0
 
 
-def test_a_framework_that_cannot_be_imported_says_so(doctor, monkeypatch):
+@pytest.mark.parametrize(
+    ("arguments", "said"), [((), " (--all says why)\n"), (("--all",), ": ImportError(")]
+)
+def test_a_framework_that_cannot_be_imported_says_so(doctor, monkeypatch, arguments, said):
     monkeypatch.setitem(sys.modules, "fakefw.base", ModuleType("fakefw.base"))
-    result = doctor()
+    result = doctor(*arguments)
 
-    assert "fakefw.tools: cannot be imported: ImportError(" in result.stdout
+    assert f"fakefw.tools: cannot be imported{said}" in result.stdout
     assert result.exit_code == 1
 
 
