@@ -108,9 +108,9 @@ def _card(row: _Row, width: int) -> list[str]:
     tokens = f"{row.tokens} tokens" if row.tokens != "-" else "-"
     parts = [f"{row.agent} ({row.service})" if row.service != "-" else row.agent, tokens, row.cost]
     first = [row.trace, row.started, row.duration, row.verdicts]
-    lines = terminal.filled([part for part in first if part != "-"], "  ", width)
+    head, *more = terminal.filled([part for part in first if part != "-"], "  ", width)
     below = terminal.filled([part for part in parts if part != "-"], "  ", width - 2)
-    lines += [f"  {line}" for line in below]
+    lines = [head, *(f"  {line}" for line in [*more, *below])]
     return [terminal.cut(line, width) for line in lines]
 
 

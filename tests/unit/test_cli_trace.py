@@ -326,6 +326,15 @@ class TestList:
         assert "  one  " in line
         assert result.stderr == ""
 
+    def test_verdicts_that_continue_on_a_second_line_are_indented(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = {semconv.POLICY_DECISION: "ask", semconv.POLICY_ENFORCEMENT: "approved"}
+        for attributes in (asked, {semconv.POLICY_DECISION: "modify"}, DENY):
+            add(path, "execute_tool send_email", 9 << 96, **attributes)
+        monkeypatch.setattr("otelhooks.cli.trace._width", lambda: 50)
+        assert "\n  1 refused, 1 approved, 1 other\n" in run("list").stdout
+
     def test_approved_calls_are_not_among_the_others(self, path: Path) -> None:
         asked = {semconv.POLICY_DECISION: "ask", semconv.POLICY_ENFORCEMENT: "approved"}
         add(path, "execute_tool send_email", 9 << 96, **asked)
@@ -357,6 +366,9 @@ class TestList:
         for word in ("lead, writer", "billing", "1,200 → 34", "≥ $0.5000", "1 refused"):
             assert word in text, word
         assert (lines[0].split()[0] == "TRACE") == (width == 120)
+        if width < 120:
+            starts = [line.split()[0] for line in lines if not line.startswith("  ")]
+            assert len(starts) == len(json.loads(run("list", "--json").stdout))
 
     @pytest.mark.parametrize(
         ("option", "fits", "differs"),
