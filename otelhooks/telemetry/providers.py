@@ -242,7 +242,8 @@ class Providers:
         by_target: dict[str, list[str]] = {}
         for signal in SIGNALS:
             by_target.setdefault(self._targets[signal], []).append(_WORDS[signal])
-        return ", ".join(f"{' and '.join(names)} to {to}" for to, names in by_target.items())
+        listed = {to: " and ".join(", ".join(w).rsplit(", ", 1)) for to, w in by_target.items()}
+        return ", ".join(f"{words} to {to}" for to, words in listed.items())
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Export what is waiting, on all providers at once.

@@ -104,7 +104,7 @@ def test_where_a_collector_is_set_that_is_named(stderr):
     lines = stderr(
         "start(exit_timeout=0); search(1)", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9"
     )
-    assert "allow search; traces and metrics and events to otlp http/protobuf http" in lines[0]
+    assert "allow search; traces, metrics and events to otlp http/protobuf http" in lines[0]
 
 
 def test_a_deny_names_its_rule(stderr):

@@ -85,7 +85,7 @@ class TestChoice:
         assert providers.meter_provider is meters
         assert providers.logger_provider is loggers
         assert providers.owned == frozenset()
-        assert providers.describe() == "traces and metrics and events to the provider given"
+        assert providers.describe() == "traces, metrics and events to the provider given"
 
     def test_global_providers_are_used(self, make):
         tracers, meters, loggers = sdk_providers()
@@ -199,19 +199,19 @@ class TestVariables:
         [
             (
                 {"OTEL_EXPORTER_OTLP_ENDPOINT": LOCAL},
-                f"traces and metrics and events to otlp http/protobuf {LOCAL}",
+                f"traces, metrics and events to otlp http/protobuf {LOCAL}",
             ),
             (
                 {"OTEL_TRACES_EXPORTER": "otlp"},
-                "traces and metrics and events to otlp http/protobuf http://localhost:4318",
+                "traces, metrics and events to otlp http/protobuf http://localhost:4318",
             ),
             (
                 {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317"},
-                "traces and metrics and events to otlp grpc http://127.0.0.1:4317",
+                "traces, metrics and events to otlp grpc http://127.0.0.1:4317",
             ),
             (
                 {"OTEL_EXPORTER_OTLP_ENDPOINT": LOCAL, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-                f"traces and metrics and events to otlp grpc {LOCAL}",
+                f"traces, metrics and events to otlp grpc {LOCAL}",
             ),
             (
                 {"OTEL_TRACES_EXPORTER": "otelhooks_otlp_http", "OTEL_LOGS_EXPORTER": "none"},
@@ -225,7 +225,7 @@ class TestVariables:
                 {"OTEL_TRACES_EXPORTER": "console,otlp", "OTEL_METRICS_EXPORTER": "none"},
                 f"traces to console and {OTLP}, metrics to nowhere, events to {OTLP}",
             ),
-            ({"OTEL_TRACES_EXPORTER": "none"}, "traces and metrics and events to nowhere"),
+            ({"OTEL_TRACES_EXPORTER": "none"}, "traces, metrics and events to nowhere"),
             (
                 {
                     "OTEL_EXPORTER_OTLP_ENDPOINT": LOCAL,
