@@ -32,16 +32,16 @@ _approver = options.person("approver", "Who answers")
 def approvals() -> None:
     """Answer calls that wait for a person.
 
-    Programs ask here whose approval channel is `otelhooks.approvals.Queue`.
+    They come from programs whose approval channel is `otelhooks.approvals.Queue`.
     """
 
 
 @approvals.command("list")
 @_store
-@click.option("--all", "is_all", is_flag=True, help="Also those of the last days that have ended.")
+@click.option("--all", "is_all", is_flag=True, help="Include those that ended in the last week.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 def list_command(place: str | None, is_all: bool, as_json: bool) -> None:
-    """List the calls that wait, the oldest first."""
+    """List waiting calls, oldest first."""
     found = _questions(place).all()
     shown = [one for one in found if is_all or one.status == "pending"]
     for question in shown:
@@ -80,8 +80,8 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
     Asks you to type a code that only a terminal shows: an agent that can run commands must not
     approve its own calls.
 
-    Exit code 0: the call continues, a parked one when its run is resumed; 1: you left the question
-    open, or the program did not take the answer; 2: you could not be asked.
+    Exit code 0: the call continues, or will when its paused run is resumed; 1: you left the
+    question open, or the program did not take the answer; 2: you could not be asked.
     """
     from otelhooks.approvals.console import Console
     from otelhooks.approvals.layout import full, named, summary

@@ -49,7 +49,7 @@ def audit() -> None:
 def verify_command(
     path: str | None, as_json: bool, head: bool, expect: tuple[str, ...], allow_unclosed: bool
 ) -> None:
-    """Find and locate every edit, gap, cut, reorder, duplicate and foreign line.
+    """Find edits, gaps, cuts, reordered, repeated and foreign lines.
 
     PATH may also be a file of a Hedera topic's messages, saved from a mirror node.
 

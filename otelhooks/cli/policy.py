@@ -248,7 +248,7 @@ def replay_command(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Evaluate recorded tool calls under other policies and list what changes.
+    """List recorded calls that other policies decide differently.
 
     TRACES is a store, a file of OTLP JSON, jaeger+http://HOST:16686 or tempo+http://HOST:3200;
     default: the local store.

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 def stop(tool: str | None, agent: str | None, is_all: bool, why: str, by: str | None) -> None:
     """Deny tool calls in all running programs of this user.
 
-    The deny comes before every rule, in monitor mode too, within a second; calls that run end. It
-    holds for programs that start later, until you lift it with `otelhooks go`. $OTELHOOKS_STOPS
-    names another folder, or redis://HOST:PORT/NUMBER for programs on several hosts.
+    Works within a second, before every rule, and in monitor mode too. Calls that are already
+    running are not interrupted. Programs that start later are stopped as well, until you lift the
+    stop with `otelhooks go`. $OTELHOOKS_STOPS names another folder, or redis://HOST:PORT/NUMBER for
+    programs on several hosts.
 
-    Without options, list what is stopped. Exit code 0: stopped, or listed; 1: nothing is stopped.
+    Without options, list the stops. Exit code 0: stopped, or listed; 1: nothing is stopped.
     """
     from otelhooks.policy.stops import stop_now
 
@@ -51,7 +52,7 @@ def stop(tool: str | None, agent: str | None, is_all: bool, why: str, by: str | 
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "is_all", is_flag=True, help="Lift every stop.")
 def go(ids: tuple[str, ...], is_all: bool) -> None:
-    """Lift stops of `otelhooks stop`.
+    """Let stopped programs continue: lift stops that `otelhooks stop` made.
 
     Asks you to type a code that only a terminal shows: an agent that can run commands must not lift
     its own stop.

@@ -240,7 +240,7 @@ def tail_command(
 def export_command(
     store_path: Path | None, url: str | None, file: Any, trace_ids: tuple[str, ...]
 ) -> None:
-    """Send the store, or some traces of it, to a collector or into a file.
+    """Send traces of the store to a collector, or write them to a file.
 
     URL is the base address, such as http://localhost:4318. What was sent stays in the store.
 

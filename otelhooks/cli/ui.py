@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--approvals",
     "questions",
     metavar="redis://HOST:PORT/NUMBER",
-    help="Where questions are, if not in the store.",
+    help="Where questions are kept, if not in the store.",
 )
 @click.option(
     "--port",
@@ -60,8 +60,9 @@ def ui(
 ) -> None:
     """Watch calls and answer questions in a browser.
 
-    Prints the address first. It has a token of this start, and works on this machine only: to use
-    the console from elsewhere, forward the port, such as by `ssh -L`. Ends at Ctrl-C.
+    Prints the address first. It contains a token, which is new at each start, and works on this
+    machine only: to use the console from elsewhere, forward the port, for example with `ssh -L`.
+    Ctrl-C ends it.
     """
     try:
         import uvicorn
