@@ -323,7 +323,7 @@ def questions_at(place: str | os.PathLike[str] | None) -> Questions:
         return RedisQuestions(text)
     if _ADDRESS.match(text):
         raise ConfigError(
-            "the place of questions looks like an address, and is not one of Redis",
+            "the place of questions looks like an address, but not like one of Redis",
             hint="write `redis://host:6379/0`, or the path of the store's file",
         )
     from otelhooks.approvals.store_questions import StoreQuestions

@@ -47,7 +47,7 @@ class StoreQuestions(Questions):
         path: File of the local store; None for the one that this process would write to.
 
     Raises:
-        ConfigError: The file cannot be used, or another user may write it, and so answer.
+        ConfigError: The file cannot be used, or another user may write it, and could answer.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -157,6 +157,6 @@ def _refuse_foreign(path: Path) -> None:
         mode = os.stat(place).st_mode
         if mode & others and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             raise ConfigError(
-                f"other users may write `{place}`, and so answer",
+                f"other users may write `{place}`, and could answer",
                 hint=f"run `chmod go-w {place}`, or set OTELHOOKS_STORE to a file elsewhere",
             )

@@ -200,7 +200,7 @@ def _key_of(secret: str) -> bytes:
     if not 24 <= len(key) <= 64:
         raise ConfigError(
             "the secret of a webhook is not the base64 text of 24 to 64 bytes",
-            hint="make one by `openssl rand -base64 32`, and write `whsec_` before it",
+            hint="make one with `openssl rand -base64 32`, and write `whsec_` before it",
         )
     return key
 
@@ -218,7 +218,9 @@ def _check(key: bytes, body: bytes, headers: Mapping[str, str]) -> None:
         raise PermissionError("the answer is not signed: it has no `webhook-timestamp`")
     at = int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
     if abs(time.time() - at) > _TOLERANCE_S:
-        raise PermissionError("the answer was not signed within 5 minutes of now: sign it again")
+        raise PermissionError(
+            "the answer was signed more than 5 minutes ago, or in the future: sign it again"
+        )
     expected = _signed(key, headers.get("webhook-id", ""), at, body)["webhook-signature"]
     found = headers.get("webhook-signature", "").split(" ")
     if not any(secrets.compare_digest(_bytes(each), _bytes(expected)) for each in found):

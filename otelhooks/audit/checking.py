@@ -94,9 +94,9 @@ def _check_others(report: Report, folder: Path) -> None:
     for path in folder.iterdir():
         name = parse_file_name(path.name)
         if name is not None and not path.is_file():
-            report.add(path, 0, "foreign", "a segment's name, but no regular file")
+            report.add(path, 0, "foreign", "it is named like a segment, but is not a regular file")
         elif name is None and path.is_file() and _is_segment(path):
-            report.add(path, 0, "renamed", "an audit segment under a name that no segment has")
+            report.add(path, 0, "renamed", "an audit segment whose file has another kind of name")
 
 
 def _is_segment(path: Path) -> bool:

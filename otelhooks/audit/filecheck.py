@@ -144,7 +144,7 @@ def _check_order(
             continue
         number = stated
         if not record.parsed.is_intact:
-            report.add(path, record.line, "edited", "the content does not fit its hash")
+            report.add(path, record.line, "edited", "the content does not match its hash")
             # Its number may have been edited: the record after it shows where it belongs.
             number = max(number, expected or 0)
         if expected is None:

@@ -121,7 +121,7 @@ def hint(error: BaseException) -> str:
         return "make the folder writable for this user, or choose another with `audit=`"
     if number in (errno.EMFILE, errno.ENFILE):
         return "raise the limit of open files"
-    return "look at the disk, or choose another folder with `audit=`"
+    return "check the disk, or choose another folder with `audit=`"
 
 
 def read_schema(path: Path) -> str | None:

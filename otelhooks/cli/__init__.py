@@ -89,7 +89,7 @@ class _Commands(click.Group):
         except Exception as error:
             traceback.print_exc()
             click.echo(f"error: unexpected: {one_line(repr(error))}", err=True)
-            click.echo("hint: this is a mistake of otelhooks, please report it", err=True)
+            click.echo("hint: this is a bug in otelhooks; please report it", err=True)
             ctx.exit(ExitCode.UNEXPECTED)
 
 

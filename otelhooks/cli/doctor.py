@@ -318,7 +318,7 @@ def _traced(config: Config) -> Iterator[str]:
     if tracers.sends_traces():
         yield "\nTraces of others"
         yield "  openai-agents sends its own, with prompts and results, to OpenAI"
-        yield "hint: OPENAI_AGENTS_DISABLE_TRACING=1 or agents.set_tracing_disabled(True) ends that"
+        yield "hint: OPENAI_AGENTS_DISABLE_TRACING=1 or agents.set_tracing_disabled(True) stops it"
 
 
 def _tools(tools: dict[str, list[BuiltIn]]) -> Iterator[str]:

@@ -132,7 +132,7 @@ def _targets(folder: Path, *, force: bool) -> list[Path]:
             )
         if path.is_file() and not force:
             raise ConfigError(
-                f"`{path}` is there already",
+                f"`{path}` already exists",
                 hint="edit it, or let `--force` replace policy and cases",
             )
     return targets
@@ -270,7 +270,8 @@ def _checked(deny: Sequence[str], ask: Sequence[str]) -> tuple[tuple[str, ...], 
         Selector(tool)
         if tool in deny and tool in ask:
             raise ConfigError(
-                f"`{tool}` is both denied and asked about", hint="deny goes first: name it once"
+                f"`{tool}` is both denied and asked about",
+                hint="the deny comes first: name it once",
             )
     return tuple(dict.fromkeys(deny)), tuple(dict.fromkeys(ask))
 

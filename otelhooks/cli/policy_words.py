@@ -167,7 +167,7 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
 def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str]:
     """Yield what would change by rule, by tool and by call, and what cannot be judged."""
     many = len(result.changes)
-    yield f"{many} of {result.judged} judged calls would come out otherwise"
+    yield f"{many} of {result.judged} judged calls would be decided differently"
     if many:
         yield ""
         yield "by rule"

@@ -235,7 +235,7 @@ async def aanswer(
 async def _shielded(effect: Run) -> Any:
     import anyio
 
-    value: Any = Raised(TimeoutError("no time left to tidy up"))
+    value: Any = Raised(TimeoutError("no time left to clean up"))
     with anyio.move_on_after(_TIDY_UP_S, shield=True):
         value = await arun(effect)
     return value
@@ -347,7 +347,7 @@ def _limit(effect: Run) -> float | None:
         return effect.timeout
     if effect.is_question:
         _log_once(
-            "a question holds up the event loop of its thread until it is answered; a handler that"
+            "a question blocks the event loop of its thread until it is answered; a handler that"
             " needs this loop never answers\nhint: await the tool, or call it with"
             " `asyncio.to_thread`"
         )

@@ -300,7 +300,7 @@ def emit(name: str, payload: Mapping[str, Any] | None = None) -> tuple[str, dict
         ValueError: The name does not start with ``custom.``.
     """
     if not name.startswith("custom."):
-        msg = f"unknown event `{name}`: an event of your own starts with `custom.`"
+        msg = f"unknown event `{name}`: the name of your own event starts with `custom.`"
         raise ValueError(msg)
     given = dict(payload or {})
     rt = runtime.active()

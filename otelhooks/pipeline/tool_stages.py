@@ -33,7 +33,7 @@ __all__ = ["ACTED", "NORMALIZED", "Stages", "Stopped", "in_stages", "overlooks"]
 NORMALIZED, ACTED = PostParamsNormalizationHook.POINT, PostCoreActionHook.POINT
 """The points between the steps."""
 
-OUT_OF_ORDER = "The call was refused because its steps came in another order than can be judged."
+OUT_OF_ORDER = "The call was refused because its steps came in an unexpected order."
 
 
 class Stopped(BaseException):

@@ -84,7 +84,7 @@ def end(*_args: object, **_kwargs: object) -> None:
         try:
             function()
         except Exception as error:
-            log.error("something could not be ended: %s", outline(error))
+            log.error("something could not be shut down: %s", outline(error))
 
 
 forks.before(_listen)

@@ -126,7 +126,7 @@ def _call(function: Callable[[], object]) -> None:
     try:
         function()
     except Exception as error:
-        log.error("something is not in order after a fork: %s", outline(error))
+        log.error("something failed after a fork: %s", outline(error))
 
 
 if hasattr(os, "register_at_fork"):

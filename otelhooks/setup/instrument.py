@@ -216,7 +216,7 @@ def _same(handle: Handle, config: Config) -> Handle:
             "start the program without `otelhooks run`, which called instrument() first, with the"
             " settings of variables; or set them all there"
         )
-    problem = f"otelhooks is instrumented already, with other values of {listed}"
+    problem = f"otelhooks is already instrumented, with other values of {listed}"
     raise ConfigError(problem, hint=hint)
 
 
@@ -230,7 +230,7 @@ def _replaced(handle: Handle, config: Config) -> Handle:
     if fixed:
         listed = ", ".join(f"`{name}`" for name in fixed)
         raise ConfigError(
-            f"otelhooks is instrumented already, and replace=True does not change {listed}",
+            f"otelhooks is already instrumented, and replace=True does not change {listed}",
             hint="call uninstrument() first",
         )
     rules, objects = split(config.policies)

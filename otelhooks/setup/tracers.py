@@ -107,7 +107,7 @@ def tell(framework: str, mode: str, *, is_chosen: bool) -> None:
         _log.info("%s is also traced by %s; spans=%s", framework, names, mode)
     elif mode == "annotate":
         _log.info(
-            "spans=annotate: nothing that is known traces %s; where no span is current, verdicts "
+            "spans=annotate: no known tracer covers %s; where no span is current, verdicts "
             "are in events, metrics and audit",
             framework,
         )
@@ -117,7 +117,7 @@ def tell(framework: str, mode: str, *, is_chosen: bool) -> None:
     if framework == "openai_agents" and sends_traces():
         _log.info(
             "openai-agents sends traces of its own, with prompts and results, to OpenAI\n"
-            "hint: OPENAI_AGENTS_DISABLE_TRACING=1 or agents.set_tracing_disabled(True) ends that"
+            "hint: OPENAI_AGENTS_DISABLE_TRACING=1 or agents.set_tracing_disabled(True) stops it"
         )
 
 

@@ -124,7 +124,7 @@ class _SqliteExporter(Generic[R]):
             self._is_given_up = self._is_ending  # so that what is left can be counted in time
             # Once for spans and events together.
             self._database.report(
-                error.cause, "nothing is stored (said once, numbers follow at exit): %s", error
+                error.cause, "nothing is stored (logged once; numbers follow at exit): %s", error
             )
             self._dropped += len(records)
             return False
@@ -137,7 +137,7 @@ class _SqliteExporter(Generic[R]):
         if count:
             self._database.report(
                 f"{self._word} {cause}",
-                "%ss are not stored (said once, the number follows at exit): %s",
+                "%ss are not stored (logged once; the number follows at exit): %s",
                 self._word,
                 message,
             )

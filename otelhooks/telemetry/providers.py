@@ -182,9 +182,7 @@ class Providers:
                 self._tell_changed()
             except Exception as error:
                 self._watched = {}
-                _log.error(
-                    "providers could not be exchanged, the old ones stay: %s", outline(error)
-                )
+                _log.error("providers could not be replaced; the old ones stay: %s", outline(error))
                 return False
             finally:
                 # Last: until then other threads wait at the lock, instead of using what a forked

@@ -28,7 +28,7 @@ async def stream(site: Site, request: Request) -> Response:
     """Send records as they are stored, from now on, or from the id that the client saw last."""
     seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
     if seen and not re.fullmatch(r"\d{1,18}-\d{1,18}", seen):
-        return PlainTextResponse("This is not an id of an event.\n", 400)
+        return PlainTextResponse("This is not an event id.\n", 400)
     position = Position(*map(int, seen.split("-"))) if seen else None
     return StreamingResponse(_messages(site, position), media_type="text/event-stream")
 

@@ -87,7 +87,7 @@ class Guard:
     def _refused(self, request: Request) -> PlainTextResponse | None:
         host = request.headers.get("host", "")
         if not _HOST.fullmatch(host):
-            return PlainTextResponse("This is not a name of the console.\n", 421)
+            return PlainTextResponse("The console does not have this name.\n", 421)
         given = request.query_params.get("token", request.cookies.get(_COOKIE, ""))
         root = f"{self._root}/"
         if not (_same(request.scope["path"][: len(root)], root) and _same(given, self._token)):

@@ -165,7 +165,7 @@ def _draft(names: tuple[str, ...], recorded: RecordedCall) -> _Draft | None:
 
 
 def replayed(site: Site, request: Request) -> Response:
-    """Show which of the newest calls would come out otherwise under the candidate."""
+    """Show which of the newest calls would be decided differently under the candidate."""
     names = site.settings.candidate or site.settings.policies
     if not names:
         return site.page("policy.html", "policy")

@@ -670,7 +670,7 @@ def test_steps_in_another_order_are_refused(on: Any) -> None:
 
     log: list[str] = []
     on(guard("post_core_action", False))
-    assert "another order" in run(Hasty(log), {"amount": 1}).error
+    assert "unexpected order" in run(Hasty(log), {"amount": 1}).error
     assert log == []
 
 
@@ -718,7 +718,7 @@ def test_a_class_that_hands_on_and_then_goes_its_own_way_is_stopped(on: Any) -> 
 
     log: list[str] = []
     on(guard("post_core_action", False))
-    assert "another order" in run(Sneaking(log), {"amount": 9}).error
+    assert "unexpected order" in run(Sneaking(log), {"amount": 9}).error
     assert log.count("commit") == 1
 
 

@@ -70,7 +70,7 @@ def test_an_error_in_one_is_logged_and_stops_no_other(caplog):
     forks.before(fail)
     with caplog.at_level(logging.ERROR, "otelhooks"):
         assert in_child(lambda: seen) == "['called']"
-    assert "something is not in order after a fork: OSError" in caplog.text
+    assert "something failed after a fork: OSError" in caplog.text
     assert "secret" not in caplog.text
 
 

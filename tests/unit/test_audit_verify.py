@@ -80,7 +80,7 @@ def test_an_edited_value_is_found_in_its_line(segment, line):
     segment.write_bytes(b"".join(lines))
     assert found(segment.parent) == [(line, "edited")]
     assert str(verify(segment)[0]) == (
-        f"{segment}:{line}: error: edited: the content does not fit its hash"
+        f"{segment}:{line}: error: edited: the content does not match its hash"
     )
 
 
@@ -428,14 +428,14 @@ def test_verify_prints_file_and_line_and_exits_with_1(segment):
     segment.write_bytes(b"".join(lines))
     result = invoke("verify", segment.parent)
     assert result.exit_code == 1
-    assert result.stdout == (f"{segment}:3: error: edited: the content does not fit its hash\n")
+    assert result.stdout == (f"{segment}:3: error: edited: the content does not match its hash\n")
     printed = json.loads(invoke("verify", segment.parent, "--json").stdout)
     assert printed == {
         "type": "finding",
         "file": str(segment),
         "line": 3,
         "kind": "edited",
-        "message": "the content does not fit its hash",
+        "message": "the content does not match its hash",
         "severity": "error",
     }
 

@@ -463,7 +463,7 @@ def test_what_is_there_already_stays_unless_it_is_to_be_replaced(project: Path) 
 
     result = init("--yes")
     assert (result.exit_code, (project / POLICY).read_text()) == (2, "mine")
-    assert "is there already" in result.stderr
+    assert "already exists" in result.stderr
     assert not (project / CASES).exists()
 
     assert init("--yes", "--force").exit_code == 0

@@ -181,7 +181,7 @@ def test_a_new_policy_is_not_written_over_another(work: Path) -> None:
     again = run("new", "guard")
 
     assert again.exit_code == 2
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -554,7 +554,7 @@ def test_replay_names_what_flips_and_what_it_cannot_judge(work: Path) -> None:
 
     assert result.exit_code == 1
     text = result.stdout
-    assert "1 of 3 judged calls would come out otherwise" in text
+    assert "1 of 3 judged calls would be decided differently" in text
     assert "  1  rules/no-rm  allow -> deny" in text
     assert '  allow -> deny  run_command {"CommandLine": "rm -rf x"}' in text
     assert f"span {1:016x}; trace {1:032x} in traces.json" in text
@@ -569,7 +569,7 @@ def test_replay_of_the_policy_that_held_changes_nothing(work: Path) -> None:
     result = run("replay", "traces.json", "--policy", "none.yaml")
 
     assert result.exit_code == 0
-    assert result.stdout == "0 of 4 judged calls would come out otherwise\n"
+    assert result.stdout == "0 of 4 judged calls would be decided differently\n"
 
 
 def test_replay_in_json_has_every_call(work: Path) -> None:
@@ -598,7 +598,7 @@ def test_replay_and_learn_can_be_limited_to_one_program(work: Path) -> None:
         in both.stderr
     )
     assert "--service NAME" in both.stderr
-    assert (one.exit_code, one.stdout) == (0, "0 of 1 judged calls would come out otherwise\n")
+    assert (one.exit_code, one.stdout) == (0, "0 of 1 judged calls would be decided differently\n")
     assert (other.exit_code, other.stderr) == (1, "")
     assert run("replay", *words, "--service", "Shop").exit_code == 2
     assert "run_command" not in run("learn", "two.json", "--service", "bill*").stdout

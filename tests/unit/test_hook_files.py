@@ -135,7 +135,7 @@ class TestLoadErrors:
                 "",
             ),
             ("---\n\tevent: tool.pre\n---\n", 2, None, ""),
-            ("---\nevent: 'tool.pre\n---\n", None, None, "no YAML"),
+            ("---\nevent: 'tool.pre\n---\n", None, None, "not YAML"),
             ("---\nevent: !!python/name:os.system x\n---\n", 2, None, "tag"),
             (
                 f"---\na: &a [{'x, ' * 50}x]\nb: &b [{'*a, ' * 50}*a]\nc: [{'*b, ' * 50}*b]\n---\n",

@@ -986,7 +986,7 @@ class TestApprovals:
 
         with pytest.raises(Denied, match="different loop"):
             asyncio.run(notebook())
-        assert "holds up the event loop of its thread" in caplog.text
+        assert "blocks the event loop of its thread" in caplog.text
         assert "asyncio.to_thread" in caplog.text
 
     @pytest.mark.anyio

@@ -117,11 +117,11 @@ def test_a_key_that_yaml_tools_read_differently_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "words", "hint"),
     [
-        ("a:\n\t- b\n", (2, 1), "no YAML", "spaces, not with tabs"),
-        ("a: x\n\tb: c\n", (2, 1), "no YAML", "spaces, not with tabs"),
-        ("- deny: *\n", None, "no YAML", "starts with one of * & ! % @ ` needs quotes"),
+        ("a:\n\t- b\n", (2, 1), "not YAML", "spaces, not with tabs"),
+        ("a: x\n\tb: c\n", (2, 1), "not YAML", "spaces, not with tabs"),
+        ("- deny: *\n", None, "not YAML", "starts with one of * & ! % @ ` needs quotes"),
         ("- deny: *_file\n", (1, 9), "names nothing above it", "needs quotes"),
-        ("- deny: @x\n", (1, 9), "no YAML", "needs quotes"),
+        ("- deny: @x\n", (1, 9), "not YAML", "needs quotes"),
         ("reason: a: b\n", (1, 10), "mapping values", "in quotes"),
         ("a: b\n---\nc: d\n", (2, 1), "a second document", "a file of its own"),
         ("a: !!python/object/apply:os.system [x]\n", (1, 4), "the tag ", "leave it out"),
@@ -132,9 +132,9 @@ def test_a_key_that_yaml_tools_read_differently_is_an_error() -> None:
         ("1: a\n", (1, 1), "a key is a number, not text", "in quotes"),
         ("[a]: b\n", (1, 1), "a key is a list", "in quotes"),
         ("? {a: b}\n: c\n", (1, 3), "a key is keys and values", "in quotes"),
-        ("a: [1, 2\n", None, "no YAML", "brackets"),
-        ('a: "x\n', None, "no YAML", "quotes"),
-        ("a: {b: c}}\n", (1, 10), "no YAML", "brackets"),
+        ("a: [1, 2\n", None, "not YAML", "brackets"),
+        ('a: "x\n', None, "not YAML", "quotes"),
+        ("a: {b: c}}\n", (1, 10), "not YAML", "brackets"),
     ],
 )
 def test_what_policy_files_do_not_use_of_yaml_is_an_error(
@@ -176,7 +176,7 @@ def test_aliases_that_blow_a_file_up_are_an_error() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     error = _error("\n".join(lines))
-    assert "aliases stand for more than 1000 values" in str(error)
+    assert "aliases expand to more than 1000 values" in str(error)
     assert error.line == 3  # before anything large is built
 
 

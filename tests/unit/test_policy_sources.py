@@ -215,10 +215,10 @@ def test_only_calls_from_a_time_on(exported: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}\n{broken\n", ":2: no JSON"),
-        ("[1, 2]", "no OTLP JSON"),
-        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}', "no OTLP JSON"),
-        ('{"resourceSpans": 7}', "no OTLP JSON"),
+        ("{}\n{broken\n", ":2: not JSON"),
+        ("[1, 2]", "not OTLP JSON"),
+        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}', "not OTLP JSON"),
+        ('{"resourceSpans": 7}', "not OTLP JSON"),
     ],
 )
 def test_what_is_not_otlp_json_is_an_error_with_its_place(

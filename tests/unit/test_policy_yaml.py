@@ -197,7 +197,7 @@ def test_default_and_mode_are_of_the_file() -> None:
         ("policies: [{deny: '**'}]\n", (1, 19), "`**` is not known", "`*`"),
         ("policies: [{deny: 'kind:files'}]\n", (1, 19), "unknown kind `kind:files`", "file_write"),
         ("policies: [{deny: '/x'}]\n", (1, 19), "a server or a tool is missing", "server/tool"),
-        ("policies: [{deny: *}]\n", None, "no YAML", "needs quotes"),
+        ("policies: [{deny: *}]\n", None, "not YAML", "needs quotes"),
         ("policies: [{deny: 5}]\n", (1, 19), "`deny` is a number", "quotes"),
         ("policies: [{deny: no}]\n", (1, 19), "`no` is not the same", "quotes"),
         ("policies: [{deny: a, severity: hgih}]\n", (1, 32), "unknown `severity`", "`high`"),

@@ -167,7 +167,7 @@ def test_no_step_is_taken_out_of_order(governed: Any) -> None:
         ask(steps().begin("post_params_normalization"))
 
     governed(hooks=[guard("post_params_normalization")])
-    with pytest.raises(Denied, match="another order than can be judged"):
+    with pytest.raises(Denied, match="an unexpected order"):
         run(body, Staged())
     attributes = governed.attributes("execute_tool t")
     assert (attributes[semconv.POLICY_ID], attributes[semconv.POLICY_RULE_ID]) == (

@@ -358,7 +358,9 @@ class TestTrouble:
             f"local store `{path}`: 1 event could not be stored",
         ]
         [said] = [line for line in caplog.messages if "left untouched" in line]
-        assert said.startswith("nothing is stored (said once, numbers follow at exit): local store")
+        assert said.startswith(
+            "nothing is stored (logged once; numbers follow at exit): local store"
+        )
 
     def test_a_full_disk_is_said_and_counted_and_writing_goes_on_later(
         self, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -568,7 +568,7 @@ class TestPolicy:
         with client_of(settings) as client:
             client.get(f"/?token={settings.token}")
             shown = client.get("/policy/replay").text
-            assert "2 of the newest 2 calls would come out otherwise" in shown
+            assert "2 of the newest 2 calls would be decided differently" in shown
             assert "other/strict" in shown
             assert "The candidate" in self.call(client, trace, "rm")
 

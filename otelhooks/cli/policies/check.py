@@ -157,7 +157,7 @@ def _shadowed(rule: Rule, rules: Sequence[Rule]) -> Iterator[Finding]:
                 hint = "keep the one that you mean"
         else:
             problem = f"{_text(rule)} is never reached: {name} ({where}) decides before it"
-            hint = "take it out, or give the other rule a `when` or a narrower tool"
+            hint = "remove it, or give the other rule a `when` or a narrower tool"
         yield Finding("error", _place(rule), problem, hint)
         return
 

@@ -23,7 +23,7 @@ def otlp_calls(document: Any) -> Iterator[RecordedCall]:
             yield from otlp_calls(item)
         return
     if not isinstance(document, dict):
-        msg = f"an object is expected, not {type(document).__name__}"
+        msg = f"expected an object, not {type(document).__name__}"
         raise TypeError(msg)
     request: Any = cast("object", document)
     if "trace" in request:

@@ -104,7 +104,7 @@ def new_policy(name: str, folder: Path, *, is_yaml: bool, event: str) -> dict[Pa
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"`{name}` is not a valid policy name", hint="take letters, digits, `_` and `-`"
+            f"`{name}` is not a valid policy name", hint="use letters, digits, `_` and `-`"
         )
     if name in RESERVED:
         raise ConfigError(
@@ -139,7 +139,7 @@ def write_new(files: Mapping[Path, str], *, replace: bool = False) -> list[Path]
     """
     for path in files:
         if os.path.lexists(path) and not replace:
-            raise ConfigError(f"`{path}` is there already", hint="take another name")
+            raise ConfigError(f"`{path}` already exists", hint="take another name")
     drafts: dict[Path, Path] = {}
     reserved: list[Path] = []
     path = Path()

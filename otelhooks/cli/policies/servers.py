@@ -221,7 +221,7 @@ def _oldest_first(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
         return sorted(calls, key=lambda call: call.at)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise ConfigError(
-            f"the server's answer has another form than expected: {error!r}",
+            f"the server's answer does not have the expected form: {error!r}",
             hint="check that the address matches the prefix before it",
         ) from error
 

@@ -154,7 +154,7 @@ class _File:
                 found = list(otlp_calls(document))
             except (TypeError, ValueError, AttributeError, KeyError) as error:
                 raise ConfigError(
-                    f"{self.path}:{number}: no OTLP JSON: {error}",
+                    f"{self.path}:{number}: not OTLP JSON: {error}",
                     hint="export with `otelhooks trace export --file FILE`",
                 ) from error
             for call in found:
@@ -181,7 +181,7 @@ class _File:
                     yield number, json.loads(line)
                 except (ValueError, RecursionError) as error:
                     raise ConfigError(
-                        f"{self.path}:{number}: no JSON: {error}",
+                        f"{self.path}:{number}: not JSON: {error}",
                         hint="a file of OTLP JSON has one request a line, or is one document",
                     ) from error
 

@@ -228,7 +228,7 @@ class _Reader:
         if self._aliased > MAX_ALIASED_NODES:
             raise self._error(
                 event,
-                f"aliases stand for more than {MAX_ALIASED_NODES} values",
+                f"aliases expand to more than {MAX_ALIASED_NODES} values",
                 "write the values out",
             )
         self._nodes += size
@@ -295,7 +295,7 @@ class _Reader:
             before = self._text[: getattr(error, "position", 0)]
             line = before.count("\n") + self._first
             column = len(before) - before.rfind("\n")
-            problem = "no YAML: a character that is not allowed"
+            problem = "not YAML: a character that is not allowed"
             return PolicyFileError(self._path, line, column, problem, hint="take it out")
         parts = (getattr(error, "context", None), getattr(error, "problem", None))
         problem = ": ".join(part for part in parts if part)
@@ -306,7 +306,7 @@ class _Reader:
             self._path,
             line + self._first,
             column + 1,
-            f"no YAML: {problem}",
+            f"not YAML: {problem}",
             hint=_hint(text, column, problem),
         )
 
@@ -318,8 +318,8 @@ def _hint(line: str, column: int, problem: str) -> str:
     if line[column : column + 1] in _MARKS or "alias" in problem:
         return "a text that starts with one of * & ! % @ ` needs quotes"
     if "mapping values" in problem:
-        return "indent it as the lines beside it, or put a text with `: ` in it in quotes"
-    return "look at quotes, brackets and indentation here and on the lines above"
+        return "indent it like the lines beside it, or put a text with `: ` in it in quotes"
+    return "check quotes, brackets and indentation here and on the lines above"
 
 
 _MARKS = ("*", "&", "!", "%", "@", "`")

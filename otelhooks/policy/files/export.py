@@ -61,7 +61,7 @@ def export(rules: PolicySet, gates: Iterable[Gate] = (), *, leave_out: bool = Fa
     parts = [*_parts(rules), *(_gate(gate) for gate in gates)]
     for part in parts:
         if part.entry is not None and not _comes_back(part):
-            part.entry, part.why = None, "YAML has no words for it"
+            part.entry, part.why = None, "YAML cannot express it"
     servers = [s.name for s in rules.mcp_servers if s.enabled_tools or s.disabled_tools]
     unsaid = [f"{_name(part)}: {part.why}" for part in parts if part.entry is None]
     unsaid += [f"server `{name}`: its tool lists are in code" for name in servers]

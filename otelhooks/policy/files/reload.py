@@ -63,7 +63,7 @@ class Watch:
                     self._changed()
                 before = now
             except Exception as error:
-                log.error("looking at policy files failed: %s", outline(error))
+                log.error("policy files could not be checked for changes: %s", outline(error))
 
 
 def _stamp(places: Iterable[str]) -> _Stamp:

@@ -160,7 +160,7 @@ KEYS = (
     Key(
         "default",
         choice(*get_args(Default)),
-        "What holds where no rule matches; between files `deny` wins.",
+        "What happens if no rule matches; between files `deny` wins.",
     ),
     Key(
         "mode",
