@@ -240,6 +240,18 @@ MARKS = (
         "Records carry the agent, if it is known.",
     ),
     Mark(
+        r"\b(?<!and )also (?:if|when|where|while|before|after|without)\b",
+        "`even if`, `even when`",
+        "The call waits, also if no one answers.",
+        "The call waits, even if no one answers.",
+    ),
+    Mark(
+        r"\b(?:holds?|held|holding) up\b",
+        "`blocks`, `delays`",
+        "A question holds up the loop.",
+        "A question blocks the loop.",
+    ),
+    Mark(
         r"\b(?:is|are) held against\b",
         "`is compared with`",
         "A rule is held against the tools.",

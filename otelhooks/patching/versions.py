@@ -162,7 +162,7 @@ def exists(module: str) -> bool:
 
 
 def _loaded(name: str) -> ModuleType | None:
-    """Return an imported module; None also if an import is blocked by a None entry."""
+    """Return an imported module; None if there is none, or a None entry blocks its import."""
     return sys.modules.get(name)
 
 

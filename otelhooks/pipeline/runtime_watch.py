@@ -128,7 +128,7 @@ class RuntimeWatch(Watch):
                 self._pause(op, call, verdict, is_new=True)
                 raise pause
         wait = _ask_spans(runtime, op, call, verdict)
-        runtime.has_run = True  # also if Ctrl-C ends the waiting
+        runtime.has_run = True  # even if Ctrl-C ends the waiting
         runtime.wait_for(1)
         try:
             approval = yield from ask_handlers(

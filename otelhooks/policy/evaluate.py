@@ -140,7 +140,7 @@ class PolicySet:
         rules: All rules, in load order.
         given: The same without the built-in ones, which guard policy files.
         version: Content hash, 12 hexadecimal digits.
-        can_deny: Whether any call can be denied or held up.
+        can_deny: Whether any call can be denied or must wait.
         can_hide: Whether any tool's definition is kept from the model.
         names_tools: Whether a rule that denies or asks names one tool.
         needs_context: Whether rules read the operation's context, for its labels.

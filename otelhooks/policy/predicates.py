@@ -203,7 +203,7 @@ def _of_call(test: Test) -> Callable[[types.ToolCall], Any]:
 
 
 async def _awaited(value: Any) -> Any:
-    while inspect.isawaitable(value):  # also if an inner `await` was forgotten
+    while inspect.isawaitable(value):  # an inner `await` may be forgotten
         value = await value
     return value
 

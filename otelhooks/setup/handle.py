@@ -317,7 +317,7 @@ class Handle:
 
 
 def _can_stop(rules: PolicySet) -> bool:
-    """Return whether a rule that the program was given can deny, or hold up, a call."""
+    """Return whether a rule that the program was given can deny a call, or make it wait."""
     return any(rule.can_deny for rule in rules.given) or rules.default == "deny"
 
 

@@ -2,7 +2,7 @@
 
 As soon as anything can deny, each of them is logged once a process, on the logger ``otelhooks``:
 
-- a framework when it is imported, also before `otelhooks.instrument`;
+- a framework when it is imported, even before `otelhooks.instrument`;
 - a model client whose request functions are known, at the first request for a model's answer that
   is made outside a guarded model call. What a guarded framework sends, or a function under
   ``@otelhooks.model_call``, is inside one, no matter which module imported or created the client;

@@ -141,7 +141,7 @@ def suite(answers: Answers, survey: Survey) -> str:
     ]
     return (
         "suite: agents\n"
-        "mode: enforce  # what the rules decide, also while the policy is in monitor mode\n"
+        "mode: enforce  # what the rules decide, even while the policy is in monitor mode\n"
         "cases:\n" + "".join(cases)
     )
 

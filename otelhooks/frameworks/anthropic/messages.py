@@ -81,7 +81,7 @@ _ITS_OWN = ("text", "tool_use", "thinking", "redacted_thinking")
 
 
 class MessagesRequest(GeneratedCall):
-    """A request of ``messages``, also where Bedrock or Vertex carry it."""
+    """A request of ``messages``, even where Bedrock or Vertex carry it."""
 
     framework, path = "anthropic", "/v1/messages"
     table = kit.PartTable(

@@ -9,7 +9,7 @@ its standard streams. Seats:
   runs the application's ``PreToolUse`` hooks before ours; looks for settings that switch hooks off.
   The CLI asks them before every call, also of sub-agents, and whatever the permission mode is.
 - ``Query._handle_sdk_mcp_request``: every tool of a server in this process, when its call arrives;
-  ``SdkMcpTool.handler``: the tool's function, also if the application calls it.
+  ``SdkMcpTool.handler``: the tool's function, even if the application calls it.
 - ``Transport.write``: each message of the user's, of `query` and of `ClaudeSDKClient`.
 - ``Query.receive_messages``: what the application reads.
 - ``Query.close``, ``ClaudeSDKClient.disconnect``: the end of the turn, and of the conversation.

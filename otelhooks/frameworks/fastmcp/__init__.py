@@ -13,7 +13,7 @@ what a tool's body calls. A proxy's tool leads to the seat of mcp's client. A mo
 under its own name, and its tools under theirs.
 
 A deny is a ``ToolError`` with the reason, the form in which FastMCP reports a tool's error: on the
-wire it becomes a result with ``isError``, also if the server masks the details of errors.
+wire it becomes a result with ``isError``, even if the server masks the details of errors.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 Seats: ``Tool.invoke`` and ``invoke_async``, for every tool call; ``Agent.run`` and ``run_async``;
 steps of agents and components of pipelines: chat generators have no class in common. A denied call
-is a tool's error to the model, also where errors end a run. A refused run answers with the reason.
+is a tool's error to the model, even where errors end a run. A refused run answers with the reason.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ layers are patched, so agents that were created before `otelhooks.instrument` ar
   one of them once: agent and ToolNode in ``invoke``, ``stream``, ``batch`` and their asynchronous
   forms, parallel calls, retries, sub-agents, MCP tools, and direct calls. A subclass that overrides
   ``invoke`` or ``ainvoke`` is guarded there; what it passes on unchanged is not judged again.
-- Model: ``_generate_with_cache`` (``invoke``, ``batch``, agents, also where tokens are streamed),
+- Model: ``_generate_with_cache`` (``invoke``, ``batch``, agents, even where tokens are streamed),
   ``stream`` and ``astream`` where user code streams a model itself, and the generator below
   ``stream_events(version="v3")``.
 - Run: ``Pregel.stream`` and ``astream``, to which ``invoke``, ``batch`` and ``stream_events`` lead.

@@ -19,7 +19,7 @@ __all__ = ["ChainRun"]
 
 
 class ChainRun(HeardRun):
-    """One run of one chain, also where an executor streams its steps.
+    """One run of one chain, even where an executor streams its steps.
 
     Attributes:
         key: The input with the user's message; None if there is no single one.

@@ -252,7 +252,7 @@ STATEMENTS = {
 """Words that an entry may start with."""
 
 PRESETS: dict[str, tuple[str, Callable[[], Policy | list[Policy]]]] = {
-    "allow_all": ("Let every call run that no other rule holds up.", presets.allow_all),
+    "allow_all": ("Let every call run that no other rule denies or asks about.", presets.allow_all),
     "deny_all": ("Refuse every call that no more specific rule lets run.", presets.deny_all),
     "confirm_run_command": ("Refuse `run_command`, let the rest run.", presets.confirm_run_command),
     "safe_defaults": (
