@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from otelhooks.cli.policies.explain import Explanation, masked
 from otelhooks.cli.policies.trials import Result, shown
+from otelhooks.hooks.verdict import ASK
 from otelhooks.telemetry.masking import Redactor
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def of_result(result: Result) -> Iterator[str]:
         for difference in result.differences
     ]
     yield from columns(rows, "       ")
+    if result.seen.get("failed"):
+        yield f"       message  {shown(Redactor().mask_text(result.seen['message']))}"
     if case.call is not None:
         yield f"       call  {case.call.name} {json.dumps(case.call.args, default=str)}"
     else:
@@ -79,7 +82,8 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         if deciding.rule.policy.place:
             rows.append(("place", deciding.rule.policy.place))
     if verdict.message:
-        rows.append(("message", Redactor().mask_text(verdict.message)))
+        name = "if refused" if judged.decision == ASK else "message"
+        rows.append((name, Redactor().mask_text(verdict.message)))
     elif verdict.reason:
         rows.append(("why", verdict.reason))
     if verdict.error is not None:

@@ -303,6 +303,25 @@ def test_a_red_case_is_shown_with_what_differs(work: Path) -> None:
     assert ElementTree.parse(work / "out.xml").getroot().get("failures") == "1"
 
 
+def test_a_red_case_says_why_its_rule_failed(work: Path) -> None:
+    (work / "cases").mkdir()
+    (work / "late.yaml").write_text("policies: [{ask: refund, when: 'args[\"amount\"] > 100'}]\n")
+    (work / "cases" / "late.yaml").write_text(
+        "cases: [{name: refund, call: {tool: refund, args: {}}, verdict: ask}]\n"
+    )
+
+    result = run("test", "late.yaml")
+
+    assert "       verdict  expected ask  seen deny\n       message  " in result.stdout
+    assert 'Key `"amount"` was not found' in result.stdout
+
+
+def test_explain_says_what_the_model_reads_if_a_person_refuses(work: Path) -> None:
+    (work / "ask.yaml").write_text("policies: [{ask: refund, reason: Too much.}]\n")
+
+    assert "  if refused  Too much.\n" in run("explain", "refund", "--policy", "ask.yaml").stdout
+
+
 def test_every_error_of_every_file_is_told(work: Path) -> None:
     (work / "bad.yaml").write_text(
         "polices: []\n"
