@@ -95,6 +95,8 @@ class Config:
     """Path of the audit trail, or an `Audit`; None: no audit file."""
     mcp_servers: tuple[Any, ...] | None = None
     """Server configurations that rules may name."""
+    mcp_pins: readers.PinFile | None = None
+    """File of approved definitions of MCP tools, and its mode; None: definitions do not matter."""
     reload: bool = False
     """Load changed policy files while running."""
     record_allows: bool = False
@@ -220,6 +222,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "redact": readers.redact,
     "audit": readers.audit,
     "mcp_servers": readers.servers,
+    "mcp_pins": readers.pins,
     "reload": readers.boolean,
     "record_allows": readers.boolean,
     "raise_on_deny": readers.boolean,

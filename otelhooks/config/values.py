@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from otelhooks.config.variables import nearest
 from otelhooks.errors import ConfigError
@@ -285,6 +285,35 @@ def policy_path(path: str | os.PathLike[str], origin: str) -> Path:
             hint="give an existing policy file or folder, a pack, or objects as module:attribute",
         ) from None
     return place
+
+
+class PinFile(NamedTuple):
+    """Where approved definitions of MCP tools are.
+
+    Attributes:
+        path: The file, absolute; it may be missing.
+        mode: ``enforce`` or ``monitor``.
+    """
+
+    path: Path
+    mode: str = "enforce"
+
+
+PIN_FILE = "mcp-pins.json"
+"""The file of pins if none is named."""
+
+
+def pins(value: object, origin: str) -> PinFile | None:
+    """Read the path of a file; ``enforce`` or ``monitor`` for the usual one; ``monitor:PATH``."""
+    if value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(cast("str", value)):
+        raise _wrong(origin, cast("object", value), "a file, `enforce`, `monitor` or `monitor:FILE`")
+    text = os.fspath(cast("str", value)).strip()
+    mode, _, rest = text.partition(":")
+    if mode not in ("enforce", "monitor"):
+        mode, rest = "enforce", text
+    return PinFile(Path(rest or PIN_FILE).expanduser().absolute(), mode)
 
 
 def servers(value: object, origin: str) -> tuple[Any, ...] | None:

@@ -97,9 +97,12 @@ class Call:
         op: The operation that carries it, if any.
         owner: The object whose method is the seat, if that is needed to tell seats of one name
             apart.
+        listing: What the MCP client that makes the call knows of the tool's definition, see
+            `otelhooks.policy.definitions.Listing`; None at any other seat.
     """
 
     owner: Any = None
+    listing: Any = None
 
     __slots__ = (
         "_record",

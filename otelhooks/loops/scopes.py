@@ -67,6 +67,8 @@ def _added(hooks: Sequence[Any], policies: Sequence[Any]) -> tuple[HookSet, tupl
             channel=rt is not None and rt.channel is not None,
         )
         judges = (table,)
+        if rt is not None and table.reads_annotations:
+            rt.reads_lists = True
     if rt is not None and (found.can_deny or any(judge.can_deny for judge in judges)):
         rt.tighten()  # what cannot be guarded in full is refused from now on
     return found, judges

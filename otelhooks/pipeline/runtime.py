@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from otelhooks.audit.ticket import Ticket
     from otelhooks.pipeline.answers import Answers
     from otelhooks.policy.candidate import Candidate
+    from otelhooks.policy.pins import Pins
     from otelhooks.policy.prices import Prices
     from otelhooks.store.labels import LabelBook
     from otelhooks.telemetry.content import Content
@@ -132,6 +133,8 @@ class Runtime:
     Attributes:
         answers: Tool calls that answers asked for outside any framework; None before the first.
         stopped: What `otelhooks stop` denies, which is among the rules as well; None for nothing.
+        pins: Approved definitions of MCP tools, which are among the rules as well; None for any.
+        reads_lists: Whether what MCP servers say of their tools matters.
         tells_allows: Whether a plain allow leaves a record of its own.
     """
 
@@ -188,6 +191,9 @@ class Runtime:
         self.prices = prices
         self.refuses = refuses
         self.stopped: Judge | None = None
+        self.pins: Pins | None = None
+        self.reads_lists: bool = False
+        self.told_tools: set[tuple[str, ...]] = set()
         self.answers: Answers | None = None
         self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
         self.outside: Session = Session()

@@ -71,7 +71,8 @@ def tool(
     ):
         refusal = None
         news = _is_news(outer, permit, call)
-        if news or seat.judges_again or permit.to.judges_again:
+        is_pinned = rt.pins is None or not rt.pins.is_against(call)
+        if news or not is_pinned or seat.judges_again or permit.to.judges_again:
             if outer.stages is not None:
                 hooks = hooks.in_stages()
             found = hooks.at("pre_tool_call")

@@ -6,7 +6,7 @@ Loaded with `otelhooks.policy.auto`, because creating a dataclass takes a millis
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from otelhooks.policy.rules import AskUserHandler, Decision, Policy, Predicate
 
@@ -28,6 +28,9 @@ class AutoPolicy(Policy):
     decision: Decision = dataclasses.field(default=Decision.DENY, init=False, repr=False)
     when: Predicate | None = dataclasses.field(default=None, init=False, repr=False)
     when_labels: Collection[str] | None = dataclasses.field(default=None, init=False, repr=False)
+    when_annotations: Mapping[str, bool] | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
     reason: str = dataclasses.field(default="", init=False, repr=False)
     name: str = "auto"
     ask_user: AskUserHandler | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypedDict, cast, overload
 
 from typing_extensions import Unpack
@@ -51,10 +51,20 @@ class _Veto(_Any, total=False):
     when_labels: str | Collection[str] | None
 
 
+class _Strict(TypedDict, total=False):
+    when_annotations: Mapping[str, bool] | None
+
+
 class _Rule(_Hide, _Veto, total=False): ...
 
 
-class _Question(_Rule, total=False):
+class _Deny(_Rule, _Strict, total=False): ...
+
+
+class _StrictVeto(_Veto, _Strict, total=False): ...
+
+
+class _Question(_Deny, total=False):
     handler: AskUserHandler | None
 
 
@@ -170,16 +180,16 @@ def allow(
 
 
 @overload
-def deny(tool: str, mcp_tools: None = None, **fields: Unpack[_Rule]) -> Policy: ...
+def deny(tool: str, mcp_tools: None = None, **fields: Unpack[_Deny]) -> Policy: ...
 @overload
 def deny(
-    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Rule]
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Deny]
 ) -> list[Policy]: ...
 @overload
 def deny(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    **fields: Unpack[_Rule],
+    **fields: Unpack[_Deny],
 ) -> list[Policy]: ...
 def deny(
     tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
@@ -193,10 +203,13 @@ def deny(
     mode: Mode | None = None,
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
+    when_annotations: Mapping[str, bool] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls; parameters, return value and errors as for `allow`.
 
-    A ``when`` that raises denies. ``reason`` is what the model reads instead of ``Denied by policy
+    ``when_annotations``, such as ``{"readOnlyHint": False}``, restricts the rule to tools of MCP
+    servers that are annotated like this, or whose annotations are not known. A ``when`` that raises
+    denies. ``reason`` is what the model reads instead of ``Denied by policy
     'LABEL'.``
 
     Example:
@@ -235,8 +248,9 @@ def ask_user(
     mode: Mode | None = None,
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
+    when_annotations: Mapping[str, bool] | None = None,
 ) -> Policy | list[Policy]:
-    """Ask a human before calls run; parameters, return value and errors as for `allow`.
+    """Ask a human before calls run; parameters, return value and errors as for `deny`.
 
     The handler, which may be the second argument, gets the `ToolCall`, and the reason if it takes
     one; only ``True`` approves. None leaves the question to the approval channel. ``reason`` is
@@ -259,16 +273,16 @@ ask_user_mcp = ask_user
 
 
 @overload
-def veto(tool: str, mcp_tools: None = None, **fields: Unpack[_Veto]) -> Policy: ...
+def veto(tool: str, mcp_tools: None = None, **fields: Unpack[_StrictVeto]) -> Policy: ...
 @overload
 def veto(
-    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Veto]
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_StrictVeto]
 ) -> list[Policy]: ...
 @overload
 def veto(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    **fields: Unpack[_Veto],
+    **fields: Unpack[_StrictVeto],
 ) -> list[Policy]: ...
 def veto(
     tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
@@ -281,6 +295,7 @@ def veto(
     severity: Severity | None = None,
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
+    when_annotations: Mapping[str, bool] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls before any other rule is checked, in any mode, even if people approve.
 

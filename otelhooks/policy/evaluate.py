@@ -23,6 +23,7 @@ from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
 from otelhooks.policy import fingerprints
+from otelhooks.policy.definitions import may_be
 from otelhooks.policy.index import Index, Match, ServerList
 from otelhooks.policy.predicates import check_numbers
 from otelhooks.policy.rules import (
@@ -144,6 +145,7 @@ class PolicySet:
         can_hide: Whether any tool's definition is kept from the model.
         names_tools: Whether a rule that denies or asks names one tool.
         needs_context: Whether rules read the operation's context, for its labels.
+        reads_annotations: Whether rules look at the annotations of MCP tools.
 
     Raises:
         ConfigError: A rule cannot be understood, or asks without an approver and is enforced.
@@ -236,6 +238,7 @@ class PolicySet:
             rule.selector.specificity == EXACT and rule.decision != ALLOW for rule in self.rules
         )
         self.needs_context: bool = any(rule.labels is not None for rule in self.rules)
+        self.reads_annotations: bool = any(rule.annotations is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
 
@@ -333,6 +336,8 @@ class PolicySet:
                 continue
             if rule.labels is not None and rule.labels.isdisjoint(_labels(context)):
                 continue
+            if rule.annotations is not None and not may_be(call, rule.annotations):
+                continue
             test = rule.test
             if test is not None:
                 evaluations += 1
@@ -396,7 +401,7 @@ class PolicySet:
                 continue
             if rule.monitored and rule.decision != ALLOW:
                 continue
-            if rule.test is None and rule.labels is None:
+            if rule.test is None and rule.labels is None and rule.annotations is None:
                 return rule if rule.hide else None
             if rule.decision != DENY:
                 return None

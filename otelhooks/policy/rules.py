@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import enum
 import re
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from typing_extensions import Self
@@ -17,6 +17,7 @@ from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY
 from otelhooks.policy import fingerprints, predicates
 from otelhooks.policy.asking import BoundHandler, bind_handler
+from otelhooks.policy.definitions import HINTS
 from otelhooks.policy.selectors import Selector, glob_matcher
 
 __all__ = [
@@ -71,6 +72,8 @@ class Policy:
         hide: A deny that also removes the tool's definition from model calls.
         when_labels: One of these labels must be in force; None for any; see
             `otelhooks.policy.label`.
+        when_annotations: The tool's MCP server must have annotated it like this; not for a rule
+            that allows. None for any tool.
         place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:
@@ -90,6 +93,7 @@ class Policy:
     veto: bool = False
     hide: bool = False
     when_labels: Collection[str] | None = None
+    when_annotations: Mapping[str, bool] | None = None
     place: str = dataclasses.field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -123,6 +127,32 @@ class Policy:
         if self.when_labels is not None:
             labels = read_labels(f"rule `{self.label}`: when_labels", self.when_labels)
             object.__setattr__(self, "when_labels", labels)
+        if self.when_annotations is not None:
+            self._check_annotations(self.when_annotations)
+
+    def _check_annotations(self, given: Any) -> None:
+        if self.decision is Decision.APPROVE:
+            raise ConfigError(
+                f"rule `{self.label}`: `when_annotations` cannot allow: annotations are the word "
+                "of the tool's own server",
+                hint="deny or ask for the other tools, or allow tools by name",
+            )
+        known = ", ".join(HINTS)
+        if not isinstance(given, Mapping) or not given:
+            raise ConfigError(
+                f"rule `{self.label}`: `when_annotations` is no mapping: {given!r}",
+                hint=f"write {{annotation: true or false}}, with {known}",
+            )
+        for name, value in cast("Mapping[Any, Any]", given).items():
+            if name not in HINTS:
+                raise ConfigError(
+                    f"rule `{self.label}`: unknown annotation `{name}`", hint=f"use one of {known}"
+                )
+            if not isinstance(value, bool):
+                raise ConfigError(
+                    f"rule `{self.label}`: annotation `{name}` is not true or false: {value!r}"
+                )
+        object.__setattr__(self, "when_annotations", dict(sorted(given.items())))
 
     def _check(self, field: str, value: object, known: Sequence[object]) -> None:
         if value not in known:
@@ -194,6 +224,7 @@ class Rule:
         test: The predicate as a function of the argument dict, or of the call.
         wants_call: Which of the two.
         labels: One of these must be in force; None for any.
+        annotations: Those that the tool must have; None for any.
         fits_branch: Whether the rule is for an agent; None for every agent.
         handler: Handler that is asked, as the user gave it.
         ask: The handler as a function of call and reason.
@@ -203,6 +234,7 @@ class Rule:
     """
 
     __slots__ = (
+        "annotations",
         "ask",
         "decision",
         "enforced",
@@ -262,6 +294,7 @@ class Rule:
             # An allow rule must not see a label that it needs in a history that is unknown.
             strict = () if self.decision == ALLOW else (UNKNOWN,)
             self.labels = frozenset((*policy.when_labels, *strict))
+        self.annotations: Mapping[str, bool] | None = policy.when_annotations
         self.test: Callable[[Any], Any] | None = None
         self.wants_call: bool = False
         if policy.when is not None:
@@ -284,7 +317,12 @@ class Rule:
     @property
     def is_conditional(self) -> bool:
         """Whether it depends on the call if the rule applies to a tool that it names."""
-        return self.test is not None or self.fits_branch is not None or self.labels is not None
+        return (
+            self.test is not None
+            or self.fits_branch is not None
+            or self.labels is not None
+            or self.annotations is not None
+        )
 
     def __repr__(self) -> str:
         return f"Rule({self.policy_id}/{self.id}: {self.decision} {self.policy.tool})"
@@ -329,9 +367,10 @@ def identity(policy: Policy) -> str:
     when = fingerprints.describe(policy.when, code=False)
     agent = policy.agent or ""
     kind = f"{policy.veto}{policy.hide}"
-    labels = () if policy.when_labels is None else (repr(policy.when_labels),)
+    further = (policy.when_labels, policy.when_annotations)
+    selects = (repr(each) for each in further if each is not None)
     digest = fingerprints.digest(
-        policy.tool, word, policy.name, agent, kind, when, *labels, length=8
+        policy.tool, word, policy.name, agent, kind, when, *selects, length=8
     )
     return f"{'veto' if policy.veto else word}_{policy.label}_{digest}"
 

@@ -16,6 +16,7 @@ from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet, Registration, registrations
 from otelhooks.hooks.verdict import Judge, RuleLike
+from otelhooks.pipeline.mcp_lists import CHANGES
 from otelhooks.pipeline.offered_tools import Offers
 from otelhooks.pipeline.runtime import Loaded, Runtime, active
 from otelhooks.plain_text import LOGGED, counted, one_line
@@ -33,9 +34,18 @@ if TYPE_CHECKING:
     from otelhooks.patching.patches import Coverage
     from otelhooks.policy.candidate import Candidate
     from otelhooks.policy.files.reload import Watch
+    from otelhooks.policy.pins import Approved, Pins
     from otelhooks.telemetry.providers import Providers
 
-__all__ = ["Handle", "load_candidate", "rebuild", "registered", "scope_attributes", "split"]
+__all__ = [
+    "Handle",
+    "load_candidate",
+    "load_pins",
+    "rebuild",
+    "registered",
+    "scope_attributes",
+    "split",
+]
 
 log: logging.Logger = logging.getLogger("otelhooks")
 
@@ -64,6 +74,7 @@ class Handle:
         self._rules = PolicySet()
         self._watch: Watch | None = None
         self._stop_watch: stops.Watch | None = None
+        self._pins: Approved | None = None
         self._is_changed = False  # by a method, not by a reload
         self._lock = _changing
         self._misspelt: set[tuple[str, str]] = set()
@@ -231,9 +242,31 @@ class Handle:
     def _start_watching(self) -> None:
         from otelhooks.policy.files import reload
 
-        self._watch = reload.Watch(
-            lambda: self._policies.places, self._read_again, interval_s=reload.INTERVAL_S
-        )
+        pins = self._config.mcp_pins
+
+        def places() -> list[str]:
+            return [*self._policies.places, *([] if pins is None else [str(pins.path)])]
+
+        def changed() -> None:
+            self._read_again()
+            if pins is not None:
+                self._read_pins()
+
+        self._watch = reload.Watch(places, changed, interval_s=reload.INTERVAL_S)
+
+    def _read_pins(self) -> None:
+        """Put the file of pins in force as it is now; if it cannot be read, the old one holds."""
+        try:
+            now = load_pins(self._config)
+        except ConfigError as error:
+            log.error("pins of MCP tools could not be loaded again; the old ones hold: %s", error)
+            return
+        with self._lock:
+            if now == self._pins:
+                return
+            self._pins = now
+            self._swap()
+        log.info("pins of MCP tools loaded again")
 
     def _watch_stops(self, place: stops.Place, known: tuple[stops.Stop, ...]) -> None:
         self._stop_watch = stops.Watch(place, known, self._stop)
@@ -285,6 +318,10 @@ class Handle:
         hooks = HookSet(registration for _, found in every for registration in found)
         has_rules = bool(self._rules.rules) or self._rules.can_deny
         judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()
+        self._runtime.pins = pins = self._pins_in_force()
+        self._runtime.reads_lists |= pins is not None or self._rules.reads_annotations
+        if pins is not None:
+            judges = (pins, *judges)
         if self._runtime.stopped is not None:
             judges = (self._runtime.stopped, *judges)
         loaded = Loaded(hooks, judges, self._rules.mode == semconv.MODE_MONITOR)
@@ -292,11 +329,22 @@ class Handle:
         for gate, _ in every:
             if isinstance(gate, Gate) and gate.can_deny:
                 count_from_zero(self._runtime, gate, self._rules.mode)
+        if pins is not None:
+            count_unapproved_from_zero(self._runtime, pins)
         self._runtime.loaded = loaded
         guarded.set_strict(self.is_strict(loaded))
         self._tell_unmatched()
         if self._rules.on_tool is None:  # a different set than before
             Offers(self._runtime, self._rules, self._misspelt)
+
+    def _pins_in_force(self) -> Pins | None:
+        """Return the judge of MCP definitions; it only records in monitor mode, its own or all."""
+        place = self._config.mcp_pins
+        if place is None or self._pins is None:
+            return None
+        from otelhooks.policy.pins import Pins
+
+        return Pins(self._pins, monitor=semconv.MODE_MONITOR in {place.mode, self._rules.mode})
 
     def _tell_unmatched(self) -> None:
         """Warn, once each, about rules for a kind that no tool of the imported frameworks has."""
@@ -347,6 +395,32 @@ def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
         else:
             rules.append(item)  # the engine reports the problem
     return rules, hooks
+
+
+def load_pins(config: Config) -> Approved | None:
+    """Return the approved definitions of ``mcp_pins=``; None without it.
+
+    Raises:
+        ConfigError: The file cannot be used, or two servers have one name.
+    """
+    place = config.mcp_pins
+    if place is None:
+        return None
+    names = [server.name for server in config.mcp_servers or ()]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(
+            f"two servers of `mcp_servers` are called `{twice[0]}`",
+            hint="give each its own name: definitions are approved by the server's name",
+        )
+    if not place.path.exists():
+        log.error(
+            "`mcp_pins`: `%s` does not exist, so that no MCP tool is approved\n"
+            "hint: write it with `otelhooks mcp pin`",
+            place.path,
+        )
+    from otelhooks.policy import pins
+
+    return pins.read(place.path)
 
 
 def load_candidate(config: Config) -> Candidate | None:
@@ -407,6 +481,16 @@ def count_from_zero(runtime: Runtime, rule: RuleLike, mode: str) -> None:
 
     attributes = deny_attributes(rule.policy_id, rule.id, rule.severity, mode)
     runtime.instruments.denies.cell(attributes).add(0)
+
+
+def count_unapproved_from_zero(runtime: Runtime, pins: Pins) -> None:
+    """Start the counters of pins at 0, so that the first tool or deny is an increase."""
+    mode = semconv.MODE_ENFORCE if pins.can_deny else semconv.MODE_MONITOR
+    for rule in pins.rules.values():
+        count_from_zero(runtime, rule, mode)
+    counter = runtime.instruments.counter(semconv.METRIC_MCP_TOOLS_UNAPPROVED)
+    for change in CHANGES:
+        counter.cell({semconv.MCP_TOOL_CHANGE: change, semconv.POLICY_MODE: mode}).add(0)
 
 
 _SEVERITIES = {"critical": 0, "high": 1, "medium": 2, "low": 3}

@@ -22,7 +22,7 @@ from otelhooks.pipeline import standalone
 from otelhooks.pipeline.runtime import Loaded, Runtime
 from otelhooks.pipeline.runtime_watch import RuntimeWatch
 from otelhooks.plain_text import counted
-from otelhooks.policy import stops
+from otelhooks.policy import definitions, stops
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
@@ -30,6 +30,7 @@ from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unas
 from otelhooks.setup.handle import (
     Handle,
     load_candidate,
+    load_pins,
     rebuild,
     registered,
     scope_attributes,
@@ -99,6 +100,7 @@ def instrument(
     redact: Any | Unset = UNSET,
     audit: str | pathlib.Path | Audit | Unset | None = UNSET,
     mcp_servers: Sequence[types.BaseMcpServerConfig] | Unset | None = UNSET,
+    mcp_pins: str | os.PathLike[str] | Unset | None = UNSET,
     reload: bool | Unset = UNSET,
     record_allows: bool | Unset = UNSET,
     raise_on_deny: bool | Unset = UNSET,
@@ -136,7 +138,10 @@ def instrument(
         redact: Masking of captured content.
         audit: Where every verdict is written before its call continues.
         mcp_servers: Servers that rules may name.
-        reload: Whether policy files are read again when they change.
+        mcp_pins: File of approved definitions of MCP tools, as `otelhooks mcp pin` writes it: what
+            is not in it is hidden and denied. ``monitor:FILE`` only reports. ``enforce`` and
+            ``monitor`` mean ``mcp-pins.json`` in the working folder.
+        reload: Whether policy files, and that of `mcp_pins`, are read again when they change.
         record_allows: Whether a plain allow is an event too.
         raise_on_deny: Whether refused turns and model calls raise `Denied`.
         stream: ``pass`` lets text out before its verdict.
@@ -256,6 +261,7 @@ def _set_up(config: Config) -> Handle:
     policies = Policies.load(rules, config)
     _refuse_unknown(config, policies)
     policies.refuse_unanswered((*policy_hooks, *hooks), config)
+    pins = load_pins(config)
     place = stop_places.place_of(config.stops)
     given = () if place is None else place.kept()
     table = policies.table(config)
@@ -311,7 +317,8 @@ def _set_up(config: Config) -> Handle:
     )
     handle = Handle(config, runtime, providers)
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
-    runtime.stopped = stops.rules_of(given)
+    definitions.forget()
+    handle._pins, runtime.stopped = pins, stops.rules_of(given)
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.announce:
@@ -373,7 +380,8 @@ def _refuse_unknown(config: Config, policies: Policies) -> None:
         ConfigError: One of them is set. Ignoring it would leave agents unguarded.
     """
     for name in ("reload", "http_allow", "hook_tools"):
-        if getattr(config, name) and not policies.paths:
+        has_files = policies.paths or (name == "reload" and config.mcp_pins is not None)
+        if getattr(config, name) and not has_files:
             raise ConfigError(
                 f"`{name}` is about policy files, and there are none",
                 hint=f'leave `{name}` out, or give files with policies=["path"]',

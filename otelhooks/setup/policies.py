@@ -154,10 +154,11 @@ class Policies(NamedTuple):
             _refuse_questions(files, mode)
         default = cast("Default", files.default) if files and files.default else "allow"
         sources = [] if files is None else _sources(files)
-        if files is not None and not config.allow_policy_writes:
+        guarded = [*self.places, *([] if config.mcp_pins is None else [str(config.mcp_pins.path)])]
+        if guarded and not config.allow_policy_writes:
             from otelhooks.policy.files import protection
 
-            sources.append(protection.protect(self.places, monitor=mode == "monitor"))
+            sources.append(protection.protect(guarded, monitor=mode == "monitor"))
         rules = self.rules
         if self.only_files_monitor(config):
             rules = tuple(dataclasses.replace(rule, mode=rule.mode or "enforce") for rule in rules)

@@ -89,6 +89,9 @@ _COUNTERS = {
     semconv.METRIC_COST_USD: _Spec("{USD}", "Cost of model calls, by the prices in force."),
     semconv.METRIC_COST_UNKNOWN: _Spec("{model_call}", "Model calls whose cost is not known."),
     semconv.METRIC_CANDIDATE_FLIPS: _Spec("{decision}", "Verdicts the candidate set would change."),
+    semconv.METRIC_MCP_TOOLS_UNAPPROVED: _Spec(
+        "{tool}", "Tools in lists of MCP servers that are not approved."
+    ),
     semconv.METRIC_COVERAGE_GAPS: _Spec("{tool_call}", "Tool calls that no seat judged."),
     semconv.METRIC_HOOK_ERRORS: _Spec("{error}", "Hooks that raised."),
     semconv.METRIC_HOOK_QUEUE_DROPPED: _Spec("{item}", "Items dropped from background queues."),

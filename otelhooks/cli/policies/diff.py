@@ -19,7 +19,10 @@ from otelhooks.policy.rules import Rule
 
 __all__ = ["Entry", "Note", "diff"]
 
-_FIELDS = ("tool", "name", "reason", "severity", "mode", "agent", "hide", "when_labels")
+_FIELDS = (
+    *("tool", "name", "reason", "severity", "mode", "agent", "hide"),
+    *("when_labels", "when_annotations"),
+)
 
 
 @dataclass(frozen=True)

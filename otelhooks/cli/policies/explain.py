@@ -14,6 +14,7 @@ from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.verdict import text_of
+from otelhooks.policy.definitions import may_be
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
 from otelhooks.policy.rules import Rule
@@ -96,6 +97,8 @@ def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:
         outcome = f"does not apply: it is for agents `{rule.policy.agent}`"
     elif rule.labels is not None and labels.isdisjoint(rule.labels):
         outcome = f"does not apply: it is for calls under {', '.join(sorted(rule.labels))}"
+    elif rule.annotations is not None and not may_be(judged.call, rule.annotations):
+        outcome = "does not apply: it is for tools of MCP servers"
     return Tried(rule, _level_name(match), outcome, when, value)
 
 

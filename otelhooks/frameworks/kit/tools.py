@@ -70,7 +70,7 @@ class ToolCall(Passage, Call):
         "of name args id server claimed_server server_says canonical kind path work_dir raw owner "
         "agent tool_type description is_known conversation is_approved validate text_name group "
         "judges_again recovers pauses denied value with_value withheld error failed recovered "
-        "is_paused asks_framework puts_off attributes next_seat stages follow_up finished "
+        "is_paused asks_framework puts_off attributes next_seat stages follow_up finished listing "
         "starts_agent is_control_flow error_type"
     )
     group: ClassVar[str] = ""

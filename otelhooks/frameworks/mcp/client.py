@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from opentelemetry.context import get_current
@@ -10,7 +11,7 @@ from opentelemetry.context import get_current
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.kit import contents
 from otelhooks.frameworks.kit.telemetry import semconv
-from otelhooks.frameworks.mcp import wire
+from otelhooks.frameworks.mcp import lists, wire
 from otelhooks.frameworks.mcp.calls import CLIENT, REQUEST, ROUND, SERVER, McpCall
 from otelhooks.frameworks.mcp.connections import Peer, peer_of
 
@@ -28,6 +29,7 @@ class ClientCall(McpCall):
         self.peer = peer = peer_of(session) if session is not None else Peer()
         server = self.server_at(peer.connection) if peer.connection is not None else None
         self.of(name, arguments, server, peer.says)
+        self.listing = lists.listing(peer, server, name)
         self.is_known = self.is_known or name in getattr(session, "_tool_output_schemas", ())
         self.rest, self.further = rest, further
 
@@ -86,6 +88,8 @@ class RequestCall(ClientCall):
     def read(self, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
         params = wire.params_of(request)
         if params is None:
+            if wire.is_list(request):
+                self.function = functools.partial(lists.shown, self.function, session)
             return kit.SKIP
         name, arguments = contents.field(params, "name"), contents.field(params, "arguments")
         self.on(session, name, arguments, rest, further)
@@ -124,6 +128,8 @@ class RequestCall(ClientCall):
 
 def send_with_trace(wrapped: Any, session: Any, request: Any, *rest: Any, **further: Any) -> Any:
     """Send a request of 1.x with the trace context, which 2.x sends itself."""
+    if wire.is_list(request):
+        return lists.shown(wrapped, session, wire.with_trace(request), *rest, **further)
     if wire.params_of(request) is None:
         return wrapped(wire.with_trace(request), *rest, **further)
     return RequestCall.through("coroutine", wrapped, session, request, *rest, **further)

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import wrapt
 from opentelemetry.context import Context
 
+from otelhooks.frameworks.kit.lists import Listed
+
 __all__ = [
     "Peer",
     "connected_memory",
@@ -55,6 +57,7 @@ class Peer:
         protocol: The negotiated version.
         says: The name that a server gives itself.
         calls: Contexts of the open calls.
+        tools: What it lists, if the application gave it no name.
     """
 
     connection: Connection | None = None
@@ -62,6 +65,7 @@ class Peer:
     protocol: str | None = None
     says: str | None = None
     calls: list[Context] = dataclasses.field(default_factory=list)
+    tools: Listed = dataclasses.field(default_factory=dict)
 
 
 _streams: dict[int, tuple[Any, Any]] = {}  # the streams of 2.x cannot be referenced weakly

@@ -20,6 +20,7 @@ __all__ = [
     "error_class",
     "error_of",
     "error_result",
+    "is_list",
     "make",
     "make_error",
     "params_of",
@@ -42,8 +43,17 @@ def make(name: str, **fields: Any) -> Any:
 def params_of(request: Any) -> Any:
     """Return the parameters of a request to call a tool; None for any other request."""
     inner = getattr(request, "root", request)
-    is_call = getattr(inner, "method", None) == telemetry.semconv.MCP_METHOD_TOOLS_CALL
-    return inner.params if is_call else None
+    return inner.params if _method(inner) == telemetry.semconv.MCP_METHOD_TOOLS_CALL else None
+
+
+def is_list(request: Any) -> bool:
+    """Return whether a request is for the list of tools."""
+    inner = getattr(request, "root", request)
+    return _method(inner) == telemetry.semconv.MCP_METHOD_TOOLS_LIST
+
+
+def _method(request: Any) -> Any:
+    return getattr(request, "method", None)
 
 
 def copy_request(request: Any, **changes: Any) -> Any:

@@ -18,6 +18,7 @@ from otelhooks.policy.unseen import find_unseen
 __all__ = [
     "AMOUNT",
     "COUNT",
+    "FLAG",
     "GLOB",
     "LINE",
     "PRICE",
@@ -136,6 +137,10 @@ AMOUNT = Kind({"type": "number", "exclusiveMinimum": 0}, _amount)
 
 PRICE = Kind({"type": "number", "minimum": 0}, _price)
 """A number, 0 or more."""
+
+
+FLAG = Kind({"type": "boolean"}, lambda node, what: node.boolean(what))
+"""True or false."""
 
 
 def choice(*words: str) -> Kind:

@@ -44,7 +44,7 @@ YAML = (".yaml", ".yml")
 SUFFIXES = (MARKDOWN, *YAML)
 """Suffixes of policy files; upper case counts as well."""
 
-RESERVED = ("code", "hook", "mcp_servers", "policy_files")
+RESERVED = ("code", "hook", "mcp_pins", "mcp_servers", "policy_files")
 """Telemetry's names for sources that are not files; a file must not have such a name."""
 
 _SHIPPED = os.path.dirname(os.path.realpath(packs.__file__))

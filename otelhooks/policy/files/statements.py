@@ -10,10 +10,12 @@ from typing import Any, get_args
 from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import Lasting
 from otelhooks.policy import builders, presets
+from otelhooks.policy.definitions import HINTS
 from otelhooks.policy.files.document import Node
 from otelhooks.policy.files.kinds import (
     AMOUNT,
     COUNT,
+    FLAG,
     GLOB,
     LINE,
     PRICE,
@@ -70,6 +72,11 @@ class Statement:
 
 _WHEN = Key("when", WHEN, "Starlark expression that must hold; `args` is the call's arguments.")
 _WHEN_LABELS = Key("when_labels", list_of(LINE), "One of these labels must be in force.")
+_WHEN_ANNOTATIONS = Key(
+    "when_annotations",
+    record(*(Key(name, FLAG, "What the tool's MCP server must have said.") for name in HINTS)),
+    "Only tools of MCP servers that are annotated like this, or whose annotations are not known.",
+)
 _AGENT = Key("agent", GLOB, "Glob on the branch of agents that the rule is for.")
 _ID = Key("id", LINE, "Stable name in telemetry; without it a hash of the rule.")
 _NAME = Key("name", LINE, "What messages call the rule.")
@@ -79,6 +86,19 @@ _MODE = Key(
     "mode", choice(*get_args(Mode)), "`monitor` records the decision and does not enforce it."
 )
 _RULE = (_WHEN, _WHEN_LABELS, _AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
+_STRICT = (_WHEN_ANNOTATIONS, *_RULE)
+
+
+def _refuse_annotations(node: Node, what: str) -> None:
+    raise node.error(
+        f"{what} cannot be in a rule that allows: annotations are the word of the tool's own server",
+        hint="deny or ask for the other tools, or allow tools by name",
+    )
+
+
+_NEVER = Key(
+    "when_annotations", Kind({"not": {}}, _refuse_annotations), "Only of rules that deny or ask."
+)
 
 
 def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], list[Policy]]:
@@ -144,22 +164,22 @@ _PRICES = map_of(record(*_PRICE, Key("above", _ABOVE, "Prices of calls with more
 STATEMENTS = {
     statement.word: statement
     for statement in (
-        Statement("allow", _TOOLS, "Let calls run.", _RULE, _rules(builders.allow)),
-        Statement("deny", _TOOLS, "Refuse calls.", _RULE, _rules(builders.deny)),
-        Statement("block", _TOOLS, "The same as `deny`.", _RULE, _rules(builders.deny)),
+        Statement("allow", _TOOLS, "Let calls run.", (*_RULE, _NEVER), _rules(builders.allow)),
+        Statement("deny", _TOOLS, "Refuse calls.", _STRICT, _rules(builders.deny)),
+        Statement("block", _TOOLS, "The same as `deny`.", _STRICT, _rules(builders.deny)),
         Statement(
             "ask",
             _TOOLS,
             "Ask the approval channel before calls run.",
-            _RULE,
+            _STRICT,
             _rules(builders.ask_user),
         ),
-        Statement("ask_user", _TOOLS, "The same as `ask`.", _RULE, _rules(builders.ask_user)),
+        Statement("ask_user", _TOOLS, "The same as `ask`.", _STRICT, _rules(builders.ask_user)),
         Statement(
             "veto",
             _TOOLS,
             "Refuse calls before any other rule is looked at, in any mode.",
-            tuple(key for key in _RULE if key is not _MODE),
+            tuple(key for key in _STRICT if key is not _MODE),
             _rules(builders.veto),
         ),
         Statement(
