@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "approvals": ("otelhooks.cli.approvals", "approvals", "Answer calls that wait for a person."),
     "stop": ("otelhooks.cli.stop", "stop", "Stop tool calls of running programs."),
     "go": ("otelhooks.cli.stop", "go", "Let stopped programs continue."),
+    "mcp": ("otelhooks.cli.mcp", "mcp", "Approve definitions of MCP tools."),
     "audit": ("otelhooks.cli.audit", "audit", "Check the audit trail."),
     "version": ("otelhooks.cli", "version", "Print the version."),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import secrets
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from otelhooks.cli import ExitCode, options
+from otelhooks.cli.terminal import confirm
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import one_line
 
@@ -66,15 +66,10 @@ def go(ids: tuple[str, ...], is_all: bool) -> None:
     known = {one.id: one for one in place.kept()}
     if missing := [id for id in ids if id not in known]:
         raise ConfigError(f"there is no stop `{missing[0]}`", hint="list them: `otelhooks stop`")
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("lifting a stop needs a terminal", hint="run the command in one")
     chosen = list(known) if is_all else list(ids)
-    code = f"{secrets.randbelow(10_000):04}"
     for id in chosen:
         click.echo(_row(known[id]))
-    if click.prompt(f"Type {code} to lift this", default="", show_default=False) != code:
-        click.echo("not lifted", err=True)
-        sys.exit(ExitCode.NO)
+    confirm("lift this", "lifting a stop", "not lifted")
     for id in chosen:
         place.lift(id)
     click.echo("lifted; programs continue within a second", err=True)
