@@ -24,6 +24,7 @@ from dashboards.queries import (
     BY_AGENT,
     BY_RULE,
     BY_SERVICE,
+    CHANGE,
     DECISION,
     DECISIONS,
     DECISIONS_SHOWN,
@@ -44,6 +45,7 @@ from dashboards.queries import (
     STATUS,
     STEP,
     TOOL,
+    UNAPPROVED,
     WAITS,
     or_zero,
     quantile,
@@ -172,6 +174,13 @@ def governance() -> JSON:
                     )
                 ],
                 bars=True,
+            ),
+            table(
+                "MCP tools that are not approved",
+                "Tools in lists of MCP servers, each time that a list had one.",
+                {SERVICE: "Service", CHANGE: "Why", MODE: "Mode"},
+                total(f"{UNAPPROVED}{{{BY_SERVICE}}}", RANGE, SERVICE, CHANGE, MODE),
+                {},
             ),
             row("Approvals"),
             chart(

@@ -26,7 +26,7 @@ from otelhooks.cli.doctor_rows import (
 from otelhooks.cli.policy import policy_option
 from otelhooks.config import Config, load
 from otelhooks.patching.builtin import BuiltIn
-from otelhooks.plain_text import sanitize
+from otelhooks.plain_text import counted, sanitize
 from otelhooks.setup import catalogue, guarded, tracers
 from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.telemetry import semconv
@@ -115,6 +115,7 @@ def doctor(
     unfired = () if loaded is None or loaded.files is None else loaded.files.unfired
     idle = () if loaded is None else _unmatched(loaded, rows)
     misspelt = _misspelt(config, loaded)
+    pins = _pins(config)
     if as_json:
         report = _report(rows, failures, tools)
         report["in_part"] = [
@@ -124,6 +125,7 @@ def doctor(
         report["tracers"] = [tracer._asdict() for tracer in tracers.installed()]
         report["openai_agents_sends_traces"] = tracers.sends_traces()
         report["approval_timeout"] = config.approval_timeout
+        report["mcp_pins"] = pins
         report["unfired"] = [{"hook": name, "event": event} for name, event in unfired]
         report["unmatched"] = [{"rule": rule, "tool": tool} for rule, tool in idle]
         report["misspelt"] = [
@@ -141,6 +143,7 @@ def doctor(
             *_not_fired(unfired),
             *_not_matched(idle),
             *_not_met(misspelt),
+            *_pinned(pins),
         ]
         if show_all:
             lines = [
@@ -401,6 +404,37 @@ def _not_matched(rules: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield "\nRules that match nothing (no framework that is installed here has such a tool)"
         yield from columns([(f"  {label}", tool) for label, tool in rules])
         yield f"  hint: {HINT}"
+
+
+def _pins(config: Config) -> dict[str, Any] | None:
+    """Return what is approved of MCP servers, and which servers have a name but no approved tool.
+
+    Raises:
+        ConfigError: The file cannot be used.
+    """
+    from otelhooks.setup.handle import load_pins
+
+    approved, place = load_pins(config), config.mcp_pins
+    if approved is None or place is None:
+        return None
+    return {
+        "file": str(place.path),
+        "is_there": place.path.exists(),
+        "mode": place.mode,
+        "tools": {server: len(tools) for server, tools in approved.items()},
+        "not_pinned": [s.name for s in config.mcp_servers or () if not approved.get(s.name)],
+    }
+
+
+def _pinned(pins: dict[str, Any] | None) -> Iterator[str]:
+    if pins is None:
+        return
+    yield f"\nPinned definitions of MCP tools (mcp_pins: {pins['mode']})"
+    state = "" if pins["is_there"] else "  MISSING: no MCP tool is approved"
+    yield f"  {pins['file']}{state}"
+    yield from columns([(f"  {name}", counted(n, "tool")) for name, n in pins["tools"].items()])
+    for name in pins["not_pinned"]:
+        yield f"  {name}  NOT PINNED: none of its tools is approved"
 
 
 def _questions(config: Config) -> Iterator[str]:

@@ -43,10 +43,11 @@ def _options(command: F) -> F:
         help="The file of pins; default: $OTELHOOKS_MCP_PINS, then `mcp-pins.json`.",
     )
     servers = click.option(
-        "--servers",
+        "--mcp-servers",
+        "servers",
         envvar="OTELHOOKS_MCP_SERVERS",
-        metavar="MODULE:NAME",
-        help="The servers, as for `mcp_servers=`; default: $OTELHOOKS_MCP_SERVERS.",
+        metavar="MODULE:ATTRIBUTE",
+        help="Server configurations; default: $OTELHOOKS_MCP_SERVERS.",
     )
     return pins(servers(command))
 
@@ -190,11 +191,11 @@ def _now(servers: str | None) -> Approved:
     """
     from otelhooks.cli.mcp_servers import definitions
 
-    given = values.servers(servers, "--servers") if servers else None
+    given = values.servers(servers, "--mcp-servers") if servers else None
     if not given:
         raise ConfigError(
             "no server is named",
-            hint="name a list of server configurations: --servers MODULE:NAME",
+            hint="name a list of configurations: --mcp-servers MODULE:ATTRIBUTE",
         )
     return definitions(given)
 

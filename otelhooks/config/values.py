@@ -308,7 +308,9 @@ def pins(value: object, origin: str) -> PinFile | None:
     if value is None:
         return None
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(cast("str", value)):
-        raise _wrong(origin, cast("object", value), "a file, `enforce`, `monitor` or `monitor:FILE`")
+        raise _wrong(
+            origin, cast("object", value), "a file, `enforce`, `monitor` or `monitor:FILE`"
+        )
     text = os.fspath(cast("str", value)).strip()
     mode, _, rest = text.partition(":")
     if mode not in ("enforce", "monitor"):

@@ -70,11 +70,11 @@ def _definition(name: str, read: Callable[[], Any]) -> Definition:
 
 
 @fails_open
-def _tell(
-    rt: Runtime, problem: str, server: str, name: str, found: Sequence[Definition]
-) -> None:
+def _tell(rt: Runtime, problem: str, server: str, name: str, found: Sequence[Definition]) -> None:
     """Count a tool that is not approved; the first time also log it, and emit an event."""
-    mode = semconv.MODE_ENFORCE if rt.pins is not None and rt.pins.can_deny else semconv.MODE_MONITOR
+    mode = (
+        semconv.MODE_ENFORCE if rt.pins is not None and rt.pins.can_deny else semconv.MODE_MONITOR
+    )
     attributes = {semconv.MCP_TOOL_CHANGE: problem, semconv.POLICY_MODE: mode}
     rt.instruments.counter(semconv.METRIC_MCP_TOOLS_UNAPPROVED).cell(attributes).add(1)
     key = (problem, server, name, *(one.digest for one in found))

@@ -16,7 +16,18 @@ from typing import Any, NamedTuple, cast
 
 from otelhooks.hooks.calls import Call
 
-__all__ = ["FIELDS", "HINTS", "Definition", "Listed", "Listing", "fields_of", "forget", "may_be", "note", "tools_of"]
+__all__ = [
+    "FIELDS",
+    "HINTS",
+    "Definition",
+    "Listed",
+    "Listing",
+    "fields_of",
+    "forget",
+    "may_be",
+    "note",
+    "tools_of",
+]
 
 HINTS = {
     "readOnlyHint": False,
@@ -78,9 +89,7 @@ def fields_of(tool: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(given, Mapping):
             raise TypeError("annotations")
         said = cast("Mapping[str, Any]", given)
-        found["annotations"] = {
-            key: said[key] for key in _ANNOTATIONS if said.get(key) is not None
-        }
+        found["annotations"] = {key: said[key] for key in _ANNOTATIONS if said.get(key) is not None}
         if not found["annotations"]:
             del found["annotations"]
     return found

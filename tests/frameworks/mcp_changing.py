@@ -18,11 +18,11 @@ sys.path = [
     entry for entry in sys.path if pathlib.Path(entry or ".") != pathlib.Path(__file__).parent
 ]
 
-from mcp import types
-
 try:
+    from mcp import types
     from mcp.server.mcpserver import MCPServer as HighLevel
 except ModuleNotFoundError:
+    from mcp import types
     from mcp.server.fastmcp import FastMCP as HighLevel
 
 name, lists, ran = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
@@ -36,9 +36,13 @@ def page(params: Any) -> Any:
     return types.ListToolsResult.model_validate({"tools": pages[number], **more})
 
 
-async def ran_by(params: Any, session: Any) -> Any:
+def note(tool: str) -> None:
     with ran.open("a") as file:
-        file.write(f"{params.name}\n")
+        file.write(f"{tool}\n")
+
+
+async def ran_by(params: Any, session: Any) -> Any:
+    note(params.name)
     if params.name == "announce":
         await session.send_tool_list_changed()
     return types.CallToolResult.model_validate({"content": [{"type": "text", "text": "done"}]})

@@ -463,7 +463,7 @@ class TestCommand:
             (["approve"], "name the tools to approve"),
             (["approve", "--all", "notes/x"], "name the tools to approve"),
             (["approve", "notes/x"], "no change of `notes/x`"),
-            (["diff", "--servers", ""], "no server is named"),
+            (["diff", "--mcp-servers", ""], "no server is named"),
         ],
     )
     def test_a_command_that_means_nothing_is_an_error(self, listed, file, words, said):
@@ -520,8 +520,9 @@ class TestAnnotations:
         assert self.decision(Call("read", {}, server="notes"), readOnlyHint=False) == "deny"
 
     def test_they_cannot_hide_for_certain(self):
-        rules = PolicySet([policy.deny("read", when_annotations={"readOnlyHint": True}),
-                           policy.hide("read")])
+        rules = PolicySet(
+            [policy.deny("read", when_annotations={"readOnlyHint": True}), policy.hide("read")]
+        )
         assert rules.hides(Call("read", {})) is not None
 
     @pytest.mark.parametrize(
@@ -536,7 +537,10 @@ class TestAnnotations:
             (lambda: policy.deny("a", when_annotations={}), "is no mapping"),
             (lambda: policy.deny("a", when_annotations=["readOnlyHint"]), "is no mapping"),
             (lambda: policy.deny("a", when_annotations={"title": True}), "unknown annotation"),
-            (lambda: policy.veto("a", when_annotations={"readOnlyHint": 1}), "is not true or false"),
+            (
+                lambda: policy.veto("a", when_annotations={"readOnlyHint": 1}),
+                "is not true or false",
+            ),
         ],
     )
     def test_what_a_rule_cannot_say_is_an_error(self, make, said):
@@ -556,7 +560,10 @@ class TestAnnotations:
     @pytest.mark.parametrize(
         ("entry", "said"),
         [
-            ("{allow: a, when_annotations: {readOnlyHint: true}}", "cannot be in a rule that allows"),
+            (
+                "{allow: a, when_annotations: {readOnlyHint: true}}",
+                "cannot allow",
+            ),
             ("{deny: a, when_annotations: {readonlyHint: true}}", "readonlyHint"),
             ("{deny: a, when_annotations: {readOnlyHint: 1}}", "true or false"),
             ("{deny: a, when_annotations: {}}", "when_annotations"),
@@ -569,7 +576,9 @@ class TestAnnotations:
             otelhooks.instrument(policies=[path])
 
     def test_two_rules_with_other_annotations_have_other_ids(self):
-        rules = [policy.deny("a", when_annotations={"readOnlyHint": each}) for each in (True, False)]
+        rules = [
+            policy.deny("a", when_annotations={"readOnlyHint": each}) for each in (True, False)
+        ]
         first, second = PolicySet(rules).rules
         assert first.id != second.id
         assert first.identity != second.identity

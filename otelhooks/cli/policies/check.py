@@ -172,9 +172,7 @@ def _always_first(other: Rule, rule: Rule) -> bool:
     return (
         (wide.agent is None or wide.agent == narrow.agent)
         and (wide.when_labels is None or wide.when_labels == narrow.when_labels)
-        and (
-            wide.when_annotations is None or wide.when_annotations == narrow.when_annotations
-        )
+        and (wide.when_annotations is None or wide.when_annotations == narrow.when_annotations)
         and (wide.when is None or describe_when(other) == describe_when(rule))
     )
 

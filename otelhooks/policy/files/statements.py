@@ -91,7 +91,7 @@ _STRICT = (_WHEN_ANNOTATIONS, *_RULE)
 
 def _refuse_annotations(node: Node, what: str) -> None:
     raise node.error(
-        f"{what} cannot be in a rule that allows: annotations are the word of the tool's own server",
+        f"{what} cannot allow: annotations are the word of the tool's own server",
         hint="deny or ask for the other tools, or allow tools by name",
     )
 
