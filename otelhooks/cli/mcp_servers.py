@@ -1,9 +1,10 @@
 """Reads the lists of MCP servers, with the package ``mcp`` of the environment, 1.22 or later."""
-# pyright: basic, reportMissingImports=false
+# pyright: basic
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,8 @@ def definitions(servers: Iterable[Any]) -> Approved:
         ConfigError: Two have one name, one cannot be reached, or ``mcp`` is not installed.
     """
     try:
-        import anyio
-        import mcp  # noqa: F401  # what it needs is imported further down
+        anyio = _module("anyio")
+        _module("mcp")
     except ImportError as error:
         raise ConfigError(
             "the package `mcp` is not installed here", hint="pip install mcp"
@@ -60,16 +61,14 @@ def _cause(error: BaseException) -> BaseException:
 
 
 async def _tools(server: Any) -> dict[str, dict[str, Any]]:
-    import anyio
-    from mcp import ClientSession, types
-
+    mcp = _module("mcp")
     found: dict[str, dict[str, Any]] = {}
     cursor = None
-    with anyio.fail_after(server.timeout_seconds or _TIMEOUT_S):
-        async with _connected(server) as streams, ClientSession(*streams[:2]) as session:
+    with _module("anyio").fail_after(server.timeout_seconds or _TIMEOUT_S):
+        async with _connected(server) as streams, mcp.ClientSession(*streams[:2]) as session:
             await session.initialize()
             for _ in range(_MAX_PAGES):
-                params = types.PaginatedRequestParams(cursor=cursor)
+                params = mcp.types.PaginatedRequestParams(cursor=cursor)
                 page = await session.list_tools(params=params)
                 for tool in page.tools:
                     given = tool.model_dump(by_alias=True, mode="json")
@@ -84,20 +83,21 @@ async def _tools(server: Any) -> dict[str, dict[str, Any]]:
 @contextlib.asynccontextmanager
 async def _connected(server: Any) -> AsyncIterator[Any]:
     if server.type == "stdio":
-        from mcp import StdioServerParameters, stdio_client
-
-        params = StdioServerParameters(command=server.command, args=server.args, env=server.env)
-        async with stdio_client(params) as streams:
+        mcp = _module("mcp")
+        given = {"command": server.command, "args": server.args, "env": server.env}
+        async with mcp.stdio_client(mcp.StdioServerParameters(**given)) as streams:
             yield streams
         return
-    from mcp.client import streamable_http
-
-    if hasattr(streamable_http, "streamablehttp_client"):
-        connected = streamable_http.streamablehttp_client(server.url, headers=server.headers)
-    else:
-        import httpx2
-
-        client = httpx2.AsyncClient(headers=server.headers, follow_redirects=True, timeout=30)
-        connected = streamable_http.streamable_http_client(server.url, http_client=client)
+    http = _module("mcp.client.streamable_http")
+    if hasattr(http, "streamablehttp_client"):
+        connected = http.streamablehttp_client(server.url, headers=server.headers)
+    else:  # 2.x
+        client = _module("httpx2").AsyncClient(headers=server.headers, follow_redirects=True)
+        connected = http.streamable_http_client(server.url, http_client=client)
     async with connected as streams:
         yield streams
+
+
+def _module(name: str) -> Any:
+    """Return a package that only programs with MCP have."""
+    return importlib.import_module(name)

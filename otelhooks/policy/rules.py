@@ -143,7 +143,8 @@ class Policy:
                 f"rule `{self.label}`: `when_annotations` is no mapping: {given!r}",
                 hint=f"write {{annotation: true or false}}, with {known}",
             )
-        for name, value in cast("Mapping[Any, Any]", given).items():
+        annotations = cast("Mapping[Any, Any]", given)
+        for name, value in annotations.items():
             if name not in HINTS:
                 raise ConfigError(
                     f"rule `{self.label}`: unknown annotation `{name}`", hint=f"use one of {known}"
@@ -152,7 +153,7 @@ class Policy:
                 raise ConfigError(
                     f"rule `{self.label}`: annotation `{name}` is not true or false: {value!r}"
                 )
-        object.__setattr__(self, "when_annotations", dict(sorted(given.items())))
+        object.__setattr__(self, "when_annotations", dict(sorted(annotations.items())))
 
     def _check(self, field: str, value: object, known: Sequence[object]) -> None:
         if value not in known:

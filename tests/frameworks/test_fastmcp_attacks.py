@@ -20,6 +20,13 @@ from otelhooks import hooks, policy, types
 from otelhooks.frameworks.fastmcp.scripted import caller, client, server_of, tool_objects
 from otelhooks.telemetry import semconv
 from tests.frameworks.contract import REASON, World
+from tests.frameworks.mcp_pinned import (  # noqa: F401  # fixtures
+    CHANGED,
+    EVIL,
+    WRITE,
+    changing,
+    changing_process,
+)
 from tests.frameworks.test_fastmcp import served
 
 
@@ -287,3 +294,20 @@ def test_what_a_tools_own_run_returns_in_no_form_of_the_package_is_withheld(
     returned = anyio.run(call)
     assert shown == [said]
     assert [block.text for block in returned.content] == ["WITHHELD"]
+
+
+def test_a_definition_that_changes_is_hidden_and_denied(with_rules: Any, changing: Any) -> None:  # noqa: F811
+    with_rules(mcp_pins=changing.pins, mcp_servers=[changing.config])
+
+    async def run() -> tuple[list[str], str]:
+        async with Client(changing.config.url) as found:
+            assert [one.name for one in await found.list_tools()] == ["read", "write"]
+            await found.call_tool("read", {"path": "a"})
+            changing.lists_now([EVIL, WRITE])
+            names = [one.name for one in await found.list_tools()]
+            with pytest.raises(ToolError) as denied:
+                await found.call_tool("read", {"path": "a"})
+            return names, str(denied.value)
+
+    assert anyio.run(run) == (["write"], CHANGED)
+    assert changing.ran.read_text() == "read\n"

@@ -344,3 +344,35 @@ def test_rules_know_a_server_by_its_configured_name_too(
     denied, _ = anyio.run(call)
     assert REASON in denied
     assert ran.read_text() == "safe\n"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("langchain_mcp_adapters") is None, reason="needs the package"
+)
+def test_a_definition_that_changes_is_hidden_and_denied(with_rules: Any, tmp_path: Path) -> None:
+    """langchain's client opens a session for each call, which reads no list."""
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+
+    from tests.frameworks.mcp_pinned import CHANGED, EVIL, WRITE, Server
+
+    server = Server(tmp_path)
+    server.begin()
+    with_rules(policy.allow("*"), mcp_pins=server.pins, mcp_servers=[server.config])
+
+    async def call() -> tuple[list[str], str, list[str], str]:
+        command = {"command": sys.executable, "args": server.arguments}
+        client = MultiServerMCPClient({"fs": {"transport": "stdio", **command}})
+        tools = await client.get_tools()
+        read = next(one for one in tools if one.name == "read")
+        ran = str(await read.ainvoke(as_call(read, {"path": "a"})))
+        server.lists_now([EVIL, WRITE])
+        again = [one.name for one in await client.get_tools()]
+        said = str(await read.ainvoke(as_call(read, {"path": "a"})))
+        return [one.name for one in tools], ran, again, said
+
+    before, ran, again, said = anyio.run(call)
+    assert before == ["read", "write"]
+    assert "done" in ran
+    assert again == ["write"]
+    assert CHANGED in said
+    assert server.ran.read_text() == "read\n"

@@ -8,6 +8,7 @@ import functools
 import importlib.metadata
 import json
 import logging
+import sys
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 pytest.importorskip("agents")
 
 import agents
+from agents import RunContextWrapper
 from agents.editor import ApplyPatchResult
 from agents.mcp import MCPServer
 from agents.tool import FunctionTool
@@ -513,6 +515,35 @@ def test_a_bare_name_hides_no_servers_tool_that_an_exact_rule_allows(instrument)
     instrument(policy.hide("danger"), policy.allow("files/danger"))
     run(agents.Agent(name="a", model=model, mcp_servers=[server]))
     assert model.names == server.called == ["danger"]
+
+
+def test_a_definition_that_changes_is_hidden_and_denied(instrument, tmp_path):
+    from agents.mcp import MCPServerStdio
+
+    from tests.frameworks import mcp_pinned
+
+    changing = mcp_pinned.Server(tmp_path)
+    changing.begin()
+    instrument(policy.allow("*"), mcp_pins=changing.pins, mcp_servers=[changing.config])
+    model = NamesModel((("read", {"path": "a"}),), "done", (("read", {"path": "a"}),), "done")
+
+    async def talk() -> list[list[str]]:
+        params = {"command": sys.executable, "args": changing.arguments}
+        async with MCPServerStdio(params, client_session_timeout_seconds=60) as server:
+            agent = agents.Agent(name="a", model=model, mcp_servers=[server])
+            await agents.Runner.run(agent, "go")
+            first = model.names
+            tools = await agent.get_mcp_tools(RunContextWrapper(None))
+            changing.lists_now([mcp_pinned.EVIL, mcp_pinned.WRITE])
+            await agent.get_mcp_tools(RunContextWrapper(None))
+            read = next(tool for tool in tools if tool.name == "read")
+            context = ToolContext(None, tool_name="read", tool_call_id="1", tool_arguments="{}")
+            said = await read.on_invoke_tool(context, '{"path": "a"}')
+            assert mcp_pinned.CHANGED in str(said)
+            return first
+
+    assert asyncio.run(talk()) == ["read", "write"]
+    assert changing.ran.read_text() == "read\n"
 
 
 class Nowhere(Server):
