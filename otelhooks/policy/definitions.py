@@ -81,7 +81,7 @@ def fields_of(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that count of a tool in the protocol's JSON; without those that are null.
 
     Raises:
-        TypeError: Its annotations are no object.
+        TypeError: Its annotations are not an object.
     """
     found = {key: tool[key] for key in FIELDS if tool.get(key) is not None}
     if "annotations" in found:
@@ -96,11 +96,11 @@ def fields_of(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Listed = dict[str, tuple[Definition, ...]]
-"""A server's tools: name -> its definitions, of which there are several if a list repeats it."""
+"""A server's tools: name -> its definitions; several if a list repeats it."""
 
 
 class Listing(NamedTuple):
-    """What an MCP client knows of the tool that a call is for.
+    """What an MCP client knows of the called tool.
 
     Attributes:
         server: The server's name; empty if the application gave it none.

@@ -60,7 +60,7 @@ class PinRule(NamedTuple):
 _REASONS = {
     "unnamed": "The MCP server of this tool has no name here, so its tools cannot be approved.",
     "unlisted": "This tool is not in any list that its MCP server has given to this program.",
-    "new": "Nobody has approved this tool yet.",
+    "new": "This tool has not been approved.",
     "changed": "The definition of this tool has changed since it was approved.",
 }
 
@@ -154,7 +154,7 @@ def read(path: Path) -> Approved:
         problem, place = "it is nested too deep", (1, 1)
     except _WrongError as error:
         problem, place = str(error), (1, 1)
-    raise PolicyFileError(str(path), *place, f"no file of pins: {problem}", hint=_HINT)
+    raise PolicyFileError(str(path), *place, f"not a file of pins: {problem}", hint=_HINT)
 
 
 class _WrongError(Exception):
@@ -184,7 +184,7 @@ def _approved(top: Any) -> Approved:
 def _check(value: Any, what: str, known: set[str] | None = None) -> dict[str, Any]:
     """Return a value if it is an object, with no other than the known names."""
     if not isinstance(value, dict):
-        raise _WrongError(f"{what} is no object")
+        raise _WrongError(f"{what} is not an object")
     found = cast("dict[str, Any]", value)
     if known is not None and (unknown := sorted(found.keys() - known)):
         raise _WrongError(f"{what} has {unknown[0]!a}, which is not known")
@@ -201,7 +201,7 @@ def _fields(name: str, entry: Any) -> dict[str, Any]:
         if not isinstance(lines, list) or not all(
             isinstance(line, str) for line in cast("list[Any]", lines)
         ):
-            raise _WrongError(f"the description of {name!a} is no list of lines")
+            raise _WrongError(f"the description of {name!a} is not a list of lines")
         fields["description"] = "\n".join(cast("list[str]", lines))
     if given != _hash(name, fields):
         raise _WrongError(f"the hash of {what} is not that of its definition")
@@ -211,7 +211,7 @@ def _fields(name: str, entry: Any) -> dict[str, Any]:
 def _hash(name: str, fields: Mapping[str, Any]) -> str:
     try:
         return Definition.of(name, fields_of(fields)).digest if fields_of(fields) == fields else ""
-    except TypeError:  # its annotations are no object
+    except TypeError:  # its annotations are not an object
         return ""
 
 

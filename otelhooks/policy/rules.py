@@ -140,7 +140,7 @@ class Policy:
         known = ", ".join(HINTS)
         if not isinstance(given, Mapping) or not given:
             raise ConfigError(
-                f"rule `{self.label}`: `when_annotations` is no mapping: {given!r}",
+                f"rule `{self.label}`: `when_annotations` is not a mapping: {given!r}",
                 hint=f"write {{annotation: true or false}}, with {known}",
             )
         annotations = cast("Mapping[Any, Any]", given)

@@ -206,7 +206,7 @@ class TestLists:
             async with server.session() as session:
                 return await names(session), await call(session, "grab")
 
-        assert anyio.run(run) == (["read", "write"], "Nobody has approved this tool yet.")
+        assert anyio.run(run) == (["read", "write"], "This tool has not been approved.")
 
     def test_a_call_before_any_list_is_denied(self, either, pinned, exporter):
         pinned(either)
@@ -267,7 +267,7 @@ class TestLists:
             async with server.session() as session:
                 return await names(session), await call(session, name)
 
-        assert anyio.run(run) == ([], "Nobody has approved this tool yet.")
+        assert anyio.run(run) == ([], "This tool has not been approved.")
 
     @pytest.mark.parametrize(
         "more",
@@ -356,7 +356,7 @@ class TestWhoseToolsTheyAre:
             async with server.session() as session:
                 return await names(session), await call(session)
 
-        assert anyio.run(run) == ([], "Nobody has approved this tool yet.")
+        assert anyio.run(run) == ([], "This tool has not been approved.")
 
     def test_a_server_of_this_process_has_the_name_that_its_code_gives_it(self, server, on):
         def read(path: str) -> str:
