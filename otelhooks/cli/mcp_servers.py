@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from otelhooks.errors import ConfigError
+from otelhooks.plain_text import LOGGED, one_line
 from otelhooks.policy.definitions import fields_of
-from otelhooks.records.failures import outline
 
 if TYPE_CHECKING:
     from otelhooks.policy.pins import Approved
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["definitions"]
 
 _TIMEOUT_S = 60
-_MAX_PAGES = 1_000
+"""Longest time for a server to start and to list its tools; a list may have no end."""
 
 
 def definitions(servers: Iterable[Any]) -> Approved:
@@ -44,12 +44,26 @@ def definitions(servers: Iterable[Any]) -> Approved:
                 f"two servers are called `{server.name}`", hint="give each its own name"
             )
         try:
-            found[server.name] = anyio.run(_tools, server)
+            pages = anyio.run(_pages, server)
         except Exception as error:
+            cause = _cause(error)
+            said = one_line(f"{type(cause).__name__}: {cause}", LOGGED)
             raise ConfigError(
-                f"server `{server.name}` cannot be read: {outline(_cause(error))}",
+                f"server `{server.name}` cannot be read: {said}",
                 hint="start it, and check its entry in `mcp_servers`",
             ) from error
+        found[server.name] = _tools(server.name, pages)
+    return found
+
+
+def _tools(server: str, pages: list[Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for tool in (tool for page in pages for tool in page["tools"]):
+        fields, name = fields_of(tool), tool["name"]
+        if found.setdefault(name, fields) != fields:
+            raise ConfigError(
+                f"server `{server}` lists {name!a} twice", hint="ask those who run the server"
+            )
     return found
 
 
@@ -60,24 +74,19 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-async def _tools(server: Any) -> dict[str, dict[str, Any]]:
+async def _pages(server: Any) -> list[Any]:
+    """Return the pages of a server's list, in the protocol's JSON."""
     mcp = _module("mcp")
-    found: dict[str, dict[str, Any]] = {}
-    cursor = None
+    pages: list[Any] = []
     with _module("anyio").fail_after(server.timeout_seconds or _TIMEOUT_S):
         async with _connected(server) as streams, mcp.ClientSession(*streams[:2]) as session:
             await session.initialize()
-            for _ in range(_MAX_PAGES):
+            while not pages or pages[-1].get("nextCursor"):
+                cursor = pages[-1]["nextCursor"] if pages else None
                 params = mcp.types.PaginatedRequestParams(cursor=cursor)
                 page = await session.list_tools(params=params)
-                for tool in page.tools:
-                    given = tool.model_dump(by_alias=True, mode="json")
-                    if found.setdefault(tool.name, fields_of(given)) != fields_of(given):
-                        raise ValueError(f"it lists {tool.name!a} twice")
-                cursor = page.model_dump(by_alias=True).get("nextCursor")
-                if not cursor:
-                    return found
-    raise ValueError("its list of tools does not end")
+                pages.append(page.model_dump(by_alias=True, mode="json"))
+    return pages
 
 
 @contextlib.asynccontextmanager
@@ -89,12 +98,14 @@ async def _connected(server: Any) -> AsyncIterator[Any]:
             yield streams
         return
     http = _module("mcp.client.streamable_http")
-    if hasattr(http, "streamablehttp_client"):
-        connected = http.streamablehttp_client(server.url, headers=server.headers)
-    else:  # 2.x
-        client = _module("httpx2").AsyncClient(headers=server.headers, follow_redirects=True)
-        connected = http.streamable_http_client(server.url, http_client=client)
-    async with connected as streams:
+    if not hasattr(http, "streamable_http_client"):  # early 1.x
+        async with http.streamablehttp_client(server.url, headers=server.headers) as streams:
+            yield streams
+        return
+    async with (
+        http.create_mcp_http_client(headers=server.headers) as client,
+        http.streamable_http_client(server.url, http_client=client) as streams,
+    ):
         yield streams
 
 

@@ -458,7 +458,7 @@ class TestCommand:
 
     def test_a_list_with_two_tools_of_one_name_is_an_error(self, server):
         server.lists_now([READ, EVIL])
-        with pytest.raises(ConfigError, match="it lists 'read' twice"):
+        with pytest.raises(ConfigError, match="server `notes` lists 'read' twice"):
             definitions([server.config])
 
     def test_a_server_that_does_not_answer_is_an_error(self):
