@@ -562,7 +562,7 @@ class TestAnnotations:
         [
             (
                 "{allow: a, when_annotations: {readOnlyHint: true}}",
-                "cannot allow",
+                "unknown key",
             ),
             ("{deny: a, when_annotations: {readonlyHint: true}}", "readonlyHint"),
             ("{deny: a, when_annotations: {readOnlyHint: 1}}", "true or false"),

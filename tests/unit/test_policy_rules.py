@@ -74,6 +74,7 @@ class TestBuilders:
             "agent": "a/*",
             "veto": False,
             "when_labels": None,
+            "when_annotations": None,
             "place": "",
             "hide": False,
         }

@@ -94,6 +94,7 @@ VALUES: dict[str, Any] = {
     "when": "True",
     "prices": {"m": {"input": 1, "output": 2}},
     "tools": {"render": "template"},
+    "when_annotations": {"readOnlyHint": False},
     "agent": "a/*",
     "storage": "memory",
     "calls": 3,

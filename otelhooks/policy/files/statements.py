@@ -89,18 +89,6 @@ _RULE = (_WHEN, _WHEN_LABELS, _AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
 _STRICT = (_WHEN_ANNOTATIONS, *_RULE)
 
 
-def _refuse_annotations(node: Node, what: str) -> None:
-    raise node.error(
-        f"{what} cannot allow: annotations are the word of the tool's own server",
-        hint="deny or ask for the other tools, or allow tools by name",
-    )
-
-
-_NEVER = Key(
-    "when_annotations", Kind({"not": {}}, _refuse_annotations), "Only of rules that deny or ask."
-)
-
-
 def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], list[Policy]]:
     """Return a function that builds one rule for each tool of a list.
 
@@ -164,7 +152,7 @@ _PRICES = map_of(record(*_PRICE, Key("above", _ABOVE, "Prices of calls with more
 STATEMENTS = {
     statement.word: statement
     for statement in (
-        Statement("allow", _TOOLS, "Let calls run.", (*_RULE, _NEVER), _rules(builders.allow)),
+        Statement("allow", _TOOLS, "Let calls run.", _RULE, _rules(builders.allow)),
         Statement("deny", _TOOLS, "Refuse calls.", _STRICT, _rules(builders.deny)),
         Statement("block", _TOOLS, "The same as `deny`.", _STRICT, _rules(builders.deny)),
         Statement(
