@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         StopHookResult,
         StopReason,
     )
+    from otelhooks.records.users import User
 
 __all__ = [
     "AgentCall",
@@ -99,6 +100,7 @@ __all__ = [
     "ToolContext",
     "ToolResult",
     "Usage",
+    "User",
     "Video",
     "from_bytes",
     "from_file",
@@ -117,6 +119,7 @@ if not TYPE_CHECKING:
             "otelhooks.records.steps": "AskQuestionEntry AskQuestionInteractionSpec"
             " AskQuestionOption QuestionHookResult QuestionResponse Step StepSource StepStatus"
             " StepTarget StepType StopArgs StopDecision StopHookResult StopReason",
+            "otelhooks.records.users": "User",
             "otelhooks.records.media": "Audio Content Document Image Video from_bytes from_file",
         },
     )

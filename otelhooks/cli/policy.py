@@ -186,6 +186,7 @@ def test_command(
 @click.option("--server", help="Your application's name for the tool's MCP server.")
 @click.option("--agent", help="The calling agent, or a path of agents: lead/researcher.")
 @click.option("--labels", metavar="LABELS", help="Labels in force, separated by commas.")
+@click.option("--prompt", metavar="TEXT", help="What the user said.")
 @_servers
 @_json
 def explain_command(
@@ -195,6 +196,7 @@ def explain_command(
     server: str | None,
     agent: str | None,
     labels: str | None,
+    prompt: str | None,
     as_json: bool,
 ) -> None:
     """Show how policies decide about one call, and why.
@@ -208,15 +210,16 @@ def explain_command(
     from otelhooks.cli.policies.explain import explain, read_call_text
 
     given = [word for word in (labels or "").split(",") if word]
-    found, in_force = read_call_text(
+    found, known = read_call_text(
         call,
         server=server,
         agent=None if agent is None else agent.rpartition("/")[2],
         branch=agent,
         labels=given or None,
+        prompt=prompt,
     )
     policy = _open(policies).dry_run(_configured(servers), guarded=True)
-    explanation = explain(policy, found, in_force)
+    explanation = explain(policy, found, known)
     if as_json:
         _print_json(policy_words.explanation_as_data(explanation))
     else:

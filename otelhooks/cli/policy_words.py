@@ -94,8 +94,12 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         rows.append(("become", json.dumps(call.args, default=str)))
     if call.branch:
         rows.append(("agent", call.branch))
-    if explanation.labels:
-        rows.append(("labels", ", ".join(explanation.labels)))
+    labels, prompts, user = explanation.known
+    if labels:
+        rows.append(("labels", ", ".join(labels)))
+    rows += [("said", text) for text in prompts]
+    if user is not None:
+        rows.append(("user", ", ".join(f"{name} {one}" for name, one in user if one)))
     yield from columns(rows)
     for rule in explanation.misspelt:
         name, known = rule.selector.text, f"{rule.policy_id}/{rule.id}"
@@ -139,7 +143,9 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
         "tool": call.name,
         "server": call.server,
         "branch": call.branch,
-        "labels": list(explanation.labels),
+        "labels": list(explanation.known.labels),
+        "prompt": list(explanation.known.prompts),
+        "user": None if explanation.known.user is None else explanation.known.user.model_dump(),
         "args": judged.given,
         "args_after": call.args,
         "hooks": [hook.rule_id for hook in judged.hooks],

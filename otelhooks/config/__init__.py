@@ -118,6 +118,9 @@ class Config:
     """Most continuations that stop hooks may request in one turn, 0 or more."""
     denied_span_status: str = "error"
     """Status of a denied call's span: ``error`` or ``unset``."""
+    user: Any = None
+    """Function that returns the user outside sessions that name one: a `types.User`, an id or None;
+    None: the resource's attributes do."""
     user_attribute: str = "enduser.pseudo.id"
     """Attribute of a session's user: this one or ``user.id``."""
     exit_timeout: float = 5.0
@@ -233,6 +236,7 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
     "prices": readers.prices,
     "max_continuations": readers.count,
     "denied_span_status": readers.choice("error", "unset"),
+    "user": readers.function,
     "user_attribute": readers.choice("enduser.pseudo.id", "user.id"),
     "exit_timeout": readers.seconds,
     "tracer_provider": readers.as_is,

@@ -339,6 +339,15 @@ def audit(value: object, origin: str) -> Any:
     return path(cast("str", value), origin) if isinstance(value, (str, os.PathLike)) else value
 
 
+def function(value: object, origin: str) -> Any:
+    """Read a function, or a reference to one as text."""
+    if isinstance(value, str):
+        value = load_object(value, origin)
+    if value is not None and not callable(value):
+        raise _wrong(origin, value, "a function, or one as module:attribute")
+    return value
+
+
 def prices(value: object, origin: str) -> Any:
     """Read a table of prices, a function, or False; a text is a reference, a JSON file, or off."""
     if isinstance(value, str) and value.strip().lower() in _FALSE:

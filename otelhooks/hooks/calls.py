@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otelhooks import types
+
+if TYPE_CHECKING:
+    from otelhooks.hooks.said import Message
 
 __all__ = ["Call", "copy_json", "same_json"]
 
@@ -95,6 +98,7 @@ class Call:
         is_counted: Whether limits have counted the operation already: it continues after a pause,
             or only more is known of it now.
         op: The operation that carries it, if any.
+        said: What the user said in the request whose answer asked for it.
         owner: The object whose method is the seat, if that is needed to tell seats of one name
             apart.
         listing: What the MCP client that makes the call knows of the tool's definition, see
@@ -124,6 +128,7 @@ class Call:
         "path",
         "place",
         "raw",
+        "said",
         "server",
         "server_says",
         "tool_type",
@@ -171,6 +176,7 @@ class Call:
         self.holds_back: bool = False
         self.is_counted: bool = False
         self.op: Any = None
+        self.said: tuple[Message, ...] = ()
         self.foreign: Any = None
         self._record: types.ToolCall | None = None
         self._where: dict[str, Any] | None = None
@@ -195,6 +201,11 @@ class Call:
         )
         call._record = record
         return call
+
+    @property
+    def recorded(self) -> types.ToolCall | None:
+        """The record that this call was made from, or that was made of it; None for neither."""
+        return self._record
 
     def record(self) -> Any:
         """Return the call as hooks see it; its ``args`` are this object's."""

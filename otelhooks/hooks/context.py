@@ -11,12 +11,16 @@ import itertools
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otelhooks import state
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.labels import Keeper, Labels, Lasting
+from otelhooks.hooks.said import Message, Said, Speaker
 from otelhooks.hooks.stages import StageParams
+
+if TYPE_CHECKING:
+    from otelhooks.records.users import User
 
 __all__ = [
     "HookContext",
@@ -92,6 +96,9 @@ class HookContext(state.StateStore):
         parent: The outer layer.
     """
 
+    _own: tuple[Message, ...] = ()
+    _user: User | None = None
+
     def __init__(self, parent: HookContext | None = None) -> None:
         super().__init__(parent)
         self.parent: HookContext | None = parent
@@ -146,14 +153,73 @@ class HookContext(state.StateStore):
         """
         self._labels.add(label, per)
 
+    @property
+    def user(self) -> User | None:
+        """The user that the code runs for; None if the application has named none."""
+        context: HookContext | None = self
+        while context is not None:
+            if context._user is not None:
+                return context._user
+            context = context.parent
+        return whose()
+
+    @property
+    def prompt(self) -> str | None:
+        """What the user said in this turn, in the same words for sub-agents; None if unknown."""
+        own = self._heard()
+        return own[-1].text if own else None
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """What this user said in the conversation, as far as it is kept; this turn's is last."""
+        return tuple(message.text for message in self.messages())
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return `prompts` in the form that rules compare with; for the engine."""
+        own = self._heard()
+        remembered = self._session()._remembered()
+        if not remembered:
+            return own
+        speaker = own[-1].speaker if own else self.speaker()
+        before = (one for one in remembered if one.speaker == speaker and one not in own)
+        return (*before, *own)
+
+    def hear(self, *messages: Message) -> None:
+        """Take what the user said, here and for all inner layers; for the pipeline."""
+        self._own = messages
+
+    def speaker(self) -> Speaker:
+        """Return who the user is, as messages are attributed; for the pipeline."""
+        user = self.user
+        return Speaker() if user is None else Speaker(user.id, user.tenant)
+
+    def serve(self, user: User | None) -> None:
+        """Set the user, here and for all inner layers; for dry runs."""
+        self._user = user
+
+    def _heard(self) -> tuple[Message, ...]:
+        context: HookContext | None = self
+        while context is not None:
+            if context._own:
+                return context._own
+            context = context.parent
+        return ()
+
+    def _session(self) -> HookContext:
+        session: HookContext = self
+        while session.parent is not None:
+            session = session.parent
+        return session
+
+    def _remembered(self) -> tuple[Message, ...]:
+        return ()
+
     def session_key(self) -> str:
         """Return the key under which something is counted for the conversation.
 
         Its id; without an id, a name that is unique across processes.
         """
-        session: HookContext = self
-        while session.parent is not None:
-            session = session.parent
+        session = self._session()
         id = session.known("session_id")
         return f"session {id}" if id else session._unique_name()
 
@@ -238,11 +304,17 @@ class SessionContext(HookContext):
 
     Attributes:
         is_met: Whether it was checked for a history.
+        said: What the users said before; None if nothing is kept.
     """
+
+    said: Said | None = None
 
     def __init__(self) -> None:
         super().__init__(None)
         self.is_met: bool = False
+
+    def _remembered(self) -> tuple[Message, ...]:
+        return () if self.said is None else self.said.all()
 
     def keep_labels(self, keeper: Keeper) -> None:
         """Set where labels outlive the session; for the pipeline."""
@@ -320,6 +392,15 @@ class OperationContext(HookContext):
 
 locate: Callable[[], str] = _branch.get
 """Returns the branch that the pipeline knows; the pipeline replaces it when it is imported."""
+
+
+def _no_user() -> User | None:
+    """Return None; `whose` is this until the pipeline is imported."""
+    return None
+
+
+whose: Callable[[], User | None] = _no_user
+"""Returns the user that the code runs for; the pipeline replaces it when it is imported."""
 
 
 def current_branch(located: str | None = None) -> str:

@@ -17,6 +17,7 @@ from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, OperationContext, SessionContext, TurnContext
 from otelhooks.hooks.drive import Run, adrive, arun
 from otelhooks.hooks.registry import HookSet, Registration, registrations
+from otelhooks.hooks.said import Message, Said, user_text
 from otelhooks.hooks.verdict import RECORD_REQUIRED, Verdict, text_of
 from otelhooks.hooks.watch import Watch
 from otelhooks.records.failures import FAILED, error_type
@@ -97,6 +98,7 @@ class HookRunner:
                 self._add(hook, only=name)
         self._hooks = HookSet(self._registered)
         self.session_context: SessionContext = SessionContext()
+        self._is_child = False
         for hook in hooks or ():
             self.register_hook(hook)
 
@@ -131,6 +133,7 @@ class HookRunner:
         runner._given = {name: list(given) for name, given in self._given.items()}
         runner._hooks = self._hooks
         runner.session_context = self.session_context
+        runner._is_child = True
         for hook in hooks:
             runner.register_hook(hook)
         return runner
@@ -225,6 +228,12 @@ class HookRunner:
         """Decide about a user's message; None becomes an empty text."""
         prompt = "" if prompt is None else prompt
         context, hooks, watch = TurnContext(self.session_context), self._hooks, self._watch()
+        text = None if self._is_child else user_text(prompt)  # a model wrote it for a sub-agent
+        if text is not None:
+            message = Message(text, context.speaker())
+            context.hear(message)
+            said = self.session_context.said = self.session_context.said or Said()
+            said.add(message)
         verdict, new = await adrive(points.pre_turn(hooks.at("pre_turn"), context, prompt, watch))
         return await self._decided(hooks, context, verdict, watch, new, input=new), context
 

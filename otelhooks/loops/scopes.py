@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry import context as otel_context
 from typing_extensions import Self
@@ -35,6 +35,9 @@ from otelhooks.pipeline.script_services import ScriptHost
 from otelhooks.pipeline.sessions import Session
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from otelhooks.records.users import User
 
 __all__ = ["cache", "current_context", "emit", "scope", "session", "turn"]
 
@@ -118,7 +121,7 @@ def scope(
 def session(
     id: str = "",
     *,
-    user: str = "",
+    user: str | User = "",
     hooks: Sequence[Any] = (),
     policies: Sequence[Any] = (),
     trace: Literal["turn", "single"] = "turn",
@@ -127,7 +130,9 @@ def session(
 
     Args:
         id: The conversation's id, ``gen_ai.conversation.id``.
-        user: Pseudonym of the user, ``enduser.pseudo.id``.
+        user: Pseudonym of the user, ``enduser.pseudo.id``; or a `types.User` with roles and tenant,
+            which rules can look at. It holds for what the block runs, whoever else takes part in
+            the conversation.
         hooks: Hook objects for this conversation.
         policies: Rules for this conversation.
         trace: ``single`` makes one trace of all its turns; otherwise each turn is a trace, linked
@@ -141,13 +146,14 @@ def session(
     """
     found, judges = _added(hooks, policies)
     rt = runtime.active()
-    opened = rt.sessions.get(id) if rt is not None and id else Session(id, user)
+    pseudonym = user if isinstance(user, str) else user.id
+    opened = rt.sessions.get(id) if rt is not None and id else Session(id, pseudonym)
     with opened.lock:
         opened.entered += 1
         is_outermost = opened.entered == 1
-        if user:
-            opened.user, opened.attributes = user, None
-    inner = Scope(current_scope(), found, judges, opened)
+        if pseudonym:
+            opened.user, opened.attributes = pseudonym, None
+    inner = Scope(current_scope(), found, judges, opened, user=user)
     if rt is not None and is_outermost and trace == "single" and rt.opens_spans(""):
         opened.span = rt.spans.start("session", opened.wire_attributes(rt.user_attribute), None)
     try:

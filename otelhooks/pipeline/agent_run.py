@@ -18,12 +18,13 @@ from otelhooks.hooks.calls import Call, same_json
 from otelhooks.hooks.context import current_branch
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.said import Message, user_text
 from otelhooks.hooks.verdict import Judge, Verdict, refusal
 from otelhooks.pipeline import sessions
 from otelhooks.pipeline.call_span import record
 from otelhooks.pipeline.drivers import Body, Closed, Operation
 from otelhooks.pipeline.frames import Op, Turn, current_frame, current_scope
-from otelhooks.pipeline.run_seat import RunRequest, RunSeat
+from otelhooks.pipeline.run_seat import PROMPT, RunRequest, RunSeat
 from otelhooks.pipeline.run_tracing import RunTracing
 from otelhooks.pipeline.runtime import Runtime, log
 from otelhooks.pipeline.sessions import Session
@@ -112,6 +113,9 @@ class _AgentRun:
         session, turn = self.turn.session, self.turn
         turn.number, links = session.next_turn()
         turn.context.know(turn_number=turn.number)
+        # Inside a tool call without a turn, a model may have written the prompt.
+        if self.outer is None and self.rt.listens(self.scope):
+            self._hear()
         started = yield from sessions.begin(self.rt, session, self.scope)
         if self.request.is_resumed:
             looks = any(judge.needs_context for judge in self.judges)
@@ -130,6 +134,19 @@ class _AgentRun:
             result = Raised(error)
         yield from self._end(result)
         return result
+
+    def _hear(self) -> None:
+        """Keep what the user says: before hooks, which may add what others wrote."""
+        request, context = self.request, self.turn.context
+        memory = self.rt.said_in(self.turn.session)
+        if request.is_resumed or request.source != "user":
+            return
+        said = request.prompt if request.user_said is PROMPT else request.user_said
+        text = user_text(said)
+        if text is not None:
+            message = Message(text, context.speaker())
+            context.hear(message)
+            memory.add(message)
 
     def _turn(self) -> Operation:
         if self.hooks.all:
@@ -234,7 +251,7 @@ class _AgentRun:
         deciders = self.hooks.at("pre_tool_call")
         if not deciders.deciders and not deciders.gates and not self.judges:
             return None
-        call.place = functools.partial(rt.place, op)
+        call.place = functools.partial(rt.place_of_call, op)
         verdict = yield from points.pre_tool_call(
             deciders, op.context, call, rt.watch, self.judges, rt.loaded.monitor
         )

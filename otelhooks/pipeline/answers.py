@@ -19,6 +19,7 @@ from opentelemetry import trace
 
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import current_branch
+from otelhooks.hooks.said import Message
 from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.execution import Execution
 from otelhooks.pipeline.frames import Op, around
@@ -83,11 +84,12 @@ class Asked:
         heard: Hash of the result that post hooks have seen, and what the model reads instead of it
             in every request that repeats it; None for the same.
         beside: Denied calls of the same answer, in the form of the API, with id and reason.
+        said: What the user said in the request.
     """
 
     __slots__ = (
         *("args", "beside", "digest", "given", "heard", "id", "is_judged", "is_open", "name"),
-        *("owner", "reason", "session", "verdict"),
+        *("owner", "reason", "said", "session", "verdict"),
     )
 
     def __init__(self, id: str, name: str, args: dict[str, Any]) -> None:
@@ -104,6 +106,7 @@ class Asked:
         self.is_judged: bool = False
         self.heard: tuple[int, str | None] | None = None
         self.beside: tuple[Any, ...] = ()
+        self.said: tuple[Message, ...] = ()
 
 
 class Answers:
@@ -188,6 +191,7 @@ class Answers:
             asked.is_open, asked.args = False, {}
             self._open.pop(id(asked), None)
             call.id = call.id or asked.id or None
+            call.said = asked.said
             if asked.verdict is not None and (approval := asked.verdict.approval) is not None:
                 # People approved what the model may choose; only now the rest is known.
                 approval.args = {**call.args, **approval.args}

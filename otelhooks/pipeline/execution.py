@@ -65,7 +65,7 @@ def _decide(
         return None
     context = None
     call.is_counted = op.resumed is not None and not _waits(op.resumed)
-    call.place = functools.partial(rt.place, op)
+    call.place = functools.partial(rt.place_of_call, op)
     if hooks.all or any(judge.needs_context for judge in judges):
         context = op.context
         context.know_trace(lambda: rt.trace_id_of(op))

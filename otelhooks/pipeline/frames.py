@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from otelhooks.hooks.registry import HookSet
     from otelhooks.hooks.verdict import Judge, Verdict
     from otelhooks.pipeline.sessions import Session
+    from otelhooks.records.users import User
 
 __all__ = ["Op", "Scope", "Turn", "current_frame", "current_scope"]
 
@@ -52,9 +53,10 @@ class Scope:
         origin: The scope that this one replaces since an outer block was left first; otherwise
             itself.
         widens: Whether it, or an outer one, has any hook or rule.
+        user: User of the block, by id or whole; None if no block around names one.
     """
 
-    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "widens")
+    __slots__ = ("agent", "hooks", "judges", "origin", "outer", "session", "user", "widens")
 
     def __init__(
         self,
@@ -63,12 +65,14 @@ class Scope:
         judges: tuple[Judge, ...],
         session: Session | None = None,
         agent: str = "",
+        user: str | User | None = None,
     ) -> None:
         self.outer: Scope | None = outer
         self.hooks: HookSet = hooks
         self.judges: tuple[Judge, ...] = judges
         self.session: Session | None = session or (outer.session if outer is not None else None)
         self.agent: str = agent
+        self.user: str | User | None = user or (outer.user if outer is not None else None)
         self.origin: Scope = self
         self.widens: bool = bool(hooks or judges) or (outer is not None and outer.widens)
 
@@ -86,7 +90,8 @@ class Scope:
         if outer is None or not outer.contains(scope):
             return self
         own = self.session if self.session is not outer.session else None
-        kept = Scope(outer.without(scope), self.hooks, self.judges, own, self.agent)
+        user = self.user if self.user is not outer.user else None
+        kept = Scope(outer.without(scope), self.hooks, self.judges, own, self.agent, user)
         kept.origin = self.origin
         return kept
 
@@ -306,6 +311,7 @@ class Op:
                 self.known.tool_kind = self.call.kind
                 self.known.canonical = self.call.canonical
                 self.known.starts_agent = self.call.name if self.subagent else ""
+                self.known.hear(*self.call.said)
             if self.span is not None:
                 self.known.span = self.span
                 self.known.know_trace(trace_id_of(self.span))

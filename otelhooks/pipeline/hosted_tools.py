@@ -123,7 +123,7 @@ def _against(rules: PolicySet, call: Call) -> Rule | None:
             continue
         if rule.monitored:
             continue
-        if rule.test is None and rule.labels is None:
+        if not rule.has_condition:
             return None if rule.decision == ALLOW else rule
         selector = rule.selector
         is_of_tool = selector.specificity == EXACT and selector.text == call.name

@@ -10,7 +10,11 @@ from otelhooks.telemetry import semconv
 if TYPE_CHECKING:
     from otelhooks.pipeline.sessions import Session
 
-__all__ = ["RunRequest", "RunSeat"]
+__all__ = ["PROMPT", "RunRequest", "RunSeat"]
+
+
+PROMPT = object()
+"""What the user said is the prompt."""
 
 
 class RunRequest:
@@ -29,6 +33,8 @@ class RunRequest:
         refusal: The message for a body that must refuse in its own way; None to run.
         verdict: The verdict that refused it, if any.
         answer: Ready answer that such a body gives instead of running; None to run.
+        user_said: What the user said, if `prompt` is more or has another form; None if that cannot
+            be told from what others wrote.
         session: Conversation that it belongs to. The seat sets it where the framework has no id but
             the run continues a paused one; otherwise it is filled in before the body runs.
         is_measured: Whether the framework records the ``gen_ai.invoke_agent.*`` metrics of its runs
@@ -50,6 +56,7 @@ class RunRequest:
         "session",
         "source",
         "task_id",
+        "user_said",
         "verdict",
     )
 
@@ -76,6 +83,7 @@ class RunRequest:
         self.refusal: str | None = None
         self.verdict: Verdict | None = None
         self.answer: Any = None
+        self.user_said: Any = PROMPT
         self.session: Session | None = None
 
 

@@ -19,16 +19,18 @@ from opentelemetry import trace
 
 from otelhooks import types
 from otelhooks.hooks import background, results
+from otelhooks.hooks import context as hook_context
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Run
 from otelhooks.hooks.recorders import recorders_of
 from otelhooks.hooks.registry import HookSet
 from otelhooks.hooks.runner import EVENT_TYPES
+from otelhooks.hooks.said import Said
 from otelhooks.hooks.verdict import Judge, Ruling, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.pipeline import sessions
-from otelhooks.pipeline.frames import Op, Scope, Turn
+from otelhooks.pipeline.frames import Op, Scope, Turn, current_scope
 from otelhooks.pipeline.sessions import Session, Sessions
 from otelhooks.records.arguments import arguments_hash
 from otelhooks.telemetry import semconv
@@ -73,9 +75,10 @@ class Loaded:
         judges: Sets of rules; each must allow.
         monitor: Whether denies and asks are only recorded.
         can_deny: Whether any hook or rule can stop anything.
+        listens: Whether any hook or rule may look at what the user said.
     """
 
-    __slots__ = ("can_deny", "hooks", "judges", "monitor")
+    __slots__ = ("can_deny", "hooks", "judges", "listens", "monitor")
 
     def __init__(
         self, hooks: HookSet, judges: tuple[Judge, ...] = (), monitor: bool = False
@@ -84,6 +87,9 @@ class Loaded:
         self.judges: tuple[Judge, ...] = judges
         self.monitor: bool = monitor
         self.can_deny: bool = hooks.can_deny or any(getattr(j, "can_deny", True) for j in judges)
+        self.listens: bool = any(r.gate is None for r in hooks.all) or any(
+            getattr(judge, "listens", False) for judge in judges
+        )
 
 
 class _Held:
@@ -136,6 +142,8 @@ class Runtime:
         pins: Approved definitions of MCP tools, which are among the rules as well; None for any.
         reads_lists: Whether what MCP servers say of their tools matters.
         tells_allows: Whether a plain allow leaves a record of its own.
+        user: Returns the user of code outside every `session` block that names one; None if the
+            application names none.
     """
 
     def __init__(
@@ -194,6 +202,7 @@ class Runtime:
         self.pins: Pins | None = None
         self.reads_lists: bool = False
         self.told_tools: set[tuple[str, ...]] = set()
+        self.user: Callable[[], types.User | None] = _nothing
         self.answers: Answers | None = None
         self.sessions: Sessions = Sessions(functools.partial(sessions.end, self), self._keep_labels)
         self.outside: Session = Session()
@@ -208,6 +217,7 @@ class Runtime:
         self.has_run: bool = False  # whether there was a turn, a model call or a question
         self._lock = threading.Lock()
         self._warned: set[str] = set()
+        self._said = collections.OrderedDict[str, Said]()
         self._paused = collections.OrderedDict[tuple[str | int, ...], tuple[Verdict, Turn | None]]()
         self.shapes: Shapes = Shapes(instruments, verdicts)
         self._evaluations: Cell = instruments.evaluations.cell({})
@@ -356,6 +366,20 @@ class Runtime:
             "source": turn.source if turn is not None else "",
         }
 
+    def place_of_call(self, op: Op) -> dict[str, Any]:
+        """Return the same for the record of a tool call, and who asked for what."""
+        context = op.context
+        said = {"prompt": context.prompt, "prompts": context.prompts, "user": context.user}
+        return {**self.place(op), **said}
+
+    def listens(self, scope: Scope | None) -> bool:
+        """Return whether any hook or rule may look at what the user said."""
+        return (
+            self.loaded.listens
+            or (scope is not None and scope.widens)
+            or (self.candidate is not None and self.candidate.rules.listens)
+        )
+
     def about(self, op: Op) -> dict[str, Any]:
         """Return what events and audit records say about an operation besides its verdict."""
         about: dict[str, Any] = {}
@@ -427,6 +451,19 @@ class Runtime:
 
     # -- sessions -----------------------------------------------------------------------------
 
+    def said_in(self, session: Session) -> Said:
+        """Return what is remembered of a conversation; one with an id may have ended before."""
+        said = session.context.said
+        if said is None:
+            with self._lock:
+                said = (self._said.pop(session.id, None) if session.id else None) or Said()
+                if session.id:
+                    self._said[session.id] = said
+                    if len(self._said) > sessions.MAX_SESSIONS:
+                        self._said.popitem(last=False)
+            session.context.said = said
+        return said
+
     def _keep_labels(self, session: Session) -> None:
         if self.labels is not None:
             session.context.keep_labels(self.labels.of(session.id))
@@ -476,7 +513,7 @@ def pause_key(op: Op) -> tuple[str | int, ...] | None:
 
 
 def _nothing() -> None:
-    """Do nothing; `refresh` and `tighten` are this until there is something to do."""
+    """Do nothing; `refresh`, `tighten` and `user` are this until there is something to do."""
 
 
 def _meet_nothing(framework: str) -> None:
@@ -495,3 +532,19 @@ def set_active(runtime: Runtime | None) -> None:
     """Make a runtime the one that seats use."""
     global _active
     _active = runtime
+
+
+def _user() -> types.User | None:
+    """Return the user of the block around the code, else of the application."""
+    scope = current_scope()
+    named = scope.user if scope is not None else None
+    if named is None:
+        return _active.user() if _active is not None else None
+    if isinstance(named, str):
+        assert scope is not None
+        named = scope.user = types.User(id=named)
+    return named
+
+
+# `hooks` must not import the pipeline or OpenTelemetry, so this hands it the look-up instead.
+hook_context.whose = _user

@@ -13,7 +13,7 @@ from otelhooks.hooks.drive import Run
 from otelhooks.hooks.verdict import Verdict
 from otelhooks.pipeline.frames import Op
 from otelhooks.pipeline.runtime import Runtime
-from otelhooks.policy.candidate import Candidate, said
+from otelhooks.policy.candidate import Candidate, Known, said
 from otelhooks.telemetry import semconv
 
 __all__ = ["try_out"]
@@ -33,8 +33,9 @@ def try_out(
     """
     if rt.is_suppressed():
         return
-    labels = frozenset(op.judged_under())
-    ruling = yield from candidate.flip(call, labels, verdict)
+    context = op.context if candidate.rules.needs_context else None
+    known = Known(frozenset(op.judged_under()), context)
+    ruling = yield from candidate.flip(call, known, verdict)
     if ruling is None:
         return
     rule = ruling.rule

@@ -197,7 +197,10 @@ def _judge_again(
     People's earlier approvals stay valid for the rules that asked for them.
     """
     call.op = op
-    call.place = lambda: {**rt.place(op), "span_id": ""}  # no span was open when it was approved
+    call.place = lambda: {
+        **rt.place_of_call(op),
+        "span_id": "",
+    }  # no span was open when it was approved
     if op.call is not None:
         _tell(call, op.call)
     context = op.context

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from otelhooks.policy.rules import AskUserHandler, Decision, Policy, Predicate
+from otelhooks.policy.rules import AskUserHandler, Decision, Policy, Predicate, WhenUser
 
 __all__ = ["AutoPolicy", "auto"]
 
@@ -31,6 +31,10 @@ class AutoPolicy(Policy):
     when_annotations: Mapping[str, bool] | None = dataclasses.field(
         default=None, init=False, repr=False
     )
+    unless_user_said: Collection[str] | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
+    when_user: WhenUser | None = dataclasses.field(default=None, init=False, repr=False)
     reason: str = dataclasses.field(default="", init=False, repr=False)
     name: str = "auto"
     ask_user: AskUserHandler | None = None

@@ -46,22 +46,21 @@ class _Hide(_Any, total=False):
     mode: Mode | None
 
 
-class _Veto(_Any, total=False):
+class _Conditions(_Any, total=False):
     when: Predicate | str | None
     when_labels: str | Collection[str] | None
+    when_user: Mapping[str, str | Collection[str]] | None
 
 
-class _Strict(TypedDict, total=False):
+class _Allow(_Hide, _Conditions, total=False): ...
+
+
+class _Veto(_Conditions, total=False):
     when_annotations: Mapping[str, bool] | None
+    unless_user_said: str | Collection[str] | None
 
 
-class _Rule(_Hide, _Veto, total=False): ...
-
-
-class _Deny(_Rule, _Strict, total=False): ...
-
-
-class _StrictVeto(_Veto, _Strict, total=False): ...
+class _Deny(_Hide, _Veto, total=False): ...
 
 
 class _Question(_Deny, total=False):
@@ -126,16 +125,16 @@ def _expression(text: str) -> Any:
 
 
 @overload
-def allow(tool: str, mcp_tools: None = None, **fields: Unpack[_Rule]) -> Policy: ...
+def allow(tool: str, mcp_tools: None = None, **fields: Unpack[_Allow]) -> Policy: ...
 @overload
 def allow(
-    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Rule]
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Allow]
 ) -> list[Policy]: ...
 @overload
 def allow(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    **fields: Unpack[_Rule],
+    **fields: Unpack[_Allow],
 ) -> list[Policy]: ...
 def allow(
     tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
@@ -149,6 +148,7 @@ def allow(
     mode: Mode | None = None,
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
+    when_user: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Let calls run.
 
@@ -165,6 +165,8 @@ def allow(
         agent: Glob on the branch of agents that the rule is for; None for every agent.
         when_labels: One of these labels must be in force, see `label`; None for any. Rules that do
             not allow also apply if the conversation's history is unknown.
+        when_user: What the user must be: ``id``, ``role`` or ``tenant``, each with the text that
+            must fit, or several. What is unknown of the user fits a rule that does not allow.
 
     Returns:
         One rule, or for a list or a server a list of them.
@@ -204,13 +206,16 @@ def deny(
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
     when_annotations: Mapping[str, bool] | None = None,
+    unless_user_said: str | Collection[str] | None = None,
+    when_user: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls; parameters, return value and errors as for `allow`.
 
     ``when_annotations``, such as ``{"readOnlyHint": False}``, restricts the rule to tools of MCP
-    servers that are annotated like this, or whose annotations are not known. A ``when`` that raises
-    denies. ``reason`` is what the model reads instead of ``Denied by policy
-    'LABEL'.``
+    servers that are annotated like this, or whose annotations are not known. With
+    ``unless_user_said``, names of arguments, the rule does not apply if the user said every value
+    of them, at any depth; see `otelhooks.policy.spoken`. A ``when`` that raises denies. ``reason``
+    is what the model reads instead of ``Denied by policy 'LABEL'.``
 
     Example:
         >>> deny("run_command", when=lambda args: "rm -rf" in args["CommandLine"]).label
@@ -249,6 +254,8 @@ def ask_user(
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
     when_annotations: Mapping[str, bool] | None = None,
+    unless_user_said: str | Collection[str] | None = None,
+    when_user: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Ask a human before calls run; parameters, return value and errors as for `deny`.
 
@@ -273,16 +280,16 @@ ask_user_mcp = ask_user
 
 
 @overload
-def veto(tool: str, mcp_tools: None = None, **fields: Unpack[_StrictVeto]) -> Policy: ...
+def veto(tool: str, mcp_tools: None = None, **fields: Unpack[_Veto]) -> Policy: ...
 @overload
 def veto(
-    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_StrictVeto]
+    tool: list[str] | tuple[str, ...], mcp_tools: None = None, **fields: Unpack[_Veto]
 ) -> list[Policy]: ...
 @overload
 def veto(
     tool: types.BaseMcpServerConfig,
     mcp_tools: Sequence[str] | None = None,
-    **fields: Unpack[_StrictVeto],
+    **fields: Unpack[_Veto],
 ) -> list[Policy]: ...
 def veto(
     tool: str | list[str] | tuple[str, ...] | types.BaseMcpServerConfig,
@@ -296,6 +303,8 @@ def veto(
     agent: str | None = None,
     when_labels: str | Collection[str] | None = None,
     when_annotations: Mapping[str, bool] | None = None,
+    unless_user_said: str | Collection[str] | None = None,
+    when_user: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls before any other rule is checked, in any mode, even if people approve.
 

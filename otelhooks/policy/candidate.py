@@ -13,12 +13,14 @@ from collections.abc import Generator
 from typing import Any
 
 from otelhooks.hooks.calls import Call, copy_json
+from otelhooks.hooks.context import HookContext
 from otelhooks.hooks.drive import Raised, Run, drive, escapes
 from otelhooks.hooks.results import HOOK
+from otelhooks.hooks.said import Message
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Ruling, Verdict
 from otelhooks.policy.evaluate import PolicySet
 
-__all__ = ["Candidate"]
+__all__ = ["Candidate", "Known"]
 
 _log = logging.getLogger("otelhooks.policy")
 
@@ -44,20 +46,20 @@ class Candidate:
         self._said: set[str] = set()
 
     def flip(
-        self, call: Call, labels: frozenset[str], live: Verdict | None
+        self, call: Call, known: Known, live: Verdict | None
     ) -> Generator[Run, Any, Ruling | None]:
         """Return what the set would have done if it differs from what happens; else None.
 
         Args:
             call: The judged call, with its final arguments; not changed.
-            labels: Labels in force.
+            known: What rules may read besides the call.
             live: What was decided; None if nothing decided.
         """
         now = said(live)
         if now == DENY and live is not None and live.policy_id == HOOK:
             return None  # a hook has denied, and would under either set
         try:
-            ruling = yield from self._ruling(call, labels)
+            ruling = yield from self._ruling(call, known)
         except BaseException as error:
             if escapes(error):
                 raise
@@ -65,14 +67,14 @@ class Candidate:
             return None
         return ruling if ruling is not None and ruling.decision != now else None
 
-    def _ruling(self, call: Call, labels: frozenset[str]) -> Generator[Run, Any, Ruling | None]:
+    def _ruling(self, call: Call, known: Known) -> Generator[Run, Any, Ruling | None]:
         ruling = self.rules.constant(call)
         if ruling is not None:
             return ruling
         if self._running >= MAX_AT_ONCE:
             return None
         value: Any = yield Run(
-            self._evaluate, _copy(call), _Labels(labels), blocking=True, timeout=TIME_LIMIT_S
+            self._evaluate, _copy(call), known, blocking=True, timeout=TIME_LIMIT_S
         )
         if type(value) is Raised:
             raise value.error
@@ -96,11 +98,22 @@ class Candidate:
             _log.warning("the candidate set %s and is passed over: %s", what, cause)
 
 
-class _Labels:
-    """What rules read of a context."""
+class Known:
+    """What rules read of a context, as it is when it is made.
 
-    def __init__(self, labels: frozenset[str]) -> None:
+    Args:
+        labels: Labels in force.
+        context: The operation's; None if the rules read nothing else of it.
+    """
+
+    def __init__(self, labels: frozenset[str], context: HookContext | None = None) -> None:
         self.labels = labels
+        self.user = None if context is None else context.user
+        self._messages = () if context is None else context.messages()
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return what the user said."""
+        return self._messages
 
 
 def said(verdict: Verdict | None) -> str:

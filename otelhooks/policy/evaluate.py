@@ -14,13 +14,14 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from otelhooks import types
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.drive import Raised, Run, escapes
 from otelhooks.hooks.labels import UNKNOWN
+from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
 from otelhooks.policy import fingerprints
 from otelhooks.policy.definitions import may_be
@@ -37,6 +38,10 @@ from otelhooks.policy.rules import (
     rule_ids,
 )
 from otelhooks.policy.selectors import EXACT
+from otelhooks.policy.spoken import all_said
+
+if TYPE_CHECKING:
+    from otelhooks.records.users import User
 
 __all__ = ["PolicySet", "failure"]
 
@@ -144,7 +149,9 @@ class PolicySet:
         can_deny: Whether any call can be denied or must wait.
         can_hide: Whether any tool's definition is kept from the model.
         names_tools: Whether a rule that denies or asks names one tool.
-        needs_context: Whether rules read the operation's context, for its labels.
+        needs_context: Whether rules read the operation's context, for its labels, the user, or what
+            the user said.
+        listens: Whether rules may look at what the user said.
         reads_annotations: Whether rules look at the annotations of MCP tools.
 
     Raises:
@@ -237,7 +244,10 @@ class PolicySet:
         self.names_tools: bool = any(
             rule.selector.specificity == EXACT and rule.decision != ALLOW for rule in self.rules
         )
-        self.needs_context: bool = any(rule.labels is not None for rule in self.rules)
+        self.needs_context: bool = any(
+            not (rule.labels is rule.said is rule.user is None) for rule in self.rules
+        )
+        self.listens: bool = any(rule.listens for rule in self.rules)
         self.reads_annotations: bool = any(rule.annotations is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
@@ -311,7 +321,8 @@ class PolicySet:
 
         Args:
             call: The call with its final arguments; predicates see a copy of them.
-            context: The operation's context; rules read its labels. Without it they are unknown.
+            context: The operation's context, in which rules read labels, user, and what the user
+                said. Without it all of that is unknown, but for what the call's record has.
 
         Returns:
             The ruling; must not be changed, because it may be shared.
@@ -337,6 +348,10 @@ class PolicySet:
             if rule.labels is not None and rule.labels.isdisjoint(_labels(context)):
                 continue
             if rule.annotations is not None and not may_be(call, rule.annotations):
+                continue
+            if rule.user is not None and not rule.fits_user(_user(call, context)):
+                continue
+            if rule.said is not None and all_said(call.args, rule.said, _said(call, context)):
                 continue
             test = rule.test
             if test is not None:
@@ -401,7 +416,7 @@ class PolicySet:
                 continue
             if rule.monitored and rule.decision != ALLOW:
                 continue
-            if rule.test is None and rule.labels is None and rule.annotations is None:
+            if not rule.has_condition:
                 return rule if rule.hide else None
             if rule.decision != DENY:
                 return None
@@ -463,6 +478,21 @@ def _labels(context: Any) -> frozenset[str]:
 
 
 _NO_CONTEXT = frozenset((UNKNOWN,))
+
+
+def _user(call: Call, context: Any) -> User | None:
+    """Return the user, as the context knows or else the record that was passed to a hook."""
+    known = None if context is None else context.user
+    return known if known is not None or call.recorded is None else call.recorded.user
+
+
+def _said(call: Call, context: Any) -> tuple[Message, ...]:
+    """Return what the user said, as the context knows or else such a record."""
+    known = () if context is None else context.messages()
+    if known or call.recorded is None:
+        return known
+    texts = call.recorded.prompts or (call.recorded.prompt,)
+    return tuple(Message(text, Speaker()) for text in texts if text is not None)
 
 
 def _wait(awaitable: Any) -> Run:

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from typing_extensions import Self
 
@@ -19,6 +19,9 @@ from otelhooks.policy import fingerprints, predicates
 from otelhooks.policy.asking import BoundHandler, bind_handler
 from otelhooks.policy.definitions import HINTS
 from otelhooks.policy.selectors import Selector, glob_matcher
+
+if TYPE_CHECKING:
+    from otelhooks.records.users import User
 
 __all__ = [
     "AskUserHandler",
@@ -38,6 +41,8 @@ AskUserHandler = Callable[..., bool | Awaitable[bool]]
 """Decides whether a call may run: takes the ToolCall, and optionally the rule's reason."""
 Severity = Literal["low", "medium", "high", "critical"]
 Mode = Literal["enforce", "monitor"]
+WhenUser = tuple[tuple[str, tuple[str, ...]], ...]
+"""What a user must be: ``id``, ``role`` or ``tenant``, each with values of which one must fit."""
 
 
 class Decision(enum.Enum):
@@ -74,6 +79,10 @@ class Policy:
             `otelhooks.policy.label`.
         when_annotations: The tool's MCP server must have annotated it like this; not for a rule
             that allows. None for any tool.
+        unless_user_said: Arguments; the rule does not apply if the user said every value of them,
+            see `otelhooks.policy.spoken`. None for none; not for rules that allow.
+        when_user: What the user must be, as pairs of ``id``, ``role`` or ``tenant`` and the values
+            of which one must fit; None for anyone.
         place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:
@@ -94,6 +103,8 @@ class Policy:
     hide: bool = False
     when_labels: Collection[str] | None = None
     when_annotations: Mapping[str, bool] | None = None
+    unless_user_said: Collection[str] | None = None
+    when_user: WhenUser | None = None
     place: str = dataclasses.field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +140,17 @@ class Policy:
             object.__setattr__(self, "when_labels", labels)
         if self.when_annotations is not None:
             self._check_annotations(self.when_annotations)
+        if self.unless_user_said is not None:
+            if self.decision is Decision.APPROVE:
+                raise ConfigError(
+                    f"rule `{self.label}` would allow what the user did not say",
+                    hint="deny it with `unless_user_said`, and allow the tool without it",
+                )
+            names = _names(f"rule `{self.label}`: unless_user_said", self.unless_user_said)
+            object.__setattr__(self, "unless_user_said", names)
+        if self.when_user is not None:
+            pairs = read_user(f"rule `{self.label}`: when_user", self.when_user)
+            object.__setattr__(self, "when_user", pairs)
 
     def _check_annotations(self, given: Any) -> None:
         if self.decision is Decision.APPROVE:
@@ -226,6 +248,9 @@ class Rule:
         wants_call: Which of the two.
         labels: One of these must be in force; None for any.
         annotations: Those that the tool must have; None for any.
+        said: Arguments of which the user must not have said every value; None for none.
+        user: What the user must be; None for anyone.
+        listens: Whether it may look at what the user said.
         fits_branch: Whether the rule is for an agent; None for every agent.
         handler: Handler that is asked, as the user gave it.
         ask: The handler as a function of call and reason.
@@ -247,15 +272,18 @@ class Rule:
         "label",
         "labels",
         "level",
+        "listens",
         "monitored",
         "order",
         "policy",
         "policy_id",
         "policy_version",
         "reason",
+        "said",
         "selector",
         "severity",
         "test",
+        "user",
         "wants_call",
     )
 
@@ -296,10 +324,14 @@ class Rule:
             strict = () if self.decision == ALLOW else (UNKNOWN,)
             self.labels = frozenset((*policy.when_labels, *strict))
         self.annotations: Mapping[str, bool] | None = policy.when_annotations
+        said: Any = policy.unless_user_said
+        self.said: tuple[str, ...] | None = said
+        self.user: WhenUser | None = policy.when_user
         self.test: Callable[[Any], Any] | None = None
         self.wants_call: bool = False
         if policy.when is not None:
             self.test, self.wants_call = predicates.read(policy.when, policy.label)
+        self.listens: bool = said is not None or self.wants_call
         self.handler: AskUserHandler | None = policy.ask_user
         self.ask: BoundHandler | None = None
         if policy.ask_user is not None:
@@ -316,14 +348,31 @@ class Rule:
         return not self.monitored and (self.decision != ALLOW or self.test is not None)
 
     @property
+    def has_condition(self) -> bool:
+        """Whether it depends on more than tool and agent if the rule applies."""
+        given = (self.test, self.labels, self.annotations, self.said, self.user)
+        return any(each is not None for each in given)
+
+    @property
     def is_conditional(self) -> bool:
         """Whether it depends on the call if the rule applies to a tool that it names."""
-        return (
-            self.test is not None
-            or self.fits_branch is not None
-            or self.labels is not None
-            or self.annotations is not None
-        )
+        return self.fits_branch is not None or self.has_condition
+
+    def fits_user(self, user: User | None) -> bool:
+        """Return whether `user` is one whom the rule is for.
+
+        What is unknown of the user fits a rule that does not allow, and no rule that does.
+        """
+        if user is None:
+            return self.decision != ALLOW
+        for key, values in self.user or ():
+            known = user.roles if key == "role" else (user.id if key == "id" else user.tenant,)
+            if any(known):
+                if not set(values).intersection(known):
+                    return False
+            elif self.decision == ALLOW:
+                return False
+        return True
 
     def __repr__(self) -> str:
         return f"Rule({self.policy_id}/{self.id}: {self.decision} {self.policy.tool})"
@@ -368,7 +417,12 @@ def identity(policy: Policy) -> str:
     when = fingerprints.describe(policy.when, code=False)
     agent = policy.agent or ""
     kind = f"{policy.veto}{policy.hide}"
-    further = (policy.when_labels, policy.when_annotations)
+    further = (
+        policy.when_labels,
+        policy.when_annotations,
+        policy.unless_user_said,
+        policy.when_user,
+    )
     selects = (repr(each) for each in further if each is not None)
     digest = fingerprints.digest(
         policy.tool, word, policy.name, agent, kind, when, *selects, length=8
@@ -379,11 +433,15 @@ def identity(policy: Policy) -> str:
 def content(policy: Policy) -> str:
     """Return a policy's whole content, as one text for the version of its source."""
     plain = {**policy.__dict__, "decision": policy.decision.value, "_selector": None}
-    for field in ("when", "ask_user", "place"):
+    unused = [field for field in _LATER if plain.get(field) is None]  # versions stay what they were
+    for field in ("when", "ask_user", "place", *unused):
         plain.pop(field, None)
     functions = (policy.when, policy.ask_user)
     described = (fingerprints.describe(each, code=True) for each in functions)
     return " ".join((repr(plain), *described))
+
+
+_LATER = ("unless_user_said", "when_user")
 
 
 def read_labels(what: str, given: Any) -> tuple[str, ...]:
@@ -408,6 +466,47 @@ def read_labels(what: str, given: Any) -> tuple[str, ...]:
                 hint="use letters, digits and `_ . : / -`, at most 64 of them",
             )
     return tuple(sorted(set(labels)))
+
+
+_USER_KEYS = ("id", "role", "tenant")
+
+
+def read_user(what: str, given: Any) -> WhenUser:
+    """Return what a user must be as pairs, in order.
+
+    Args:
+        what: Name in the error message.
+        given: A mapping of ``id``, ``role`` and ``tenant`` to a text or several, or such pairs.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if isinstance(given, tuple):
+        given = dict(cast("WhenUser", given))
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigError(f"{what}: no user is described: {given!r}", hint='write {"role": "x"}')
+    keys = cast("Mapping[Any, Any]", given)
+    for key in keys:
+        if key not in _USER_KEYS:
+            near = " (did you mean `role`?)" if key == "roles" else ""
+            raise ConfigError(
+                f"{what}: a user has no `{key}`{near}", hint="use one of id, role, tenant"
+            )
+    return tuple((key, _names(f"{what}: {key}", keys[key])) for key in sorted(keys))
+
+
+def _names(what: str, given: Any) -> tuple[str, ...]:
+    """Return texts in order, each once.
+
+    Raises:
+        ConfigError: There is none, or one is not text or empty.
+    """
+    names: tuple[Any, ...] = (given,)
+    if not isinstance(given, str):
+        names = tuple(cast("Collection[Any]", given)) if isinstance(given, Collection) else ()
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ConfigError(f"{what}: no name: {given!r}", hint="name one or several")
+    return tuple(sorted(set(names)))
 
 
 def flatten_policies(policies: Sequence[Policy | Sequence[Policy]]) -> list[Policy]:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from otelhooks import types
 from otelhooks.errors import PolicyFileError
 from otelhooks.hooks.drive import escapes
 from otelhooks.policy.plain_values import plain
@@ -261,6 +262,30 @@ class Expression:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+
+class CallExpression(Expression):
+    """An expression that looks at more of a call than its arguments.
+
+    Args:
+        expression: Over `NAMES`, then the arguments.
+        names: Names that it uses.
+
+    Attributes:
+        names: Those of `NAMES` that it uses.
+    """
+
+    NAMES = ("prompt", "prompts", "user", "agent", "branch")
+
+    def __init__(self, expression: Expression, names: frozenset[str]) -> None:
+        super().__init__(expression.text, expression.reads, expression._compiled)
+        self.names: frozenset[str] = names.intersection(self.NAMES)
+
+    def __call__(self, call: types.ToolCall) -> Any:
+        user = None if call.user is None else call.user.model_dump(mode="json")
+        return super().__call__(
+            call.prompt, list(call.prompts), user, call.agent, call.branch, call.args
+        )
 
 
 class Script:

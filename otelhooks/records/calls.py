@@ -8,6 +8,7 @@ import pydantic
 from typing_extensions import Self
 
 from otelhooks.records.canonical_tools import BuiltinTools, normalize_builtin_tool_name
+from otelhooks.records.users import User
 
 __all__ = [
     "AgentCall",
@@ -87,16 +88,25 @@ class ToolCall(_NamedTool):
             there, and a tool that sees nothing else treats it as the root.
         server_name: Name the application gave to the MCP server that owns the tool.
         raw: The model's own text of the arguments, if there is one.
+        prompt: What the user said in this turn, before hooks changed it; None if that is unknown. A
+            sub-agent's input is not the user's: its calls have what the user said to the outermost
+            agent.
+        prompts: What this user said in the conversation, oldest first, with `prompt` as the last;
+            as far as it is kept.
+        user: The user, None if the application has named none.
     """
 
     args: dict[str, Any] = pydantic.Field(default_factory=dict)
     canonical_path: str | None = None
     work_dir: str | None = pydantic.Field(default=None, exclude=True, repr=False)
     raw: str | None = pydantic.Field(default=None, exclude=True, repr=False)
+    prompt: str | None = pydantic.Field(default=None, exclude=True, repr=False)
+    prompts: tuple[str, ...] = pydantic.Field(default=(), exclude=True, repr=False)
+    user: User | None = pydantic.Field(default=None, exclude=True, repr=False)
 
     @classmethod
     def _hidden(cls) -> frozenset[str]:
-        return cls._PLACE | {"raw", "work_dir"}
+        return cls._PLACE | {"raw", "work_dir", "prompt", "prompts", "user"}
 
 
 class ToolResult(_NamedTool):

@@ -26,7 +26,7 @@ from otelhooks.policy import definitions, stops
 from otelhooks.policy.asking import bind_handler
 from otelhooks.policy.prices import LIST, Prices, put_in_force
 from otelhooks.process import exits, forks, signals
-from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unasked
+from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unasked, users
 from otelhooks.setup.handle import (
     Handle,
     load_candidate,
@@ -111,6 +111,7 @@ def instrument(
     prices: Any | Unset | None = UNSET,
     max_continuations: int | Unset = UNSET,
     denied_span_status: Literal["error", "unset"] | Unset = UNSET,
+    user: Callable[[], Any] | str | Unset | None = UNSET,
     user_attribute: Literal["enduser.pseudo.id", "user.id"] | Unset = UNSET,
     exit_timeout: float | Unset = UNSET,
     tracer_provider: TracerProvider | Unset | None = UNSET,
@@ -152,6 +153,9 @@ def instrument(
             the list prices. False records no cost.
         max_continuations: How often stop hooks may continue a turn.
         denied_span_status: Status of spans of denied calls.
+        user: Function that returns the user for rules, a `types.User`, an id or None, in code
+            outside every `session` that names one. Without it, attributes of the resource count:
+            ``user.id`` (or ``enduser.pseudo.id``), ``user.roles`` and ``otelhooks.user.tenant``.
         user_attribute: Attribute of spans that holds a session's user. Back ends that group
             traces by user read ``user.id``.
         exit_timeout: Seconds that the end of the process, also by a signal, may wait until
@@ -319,6 +323,7 @@ def _set_up(config: Config) -> Handle:
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
     definitions.forget()
     handle._pins, runtime.stopped = pins, stops.rules_of(given)
+    runtime.user = functools.partial(users.find, config.user, providers)
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.announce:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from otelhooks.cli import policy_words
 from otelhooks.cli.policies import check, hook_lint
 from otelhooks.cli.policies.as_written import as_written
+from otelhooks.cli.policies.cases import Known
 from otelhooks.cli.policies.explain import explain
 from otelhooks.cli.policies.learn import quoted
 from otelhooks.cli.policies.recorded import RecordedCall, read_call
@@ -117,7 +118,7 @@ def explained(site: Site, request: Request) -> Response:
 
 def _verdict(names: tuple[str, ...], recorded: RecordedCall) -> str:
     policy = Subject.open(names).dry_run(guarded=True)
-    found = explain(policy, recorded.call(), recorded.labels)
+    found = explain(policy, recorded.call(), Known(recorded.labels))
     return sanitize(_short("\n".join(policy_words.of_explanation(found))))
 
 

@@ -75,6 +75,8 @@ class TestBuilders:
             "veto": False,
             "when_labels": None,
             "when_annotations": None,
+            "unless_user_said": None,
+            "when_user": None,
             "place": "",
             "hide": False,
         }

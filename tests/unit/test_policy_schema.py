@@ -98,6 +98,7 @@ VALUES: dict[str, Any] = {
     "agent": "a/*",
     "storage": "memory",
     "calls": 3,
+    "when_user": {"role": "x"},
 }
 
 

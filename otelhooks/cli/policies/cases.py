@@ -17,14 +17,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks import types
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.files.document import Node, parse
 from otelhooks.policy.files.source import read
 
-__all__ = ["Case", "Suite", "cases_of", "read_call", "read_suites"]
+__all__ = ["Case", "Known", "Suite", "cases_of", "read_call", "read_suites"]
 
 FOLDER = "cases"
 _SUITE_KEYS = ("suite", "rules", "servers", "default", "mode", "cases")
@@ -40,11 +40,28 @@ _CALL_KEYS = (
     "agent",
     "branch",
     "labels",
+    "prompt",
+    "user",
 )
+_USER_KEYS = ("id", "roles", "tenant")
 _CASE_KEYS = ("name", "call", "event", "payload", "verdict")
 _EXPECTED_OF_CALL = ("rule", "message", "observed", "failed", "asked", "args")
 _EXPECTED_OF_EVENT = ("rule", "message", "after")
 _VERDICTS = ("allow", "deny", "ask", "modify")
+
+
+class Known(NamedTuple):
+    """What is known besides a call when it is made.
+
+    Attributes:
+        labels: Labels in force.
+        prompts: What the user said in the conversation, the last one in this turn.
+        user: The user; None if unknown.
+    """
+
+    labels: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    user: types.User | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,7 @@ class Case:
         path: File that contains it.
         line: Line, from 1.
         call: The call, for a case about a call.
-        labels: Labels in force when the call is made.
+        known: What is known besides the call when it is made.
         event: Event of hook files, for a case about one; empty for a call.
         payload: Payload of the event.
         verdict: ``allow``, ``deny``, ``ask`` or ``modify``.
@@ -67,7 +84,7 @@ class Case:
     path: str
     line: int
     call: Call | None
-    labels: tuple[str, ...]
+    known: Known
     event: str
     payload: dict[str, Any]
     verdict: str
@@ -177,14 +194,14 @@ def _case(node: Node, name: str) -> Case:
         raise found["verdict"].error(
             f"unknown verdict `{verdict}`", hint=f"use one of {', '.join(_VERDICTS)}"
         )
-    call, labels = read_call(found["call"]) if about_call else (None, ())
+    call, known = read_call(found["call"]) if about_call else (None, Known())
     payload = found["payload"].mapping("payload") if "payload" in found else {}
     return Case(
         name=found["name"].text("name") if "name" in found else name,
         path=node.path,
         line=node.line,
         call=call,
-        labels=labels,
+        known=known,
         event="" if about_call else found["event"].text("event"),
         payload={key: each.plain() for key, each in payload.items()},
         verdict=verdict,
@@ -192,8 +209,8 @@ def _case(node: Node, name: str) -> Case:
     )
 
 
-def read_call(node: Node) -> tuple[Call, tuple[str, ...]]:
-    """Read a call in the form of cases, and the labels in force when it is made.
+def read_call(node: Node) -> tuple[Call, Known]:
+    """Read a call in the form of cases, and what is known besides when it is made.
 
     Raises:
         PolicyFileError: It has no tool, or contains something that is not understood.
@@ -222,7 +239,24 @@ def read_call(node: Node) -> tuple[Call, tuple[str, ...]]:
         agent=text("agent"),
         branch=text("branch") or text("agent"),
     )
-    return call, texts("labels")
+    prompts = _texts(found["prompt"], "prompt") if "prompt" in found else ()
+    return call, Known(texts("labels"), prompts, _user(found.get("user")))
+
+
+def _texts(node: Node, what: str) -> tuple[str, ...]:
+    """Return a text, or those of a list."""
+    items = node.items(what) if isinstance(node.value, list) else [node]
+    return tuple(each.text(what) for each in items)
+
+
+def _user(node: Node | None) -> types.User | None:
+    if node is None:
+        return None
+    found = node.mapping("a user")
+    _only(node, found, _USER_KEYS, "a user")
+    given = {key: found[key].text(key) for key in ("id", "tenant") if key in found}
+    roles = _texts(found["roles"], "roles") if "roles" in found else ()
+    return types.User(roles=roles, **given)
 
 
 def _only(node: Node, found: dict[str, Node], known: Sequence[str], what: str) -> None:

@@ -173,13 +173,16 @@ def _always_first(other: Rule, rule: Rule) -> bool:
         (wide.agent is None or wide.agent == narrow.agent)
         and (wide.when_labels is None or wide.when_labels == narrow.when_labels)
         and (wide.when_annotations is None or wide.when_annotations == narrow.when_annotations)
+        and wide.unless_user_said in (None, narrow.unless_user_said)
+        and wide.when_user in (None, narrow.when_user)
         and (wide.when is None or describe_when(other) == describe_when(rule))
     )
 
 
 def _condition(rule: Rule) -> tuple[object, ...]:
     given = rule.policy
-    return describe_when(rule), given.agent, given.when_labels, given.when_annotations
+    selectors = given.when_labels, given.when_annotations, given.unless_user_said, given.when_user
+    return describe_when(rule), given.agent, *selectors
 
 
 def covers(wide: Selector, narrow: Selector) -> bool:

@@ -10,15 +10,18 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from otelhooks import types
 from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import OperationContext, SessionContext, TurnContext
 from otelhooks.hooks.drive import Run, drive
 from otelhooks.hooks.registry import HookSet, Registration
+from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Rule
+from otelhooks.policy.starlark import CallExpression
 
 __all__ = ["DryRun", "Judgement", "Tested"]
 
@@ -48,6 +51,7 @@ class Judgement:
         verdict: The pipeline's verdict.
         tested: Predicates that ran, in order.
         hooks: Hooks that ran, in order.
+        asked_user: Whether a rule looked at the user, or at what the user said.
     """
 
     call: Call
@@ -55,6 +59,7 @@ class Judgement:
     verdict: Verdict
     tested: list[Tested] = field(default_factory=list[Tested])
     hooks: list[Registration] = field(default_factory=list[Registration])
+    asked_user: bool = False
 
     @property
     def decision(self) -> str:
@@ -67,7 +72,7 @@ class Judgement:
     @property
     def needs_args(self) -> bool:
         """Whether anything that ran may have read the arguments."""
-        return bool(self.tested or self.hooks)
+        return bool(self.tested or self.hooks or self.asked_user)
 
     @property
     def observed(self) -> str:
@@ -95,16 +100,31 @@ class DryRun:
             if rule.test is not None:
                 rule.test = _watched(rule, self._tested)
 
-    def judge(self, call: Call, labels: Sequence[str] = (), *, approves: bool = False) -> Judgement:
+    def judge(
+        self,
+        call: Call,
+        labels: Sequence[str] = (),
+        *,
+        prompts: Sequence[str] = (),
+        user: types.User | None = None,
+        approves: bool = False,
+    ) -> Judgement:
         """Decide about a call.
 
         Args:
             call: Ends with the arguments that would run.
             labels: Labels in force when the call is made.
+            prompts: What the user said in the conversation; the last one in this turn.
+            user: The user; None if unknown.
             approves: Whether approvers would say yes; otherwise the question stays open.
         """
         given = copy_json(call.args)
         context = OperationContext(TurnContext(SessionContext()))
+        context.serve(user)
+        context.hear(*(Message(text, Speaker()) for text in prompts))
+        place = {"agent": call.agent, "branch": call.branch}
+        said = {"prompt": context.prompt, "prompts": context.prompts, "user": user}
+        call.place = lambda: {**place, **said}
         for label in labels:
             context.add_label(label)
         context.know(tool_name=call.name, agent_name=call.agent, branch=call.branch)
@@ -115,7 +135,29 @@ class DryRun:
                 self.hooks.at("pre_tool_call"), context, call, watch, (self.rules,), self._monitor
             )
         )
-        return Judgement(call, given, verdict, list(self._tested), watch.ran)
+        tested = list(self._tested)
+        asked = any(map(_asks_user, tested)) or self._asks_user(call, context.labels, verdict)
+        return Judgement(call, given, verdict, tested, watch.ran, asked)
+
+    def _asks_user(self, call: Call, labels: frozenset[str], verdict: Verdict) -> bool:
+        """Return whether a rule up to the one that decides has a selector for user or prompt."""
+        for rule, _, _ in self.rules.candidates(call):
+            is_apart = rule.fits_branch is not None and not rule.fits_branch(call.branch)
+            if is_apart or (rule.labels is not None and rule.labels.isdisjoint(labels)):
+                continue
+            if not (rule.said is rule.user is None):
+                return True
+            if (rule.policy_id, rule.id) == (verdict.policy_id, verdict.rule_id):
+                return False
+        return False
+
+
+def _asks_user(tested: Tested) -> bool:
+    when = tested.rule.policy.when
+    return isinstance(when, CallExpression) and not when.names.isdisjoint(_OF_USER)
+
+
+_OF_USER = ("prompt", "prompts", "user")
 
 
 class _DryWatch(Watch):

@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from otelhooks.cli.policies.as_written import as_written
-from otelhooks.cli.policies.cases import read_call
+from otelhooks.cli.policies.cases import Known, read_call
 from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import text_of
 from otelhooks.policy.definitions import may_be
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
 from otelhooks.policy.rules import Rule
 from otelhooks.policy.spelling import Spelling
+from otelhooks.policy.spoken import all_said
 from otelhooks.telemetry.masking import Redactor
+
+NOTHING = Known()
 
 __all__ = ["Explanation", "Tried", "explain", "masked", "read_call_text"]
 
@@ -56,32 +60,31 @@ class Explanation:
     Attributes:
         judgement: The verdict, and what ran.
         tried: Rules that can match the tool, in the order in which they are tried.
-        labels: Labels in force when the call is made.
+        known: What is known besides the call when it is made.
         misspelt: Rules for a tool whose name is almost that of this one, which no rule names.
     """
 
     judgement: Judgement
     tried: tuple[Tried, ...]
-    labels: tuple[str, ...]
+    known: Known
     misspelt: tuple[Rule, ...] = ()
 
 
-def explain(policy: DryRun, call: Call, labels: Sequence[str] = ()) -> Explanation:
+def explain(policy: DryRun, call: Call, known: Known = NOTHING) -> Explanation:
     """Judge a call, and explain the verdict.
 
     Args:
         policy: The policy.
         call: Ends with the arguments that would run.
-        labels: Labels in force when the call is made.
+        known: What is known besides the call when it is made.
     """
-    judged = policy.judge(call, labels)
-    in_force = frozenset(labels)
-    tried = [_tried(match, judged, in_force) for match in policy.rules.candidates(judged.call)]
+    judged = policy.judge(call, known.labels, prompts=known.prompts, user=known.user)
+    tried = [_tried(match, judged, known) for match in policy.rules.candidates(judged.call)]
     near = () if tried else Spelling(policy.rules).meet([judged.call])
-    return Explanation(judged, tuple(tried), tuple(labels), tuple(each.rule for each in near))
+    return Explanation(judged, tuple(tried), known, tuple(each.rule for each in near))
 
 
-def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:
+def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
     rule, verdict = match.rule, judged.verdict
     tests = [tested for tested in judged.tested if tested.rule is rule]
     when, value, outcome = as_written(rule), "", "not reached"
@@ -95,11 +98,23 @@ def _tried(match: Match, judged: Judgement, labels: frozenset[str]) -> Tried:
         outcome = "recorded only: monitor mode"
     elif rule.fits_branch is not None and not rule.fits_branch(judged.call.branch):
         outcome = f"does not apply: it is for agents `{rule.policy.agent}`"
-    elif rule.labels is not None and labels.isdisjoint(rule.labels):
+    elif rule.labels is not None and rule.labels.isdisjoint(known.labels):
         outcome = f"does not apply: it is for calls under {', '.join(sorted(rule.labels))}"
     elif rule.annotations is not None and not may_be(judged.call, rule.annotations):
         outcome = "does not apply: it is for tools of MCP servers"
+    elif rule.user is not None and not rule.fits_user(known.user):
+        outcome = f"does not apply: it is for users with {_user_words(rule)}"
+    elif rule.said is not None and all_said(judged.call.args, rule.said, _messages(known)):
+        outcome = f"does not apply: the user said every value of {', '.join(rule.said)}"
     return Tried(rule, _level_name(match), outcome, when, value)
+
+
+def _user_words(rule: Rule) -> str:
+    return ", ".join(f"{key} {' or '.join(values)}" for key, values in rule.user or ())
+
+
+def _messages(known: Known) -> list[Message]:
+    return [Message(text, Speaker()) for text in known.prompts]
 
 
 def masked(error: BaseException) -> str:
@@ -116,7 +131,7 @@ def _level_name(match: Match) -> str:
 # -- calls as text ------------------------------------------------------------------------------
 
 
-def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, tuple[str, ...]]:
+def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, Known]:
     """Read a call from a command line: ``TOOL KEY=VALUE...``, or one JSON object.
 
     Args:
@@ -126,7 +141,7 @@ def read_call_text(words: Sequence[str], **further: Any) -> tuple[Call, tuple[st
         **further: Keys from other options; None for those that were not given.
 
     Returns:
-        The call, and the labels in force when it is made.
+        The call, and what is known besides when it is made.
 
     Raises:
         ConfigError: It is neither.

@@ -17,7 +17,9 @@ from otelhooks.hooks.verdict import ALLOW, MODIFY
 
 __all__ = ["Change", "Replay", "replay"]
 
-Gap = Literal["arguments not captured", "arguments masked or shortened"]
+Gap = Literal[
+    "arguments not captured", "arguments masked or shortened", "user and prompt not recorded"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,9 @@ def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
         result.calls += 1
         result.unnamed += recorded.is_remote and not recorded.server
         judged = policy.judge(recorded.call(), recorded.labels)
-        if judged.needs_args and not recorded.is_whole:
-            lost = recorded.args is None
-            result.gaps["arguments not captured" if lost else "arguments masked or shortened"] += 1
+        gap = _gap(recorded, judged)
+        if gap is not None:
+            result.gaps[gap] += 1
             result.gap_tools[recorded.name] += 1
             continue
         before, after = _before(recorded), _after(judged)
@@ -124,6 +126,15 @@ def _once(calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
         else:
             open_calls.append((key, recorded))
     yield from (recorded for key, recorded in open_calls if key not in told)
+
+
+def _gap(recorded: RecordedCall, judged: Judgement) -> Gap | None:
+    """Return what the call's span lacks for the judgement; None for nothing."""
+    if judged.needs_args and not recorded.is_whole:
+        return (
+            "arguments not captured" if recorded.args is None else "arguments masked or shortened"
+        )
+    return "user and prompt not recorded" if judged.asked_user else None
 
 
 def _before(recorded: RecordedCall) -> str:

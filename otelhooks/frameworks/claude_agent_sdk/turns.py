@@ -110,6 +110,7 @@ async def _prompted(session: Any, given: dict[str, Any]) -> dict[str, Any]:
         if is_notice and session.turn is not None and session.turn.is_open:
             return {}
         turn = Turn.on(given["prompt"], "trigger" if is_notice else "user")
+        turn.user_said = None  # the CLI may have made it; what the user sent is remembered
         with loops.inside(session.outside):
             if await session.begin(turn) and turn.is_rewritten:
                 await session.end(_TOO_LATE)

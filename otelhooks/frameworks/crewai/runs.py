@@ -39,6 +39,7 @@ class Run(kit.Run):
                 return kit.SKIP  # it returns a coroutine of `invoke_async`
         self.agent, self.inputs = str(executor.agent.role).strip(), inputs
         self.prompt = str(inputs.get("input") or "")
+        self.user_said = None  # the task's text has results of other tasks in it
         task = getattr(executor, "task", None)
         typed = [getattr(task, name, None) for name in ("output_pydantic", "output_json")]
         self.is_typed = any([*typed, getattr(executor, "response_model", None)])
@@ -76,7 +77,8 @@ class LiteRun(kit.Run):
         self.is_typed = (form or agent.response_format) is not None
         said = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         asked = [one for one in said if one.get("role") == "user"]
-        self.prompt = str(asked[-1].get("content") or "") if asked else ""
+        self.user_said = asked[-1].get("content") if asked else None
+        self.prompt = str(self.user_said or "")
 
     def call(self, wrapped: Any) -> Any:
         messages = self.messages
@@ -118,6 +120,7 @@ class CrewRun(kit.Run):
             [(self._text, self.prompt)] = inputs.items()
         else:
             self.prompt = json.dumps(inputs, default=str) if inputs else ""
+            self.user_said = None  # any of them may be a document
 
     def call(self, wrapped: Any) -> Any:
         inputs = self.inputs

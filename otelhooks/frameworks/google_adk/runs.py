@@ -62,7 +62,10 @@ class AgentRun(_Run):
         self.belongs_to(options.get("session_id"))
         message = options.get("new_message")
         self.prompt = _text(message) if message is not None else None
-        self.is_resumed = not self.prompt and (message is None or bool(_results(message)))
+        results = [] if message is None else _results(message)
+        self.is_resumed = not self.prompt and (message is None or bool(results))
+        if results:
+            self.user_said = None
 
     def call(self, wrapped: Any) -> Any:
         """Run it with what hooks wrote."""

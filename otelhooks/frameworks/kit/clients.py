@@ -27,6 +27,7 @@ from otelhooks.frameworks.kit.passages import SKIP
 from otelhooks.frameworks.kit.unjudged import could_deny
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.drive import Raised
+from otelhooks.hooks.said import Message, spoken_in
 from otelhooks.hooks.verdict import refusal
 from otelhooks.pipeline import runtime
 from otelhooks.pipeline.answers import (
@@ -174,6 +175,7 @@ class ClientCall(ModelCall):
         self.holds_calls = could_deny(place.branch, None, frozenset())
         scope = current_scope()
         self.must_read = rt.loaded.can_deny or (scope is not None and scope.widens)
+        said = self._spoken(rt, place)  # as the loop sent it: hooks may add what others wrote
         with _lock:
             answers = rt.answers = rt.answers or Answers()
         owner = Owner.of(rt, place, context)
@@ -186,7 +188,7 @@ class ClientCall(ModelCall):
             if type(raw) is Raised or self._is_left:
                 return raw
             parts = list(self.parts(raw))
-            found = yield from self._watched(context, self._judge(rt, place, owner, parts))
+            found = yield from self._watched(context, self._judge(rt, place, owner, parts, said))
             denied = [(part, asked) for part, asked in found if asked.reason is not None]
             if found:
                 _, judged = zip(*found, strict=True)
@@ -327,7 +329,14 @@ class ClientCall(ModelCall):
                 go_on, value = operation.throw, error
             self._is_left = self._is_left or type(value) is Closed
 
-    def _judge(self, rt: Runtime, place: Op, owner: Owner, parts: list[Part]) -> Operation:
+    def _judge(
+        self,
+        rt: Runtime,
+        place: Op,
+        owner: Owner,
+        parts: list[Part],
+        said: tuple[Message, ...],
+    ) -> Operation:
         found: list[tuple[Part, Asked]] = []
         for part in parts:
             if part.kind == "call":
@@ -335,10 +344,20 @@ class ClientCall(ModelCall):
                 call.args = self.args_of(part)
                 call.raw = part.text or None
                 given = digest_of(call.name, call.args)
+                call.said = said
                 asked = yield from tool(rt, self.seat, call)
                 asked.given, asked.session, asked.owner = given, place.session.id, owner
+                asked.said = said
                 found.append((part, asked))
         return found
+
+    def _spoken(self, rt: Runtime, place: Op) -> tuple[Message, ...]:
+        """Return what the user said in the request, if no run or call around it knows better."""
+        if place.outer is not None or not rt.listens(current_scope()):
+            return ()
+        speaker = place.session.context.speaker()
+        texts = map(spoken_in, self.natives())
+        return tuple(Message(text, speaker) for text in texts if text is not None)
 
     def _allowed(self, raw: Any, parts: list[Part], found: list[tuple[Part, Asked]]) -> Any:
         kept = self._kept(parts, found)

@@ -47,7 +47,8 @@ class Run(Passage, RunRequest):
 
     must = ("read", "call", "answer_of")
     words = (
-        "agent prompt conversation operation is_resumed source task_id session is_typed can_go_on "
+        "agent prompt user_said conversation operation is_resumed source task_id session is_typed "
+        "can_go_on "
         "pauses answer_of with_answer denied answered is_paused answered_itself again continued "
         "is_control_flow is_measured"
     )

@@ -519,10 +519,12 @@ class AgentRun(_Run):
             self.last = agent.messages[-1] if agent.messages else None
             is_asked = self.last is not None and self.last["role"] == "user"
             self.prompt = (_text(self.last) or None) if is_asked else None
+            self.user_said = self.last["content"] if is_asked else None
         elif isinstance(prompt, list):
             self.is_resumed = any("interruptResponse" in one for one in prompt)
             *_, last = prompt or ({},)
             self.prompt = _text(last if "role" in last else {"content": prompt})
+            self.user_said = prompt
         self.is_resumed = self.is_resumed or self.prompt is None
         typed = options.get("structured_output_model")
         self.is_typed = (
@@ -603,6 +605,7 @@ class Workflow(_Run):
         self.owner = workflow
         self.given, self.further, self.options = task, further, options
         self.prompt = task if isinstance(task, str) else _text({"content": task})
+        self.user_said = task
         self.is_resumed = isinstance(task, list) and any("interruptResponse" in one for one in task)
 
     def call(self, wrapped: Any) -> Any:

@@ -38,6 +38,9 @@ def common(context: HookContext) -> dict[str, Any]:
         "branch": context.known("branch"),
         "trace_id": context.trace_id,
         "labels": sorted(context.labels),
+        "prompt": context.prompt,
+        "prompts": list(context.prompts),
+        "user": None if context.user is None else context.user.model_dump(mode="json"),
     }
 
 

@@ -31,7 +31,7 @@ from otelhooks.policy.files.kinds import (
 from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
 from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
-from otelhooks.policy.rules import Mode, Policy, Severity
+from otelhooks.policy.rules import Mode, Policy, Severity, read_user
 from otelhooks.policy.workspace import workspace_only
 
 __all__ = ["PRESETS", "STATEMENTS", "Statement"]
@@ -77,6 +77,25 @@ _WHEN_ANNOTATIONS = Key(
     record(*(Key(name, FLAG, "What the tool's MCP server must have said.") for name in HINTS)),
     "Only tools of MCP servers that are annotated like this, or whose annotations are not known.",
 )
+_UNLESS_USER_SAID = Key(
+    "unless_user_said",
+    list_of(LINE),
+    "Arguments; the rule does not apply if the user said every value of them.",
+)
+_USER = record(
+    Key("id", list_of(LINE), "The user's id, or one of several."),
+    Key("role", list_of(LINE), "A role of the user's, or one of several."),
+    Key("tenant", list_of(LINE), "The user's tenant, or one of several."),
+)
+_WHEN_USER = Key(
+    "when_user",
+    Kind(
+        _USER.schema,
+        lambda node, what: read_user(what, _USER.read(node, what)),
+        lambda pairs: {key: list_of(LINE).write(values) for key, values in pairs},
+    ),
+    "What the user must be; what is unknown of the user fits rules that do not allow.",
+)
 _AGENT = Key("agent", GLOB, "Glob on the branch of agents that the rule is for.")
 _ID = Key("id", LINE, "Stable name in telemetry; without it a hash of the rule.")
 _NAME = Key("name", LINE, "What messages call the rule.")
@@ -85,8 +104,9 @@ _SEVERITY = Key("severity", choice(*get_args(Severity)), "For alerts.")
 _MODE = Key(
     "mode", choice(*get_args(Mode)), "`monitor` records the decision and does not enforce it."
 )
-_RULE = (_WHEN, _WHEN_LABELS, _AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
-_STRICT = (_WHEN_ANNOTATIONS, *_RULE)
+_HIDE = (_AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
+_RULE = (_WHEN, _WHEN_LABELS, _WHEN_USER, *_HIDE)
+_STRICT = (_WHEN_ANNOTATIONS, _UNLESS_USER_SAID, *_RULE)
 
 
 def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], list[Policy]]:
@@ -174,7 +194,7 @@ STATEMENTS = {
             "hide",
             _TOOLS,
             "Keep a tool's definition from the model where that is possible, and refuse its calls.",
-            tuple(key for key in _RULE if key not in (_WHEN, _WHEN_LABELS)),
+            _HIDE,
             _rules(builders.hide),
         ),
         Statement(

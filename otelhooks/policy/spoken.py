@@ -1,0 +1,194 @@
+"""Whether the user said a value: what `unless_user_said` compares, and how.
+
+A value was said if its normal form occurs in that of one message of the user's, on word borders.
+
+Normal form: NFKC, lower case, each run of blanks and line ends as one blank. Characters that cannot
+be seen are left out of the user's text; a value that has one was not said, and neither was one of
+fewer than two characters.
+
+Word border: the value is a whole word, or several, of the text. Before it may be a blank, or quotes
+and opening brackets after a blank; after it a blank, or quotes, closing brackets and the marks that
+end a sentence or a part of one before a blank. So `evil.com` does not occur in `evil.com.au`,
+`/x` or `x` does not in `../x`, and `12` not in `2012`, `1.12` or `-12`. A digit may be beside a
+sign of a currency, or after `#`.
+
+Besides, in an e-mail address, blanks around ``@`` do not matter, and commas and semicolons are
+borders. In an IBAN whose checksum is right, blanks do not matter.
+
+A number was said if the text has it in digits: `100`, `100.0` and `1e2` are one number, and the
+text may say `100`, `100.00`, or `1,000` for a thousand. `1.000` may be one or a thousand, so it is
+neither. Anything but text and numbers (a bool, an object) was not said.
+
+Decision code: in doubt a value was not said, so that a rule which denies what was not said denies.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from otelhooks.hooks.said import Message
+from otelhooks.plain_text import is_unseen
+
+__all__ = ["all_said", "was_said"]
+
+_MOST_VALUES = 10_000
+"""Most values of a call that are looked at; a call with more of them is in doubt."""
+
+_QUOTES = "\"'`*\u201c\u201d\u2018\u2019\u201e\u201a\u00ab\u00bb\u2039\u203a"
+_OPENING = frozenset("([{<\u00bf\u00a1\u300c\u300e" + _QUOTES)
+_CLOSING = frozenset(")]}>.,;:!?\u3001\u3002\u300d\u300f" + _QUOTES)
+_SEEN_BLANKS = frozenset(" \t\n\r")
+_IBAN = re.compile(r"[a-z]{2}[0-9]{2}[a-z0-9]{11,30}")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?")
+_EITHER = re.compile(r"[+-]?[0-9]{1,3}\.[0-9]{3}")
+
+
+def all_said(args: Mapping[str, Any], names: Sequence[str], messages: Sequence[Message]) -> bool:
+    """Return whether the user said every value of some arguments, and there is one.
+
+    Values are those at any depth, with the keys of dicts. None, and a container without values, is
+    the same as an argument that is not there.
+
+    Args:
+        args: Arguments of a call.
+        names: Which of them count.
+        messages: What the user said.
+    """
+    stack: list[Any] = [args[name] for name in names if name in args]
+    left, found = _MOST_VALUES, False
+    while stack:
+        value = stack.pop()
+        kind = type(value)
+        left -= 1
+        if not left:
+            return False
+        if kind is dict:
+            stack += value
+            stack += value.values()
+        elif kind in _CONTAINERS:
+            stack += value
+        elif value is not None:
+            found = True
+            if not was_said(value, messages):
+                return False
+    return found
+
+
+_CONTAINERS = frozenset((list, tuple, set, frozenset))
+
+
+def was_said(value: Any, messages: Sequence[Message]) -> bool:
+    """Return whether a value that contains no others occurs in one of the messages.
+
+    Args:
+        value: Of exactly the class str, int or float; any other was not said.
+        messages: What the user said.
+    """
+    kind = type(value)
+    if kind is str:
+        text = _normal_of_value(value)
+        return len(text) > 1 and any(_has_text(_normal_of(one), text) for one in messages)
+    if kind is int or (kind is float and math.isfinite(value)):
+        number = decimal.Decimal(repr(value)) if kind is float else decimal.Decimal(value)
+        is_digit = abs(number) < 10 and number == int(number)
+        return not is_digit and any(_has_number(_normal_of(one), number) for one in messages)
+    return False
+
+
+# -- normal form ----------------------------------------------------------------------------------
+
+
+def _normal(text: str) -> str:
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    return " ".join(text.lower().split())
+
+
+def _normal_of(message: Message) -> str:
+    if message.normal is None:
+        text = unicodedata.normalize("NFKC", message.text)  # which makes ordinary blanks of others
+        seen = (char for char in text if char.isspace() or not is_unseen(char))
+        message.normal = _normal("".join(seen))
+    return message.normal
+
+
+def _normal_of_value(value: str) -> str:
+    """Return the normal form of a value, empty if a character of it cannot be seen."""
+    if not value.isprintable() or not value.isascii():
+        if any(is_unseen(char) and char not in _SEEN_BLANKS for char in value):
+            return ""
+    return _normal(value)
+
+
+# -- texts ----------------------------------------------------------------------------------------
+
+
+def _has_text(text: str, value: str) -> bool:
+    is_address = "@" in value
+    if is_address and ("@ " in text or " @" in text or "@ " in value or " @" in value):
+        value = value.replace(" @", "@").replace("@ ", "@")
+        text = text.replace(" @", "@").replace("@ ", "@")
+    start = text.find(value)
+    while start >= 0:
+        if _is_apart(text, start, start + len(value), is_address=is_address):
+            return True
+        start = text.find(value, start + 1)
+    return _has_iban(text, value)
+
+
+def _is_apart(text: str, start: int, end: int, *, is_address: bool = False) -> bool:
+    """Return whether a part of a text is between two word borders."""
+    if start and text[start].isdigit() and (text[start - 1] == "#" or _is_money(text[start - 1])):
+        start -= 1
+    while start and text[start - 1] in _OPENING:
+        start -= 1
+    if start and text[start - 1] != " " and not (is_address and text[start - 1] in ",;"):
+        return False
+    if end < len(text) and text[end - 1].isdigit() and _is_money(text[end]):
+        end += 1
+    while end < len(text) and text[end] in _CLOSING:
+        if is_address and text[end] in ",;":
+            return True
+        end += 1
+    return end == len(text) or text[end] == " "
+
+
+def _is_money(char: str) -> bool:
+    return unicodedata.category(char) == "Sc"
+
+
+def _has_iban(text: str, value: str) -> bool:
+    value = value.replace(" ", "")
+    if not _IBAN.fullmatch(value) or not _is_checked(value):
+        return False
+    places = [at for at, char in enumerate(text) if char != " "]
+    compact = text.replace(" ", "")
+    start = compact.find(value)
+    while start >= 0:
+        first, end = places[start], places[start + len(value) - 1] + 1
+        goes_on = text[end : end + 1] == " " and text[end + 1 : end + 2].isdigit()
+        if not goes_on and _is_apart(text, first, end):
+            return True
+        start = compact.find(value, start + 1)
+    return False
+
+
+def _is_checked(iban: str) -> bool:
+    """Return whether the checksum of an IBAN is right. Source: ISO 13616, ISO 7064 MOD 97-10."""
+    return int("".join(str(int(char, 36)) for char in iban[4:] + iban[:4])) % 97 == 1
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+def _has_number(text: str, number: decimal.Decimal) -> bool:
+    return any(
+        decimal.Decimal(found[0].replace(",", "")) == number
+        for found in _NUMBER.finditer(text)
+        if _is_apart(text, found.start(), found.end()) and not _EITHER.fullmatch(found[0])
+    )

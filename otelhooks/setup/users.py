@@ -1,0 +1,56 @@
+"""The user outside sessions that name one: from the application's function, else the resource."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from otelhooks import types
+from otelhooks.records.failures import outline
+from otelhooks.telemetry import semconv
+
+if TYPE_CHECKING:
+    from otelhooks.telemetry.providers import Providers
+
+__all__ = ["find"]
+
+_log = logging.getLogger("otelhooks")
+
+_ROLES = "user.roles"
+_TENANT = "otelhooks.user.tenant"
+
+
+def find(function: Callable[[], Any] | None, providers: Providers) -> types.User | None:
+    """Return the user for rules; None if unknown, also if the function fails.
+
+    Args:
+        function: The application's; None if it gave none.
+        providers: The tracer provider's resource may name the user of the whole process.
+    """
+    if function is None:
+        resource = getattr(providers.tracer_provider, "resource", None)
+        return None if resource is None else _of_resource(resource.attributes)
+    try:
+        found = function()
+        if found is None or isinstance(found, types.User):
+            return found
+        if isinstance(found, str):
+            return types.User(id=found) if found else None
+        kind = type(found).__qualname__
+        raise TypeError(f"it returned {kind}, not a User, an id or None")
+    except Exception as error:  # code of the application may raise anything
+        _log.error("`user` failed; rules treat the user as unknown: %s", outline(error))
+        return None
+
+
+def _of_resource(attributes: Mapping[str, Any]) -> types.User | None:
+    names = (semconv.USER_ID, semconv.ENDUSER_PSEUDO_ID)
+    id = next((str(attributes[name]) for name in names if attributes.get(name)), "")
+    given = attributes.get(_ROLES) or ()
+    # A variable of the environment can only hold text.
+    roles = re.split(r"[\s,;]+", given.strip()) if isinstance(given, str) else map(str, given)
+    tenant = str(attributes.get(_TENANT) or "")
+    user = types.User(id=id, roles=tuple(filter(None, roles)), tenant=tenant)
+    return user if id or user.roles or tenant else None
