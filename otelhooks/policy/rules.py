@@ -441,7 +441,7 @@ def content(policy: Policy) -> str:
     return " ".join((repr(plain), *described))
 
 
-_LATER = ("unless_user_said", "when_user")
+_LATER = ("when_annotations", "unless_user_said", "when_user")
 
 
 def read_labels(what: str, given: Any) -> tuple[str, ...]:

@@ -285,6 +285,9 @@ class TestToolPre:
             "agent": "ops",
             "branch": "ops",
             "labels": [],
+            "prompt": "hello",
+            "prompts": ["hello"],
+            "user": None,
         }
 
     def test_keys_that_a_script_adds_are_shown_to_those_after_it(
