@@ -17,6 +17,7 @@ import os
 import re
 import time
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.plain_text import is_unseen, one_line
 from otelhooks.store.redis_server import is_redis
 
-__all__ = ["KEPT_S", "Answer", "Question", "Questions", "questions_at"]
+__all__ = ["KEPT_S", "Answer", "Question", "Questions", "is_role", "questions_at"]
 
 KEPT_S = 7 * 86_400
 """How long questions that have ended are listed, in seconds."""
@@ -49,6 +50,8 @@ class Question:
         about: What is asked, as JSON text: the call, its agent, its rule, and the program. Empty
             once the question has ended, because arguments are content.
         approver: Who has answered, or has approved so far, comma-separated; empty if no one has.
+        roles: For which role each of them has approved, comma-separated, if the question asks for
+            roles.
         kind: ``human``, or ``service`` if one of them is.
         edit: Arguments that the approver changed, as JSON text; empty for none, `{}` once taken.
         seen: `digest` of the question that the approver saw.
@@ -70,6 +73,7 @@ class Question:
     taken: bool = False
     needs: int = 1
     parked: str = ""
+    roles: str = ""
 
     @property
     def digest(self) -> str:
@@ -81,15 +85,49 @@ class Question:
         """What is asked: ``args``, ``server``, ``agent``, ``rule``, ``reason``, ``program``..."""
         return json.loads(self.about) if self.about else {}
 
+    @property
+    def by(self) -> str:
+        """Who has answered or approved, each with the role for which they have."""
+        if not self.roles:
+            return self.approver
+        pairs = zip(self.approver.split(", "), self.held, strict=False)
+        return ", ".join(f"{name} ({role})" for name, role in pairs)
+
+    @property
+    def held(self) -> list[str]:
+        """Roles for which people have approved."""
+        return self.roles.split(", ") if self.roles else []
+
+    @property
+    def missing(self) -> list[str]:
+        """Roles for which someone has yet to approve; empty if any approver will do."""
+        wanted: list[str] = self.facts.get("roles", [])
+        return list((Counter(wanted) - Counter(self.held)).elements())
+
+    @property
+    def wanted(self) -> str:
+        """Who must approve, in words; empty if any one approver will do."""
+        roles = self.facts.get("roles", ())
+        return " and ".join(roles) or (str(self.needs) if self.needs > 1 else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a question ended: its status, by whom, and with which changed arguments."""
+    """How a question ended.
+
+    Attributes:
+        status: ``approved`` or ``rejected``; what else ends a question gives no answer.
+        approver: Who answered.
+        edit: Arguments that they changed.
+        kind: ``human`` or ``service``.
+        roles: Roles of the approver. Who hands in the answer vouches for name and roles.
+    """
 
     status: str
     approver: str = ""
     edit: dict[str, Any] | None = None
     kind: str = "human"
+    roles: tuple[str, ...] = ()
 
 
 class Questions:
@@ -195,10 +233,11 @@ class Questions:
 
         Raises:
             ConfigError: It has been answered, by this approver or by all; has expired, or was
-                withdrawn; or an edit would change what others have approved.
+                withdrawn; asks for a role that the approver does not have; or an edit would change
+                what others have approved.
         """
         by = answer.approver.strip()
-        if not by or "," in by or any(map(is_unseen, by)):
+        if not is_role(by):
             raise ConfigError(
                 f"`{one_line(answer.approver)}` is not the name of one approver",
                 hint="name one, without a comma",
@@ -217,10 +256,12 @@ class Questions:
                     hint="deny it, and let the agent call again",
                 )
             is_approved = answer.status == "approved"
+            roles = _roles(now, answer) if is_approved else ""
             is_enough = not is_approved or len(before) + 1 >= now.needs
             fields: dict[str, Any] = {
                 "status": answer.status if is_enough else "pending",
                 "approver": ", ".join([*before, by]) if is_approved else by,
+                "roles": roles,
                 "kind": now.kind if is_approved and now.kind == "service" else answer.kind,
                 "edit": "" if answer.edit is None else json.dumps(answer.edit),
                 "seen": question.digest,
@@ -258,7 +299,7 @@ class Questions:
         """
         question = self.find(id)
         if question.status != "pending":
-            by = f" by {question.approver}" if question.approver else ""
+            by = f" by {question.by}" if question.by else ""
             raise ConfigError(
                 f"question {id} is already {question.status}{by}",
                 hint="list what is open with `otelhooks approvals list`",
@@ -278,13 +319,36 @@ def _taken(question: Question) -> dict[str, Any]:
     return {"taken": True, "about": "", "edit": "{}" if question.edit else ""}
 
 
+def is_role(name: str) -> bool:
+    """Return whether a text can name one role, or one approver."""
+    return bool(name.strip()) and "," not in name and not any(map(is_unseen, name))
+
+
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold()
 
 
+def _roles(question: Question, answer: Answer) -> str:
+    """Return for which roles people have approved, with that of one more answer.
+
+    Raises:
+        ConfigError: The approver has none of the roles that are missing.
+    """
+    missing = question.missing
+    if not missing:
+        return ""
+    role = next((role for role in answer.roles if role in missing), None)
+    if role is None:
+        raise ConfigError(
+            f"question {question.id} waits for the approval of {' and '.join(missing)}",
+            hint="someone with that role must approve it, such as by `--role`; anyone may deny it",
+        )
+    return ", ".join(filter(None, (question.roles, role)))
+
+
 def _shown(question: Question) -> list[Any]:
-    """Return what an approver reads of a call."""
-    names = ("args", "server", "agent", "rule")
+    """Return what an approver reads of a call, and which roles must approve."""
+    names = ("args", "server", "agent", "rule", "roles")
     return [question.tool, *(question.facts.get(name) for name in names)]
 
 
@@ -293,10 +357,12 @@ def _answer_in(found: Question, question: Question) -> Answer:
     if found.status not in _ENDED:
         return Answer(found.status)
     by = len(found.approver.split(", ")) if found.status == "approved" else question.needs
-    if found.seen != question.digest or by < question.needs:
+    roles: list[str] = question.facts.get("roles", [])
+    is_right = found.status != "approved" or sorted(found.held) == sorted(roles)
+    if found.seen != question.digest or by < question.needs or not is_right:
         raise _for_another(question)
     edit = json.loads(found.edit) if found.edit else None
-    return Answer(found.status, found.approver, edit, found.kind)
+    return Answer(found.status, found.by, edit, found.kind)
 
 
 def _for_another(question: Question) -> ConfigError:

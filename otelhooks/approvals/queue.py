@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from otelhooks import types
 from otelhooks.approvals import Unavailable
 from otelhooks.approvals.layout import as_json
-from otelhooks.approvals.questions import Answer, Question, Questions, questions_at
+from otelhooks.approvals.questions import Answer, Question, Questions, is_role, questions_at
 from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
@@ -60,7 +60,8 @@ class Queue:
         notify: Called with each `Question` that was written down, such as a `Webhook`; or several
             of them by the seconds after which each is called if the question still waits, to
             remind people, or to ask others. If one raises, that is logged.
-        needs: How many people must approve a call; one who refuses is enough.
+        needs: How many people must approve a call; or their roles, one person for each, such as
+            ``["finance", "security"]``. One who refuses is enough, whatever their role.
         park: Pause the run where its framework can, instead of waiting: the process may end, and
             whichever resumes the run takes the answer. `notify` cannot remind then.
 
@@ -76,13 +77,12 @@ class Queue:
         place: str | os.PathLike[str] | None = None,
         *,
         notify: Notify | Mapping[float, Notify] | None = None,
-        needs: int = 1,
+        needs: int | Sequence[str] = 1,
         park: bool = False,
     ) -> None:
-        if needs < 1:
-            raise ConfigError(f"needs={needs}: no one would have to approve", hint="give 1 or more")
         self.parks: bool = park
-        self._questions, self._needs = questions_at(place), needs
+        self._needs = _needs(needs)
+        self._questions = questions_at(place)
         self._questions.prepare()
         given = {0.0: notify} if callable(notify) else notify or {}
         if park and any(given):
@@ -144,12 +144,30 @@ class Queue:
         return Parked(self._questions, self._needs, self._notify, key, decision_id)
 
 
+class _Needs(NamedTuple):
+    """How many must approve, and their roles, if it matters."""
+
+    people: int
+    roles: tuple[str, ...] = ()
+
+
+def _needs(given: int | Sequence[str]) -> _Needs:
+    if isinstance(given, str):
+        raise ConfigError(f"needs={given!r} is not a list", hint=f"give `needs=[{given!r}]`")
+    needs = _Needs(given) if isinstance(given, int) else _Needs(len(given), tuple(given))
+    if needs.people < 1:
+        raise ConfigError(f"needs={given}: no one would have to approve", hint="give 1 or more")
+    if wrong := [role for role in needs.roles if not is_role(role)]:
+        raise ConfigError(f"`{one_line(wrong[0])}` is not a role", hint="name one, without a comma")
+    return needs
+
+
 class Parked:
     """Takes the answer about one call if there is one; otherwise the call's run is to pause.
 
     Args:
         questions: Where they are kept.
-        needs: How many must approve.
+        needs: Who must approve.
         notify: What is called with a new question.
         key: Identifies the call in any process.
         decision_id: Joins question, answer and call, if it is asked now.
@@ -166,7 +184,7 @@ class Parked:
     def __init__(
         self,
         questions: Questions,
-        needs: int,
+        needs: _Needs,
         notify: Sequence[tuple[float, Notify]],
         key: str,
         decision_id: str,
@@ -226,7 +244,7 @@ def _notify(notify: Notify, question: Question) -> None:
 
 
 def _question(
-    call: types.ToolCall, reason: str, needs: int, parked: str = "", decision_id: str = ""
+    call: types.ToolCall, reason: str, needs: _Needs, parked: str = "", decision_id: str = ""
 ) -> Question:
     asked, now = asking.get(), time.time()
     limit = _FOREVER_S if asked is None or asked.timeout is None else asked.timeout
@@ -243,6 +261,7 @@ def _question(
         "program": os.path.basename(sys.argv[0]) if sys.argv else "",
         "pid": os.getpid(),
         **({"decision": decision_id} if parked else {}),
+        **({"roles": needs.roles} if needs.roles else {}),
     }
     return Question(
         id=secrets.token_hex(4),
@@ -251,7 +270,7 @@ def _question(
         status="pending",
         tool=call.name,
         about=_text(about),
-        needs=needs,
+        needs=needs.people,
         parked=parked,
     )
 

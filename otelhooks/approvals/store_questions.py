@@ -34,7 +34,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     seen TEXT NOT NULL,
     taken INTEGER NOT NULL,
     needs INTEGER NOT NULL,
-    parked TEXT NOT NULL DEFAULT ''
+    parked TEXT NOT NULL DEFAULT '',
+    roles TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID"""
 _LISTED = 1_000
 """Most questions that have ended which are listed."""
@@ -136,8 +137,8 @@ class StoreQuestions(Questions):
 def _make(database: sqlite3.Connection) -> None:
     database.execute(_TABLE)
     known = {row[1] for row in database.execute("PRAGMA table_info(questions)")}
-    if "parked" not in known:
-        database.execute("ALTER TABLE questions ADD COLUMN parked TEXT NOT NULL DEFAULT ''")
+    for name in {"parked", "roles"} - known:
+        database.execute(f"ALTER TABLE questions ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -145,7 +145,8 @@ def receive_answer(
     The body is JSON: ``{"type": "approval.answered", "data": {"id", "digest", "status",
     "approver"}}``. ``id`` and ``digest`` are those that `Webhook` posted; ``status`` is
     ``approved`` or ``rejected``. Besides, ``data`` may say ``approver_type``, ``human`` or
-    ``service``, the default, and ``edit``, an object of changed arguments.
+    ``service``, the default, ``edit``, an object of changed arguments, and ``roles``, a list of
+    those that the approver has: your application vouches for name and roles.
 
     Args:
         body: As it was received: the signature is for these bytes.
@@ -167,7 +168,9 @@ def receive_answer(
             hint="send the `digest` that came with the question",
         )
     kind = data.get("approver_type", "service")
-    questions.answer(question, Answer(data["status"], data["approver"], data.get("edit"), kind))
+    roles = tuple(data.get("roles", ()))
+    edit = data.get("edit")
+    questions.answer(question, Answer(data["status"], data["approver"], edit, kind, roles))
 
 
 def _data_of(body: bytes) -> dict[str, Any]:
@@ -179,6 +182,7 @@ def _data_of(body: bytes) -> dict[str, Any]:
         is_right &= isinstance(data.get("edit"), (dict, type(None)))
         is_right &= data["status"] in ("approved", "rejected")
         is_right &= data.get("approver_type", "service") in ("human", "service")
+        is_right &= isinstance(data.get("roles", []), list)
     except (ValueError, TypeError, LookupError, AttributeError):
         is_right, data = False, None
     if not is_right:
@@ -242,6 +246,7 @@ def _json(question: Question, link: str) -> dict[str, Any]:
         "arguments": facts["args"],
         **{name: facts[name] for name in ("server", "agent", "rule", "reason", "session", "trace")},
         "program": facts["program"],
+        "roles": facts.get("roles", []),
         "masked": facts != question.facts,
         "expires_at": question.expires_at,
         "digest": question.digest,
@@ -295,6 +300,8 @@ def _texts(question: Question, link: str) -> tuple[str, str]:
     lines = [f"{name.capitalize()}: {facts[name]}" for name in known if facts[name]]
     shown = list(args.items())[:_MOST_ARGUMENTS]
     lines += [f"{argument(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in shown]
+    if question.wanted:
+        lines.append(f"{question.wanted} must approve.")
     if facts != question.facts:
         lines.append("Some of it is masked: read the whole call where you answer.")
     if len(shown) < len(args):

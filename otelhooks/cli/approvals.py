@@ -69,12 +69,19 @@ def show_command(id: str, place: str | None, as_json: bool) -> None:
 @_id
 @_store
 @_approver
+@options.roles
 @click.option(
     "--edit",
     metavar="JSON",
     help="Arguments to change first, a JSON object; rules judge the changed call.",
 )
-def approve_command(id: str, place: str | None, approver: str | None, edit: str | None) -> None:
+def approve_command(
+    id: str,
+    place: str | None,
+    approver: str | None,
+    roles: tuple[str, ...],
+    edit: str | None,
+) -> None:
     """Let a call run, once, with the arguments that you are shown.
 
     Asks you to type a code that only a terminal shows: an agent that can run commands must not
@@ -114,7 +121,7 @@ def approve_command(id: str, place: str | None, approver: str | None, edit: str 
     if typed.strip() != code:
         click.echo("not approved; the call still waits", err=True)
         sys.exit(ExitCode.NO)
-    _answer(questions, question, "approved", approver, changes)
+    _answer(questions, question, "approved", approver, changes, roles)
 
 
 @approvals.command("deny")
@@ -147,14 +154,15 @@ def _answer(
     status: str,
     approver: str | None,
     edit: dict[str, Any] | None = None,
+    roles: tuple[str, ...] = (),
 ) -> None:
     from otelhooks.approvals.questions import Answer
 
     kind = "human" if sys.stdin.isatty() else "service"
-    answer = Answer(status, approver or getpass.getuser(), edit, kind)
+    answer = Answer(status, approver or getpass.getuser(), edit, kind, roles)
     if questions.answer(question, answer) == "pending":
-        by = questions.find(question.id).approver
-        click.echo(one_line(f"approved by {by}; {question.needs} must approve"), err=True)
+        by = questions.find(question.id).by
+        click.echo(one_line(f"approved by {by}; {question.wanted} must approve"), err=True)
         return
     if question.parked:
         tool = one_line(question.tool)
@@ -212,6 +220,7 @@ def _lines(question: Question) -> list[str]:
         *full(_call(question), facts["reason"], Console().size),
         f"  rule: {rule}",
         *([f"  trace: {trace}"] if trace else []),
+        *([one_line(f"  approvers: {question.wanted} must approve")] if question.wanted else []),
         f"  program: {_program(question)}",
     ]
 
@@ -221,7 +230,7 @@ def _row(question: Question) -> str:
     left = question.expires_at - time.time()
     is_open = question.status == "pending"
     what = f"{_span(left)} left" if is_open else question.status
-    by = f"{', approved' if is_open else ''} by {question.approver}" if question.approver else ""
+    by = f"{', approved' if is_open else ''} by {question.by}" if question.by else ""
     words = (question.id, f"{what}{by}", sanitize(question.tool), facts.get("agent", ""))
     return one_line("  ".join(filter(None, (*words, _program(question)))))
 
@@ -248,6 +257,6 @@ def _record(question: Question) -> dict[str, Any]:
         "asked_at": question.asked_at,
         "expires_at": question.expires_at,
         "tool": question.tool,
-        "approver": question.approver,
+        "approver": question.by,
         **question.facts,
     }

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["person", "store"]
+__all__ = ["person", "roles", "store"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,3 +50,14 @@ def person(name: str, does: str) -> Callable[[F], F]:
         metavar="NAME",
         help=f"{does}, as traces and the audit trail name it; default: the user's name.",
     )
+
+
+def roles(command: F) -> F:
+    """Add the option that says which roles an approver has."""
+    return click.option(
+        "--role",
+        "roles",
+        multiple=True,
+        metavar="ROLE",
+        help="A role of the approver, for questions that ask for roles; may be repeated.",
+    )(command)

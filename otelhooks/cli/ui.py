@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     help="The port to listen on; 0 for any.",
 )
 @options.person("approver", "Who answers")
+@options.roles
 @policy_option
 @click.option(
     "--candidate",
@@ -47,12 +48,17 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The audit trail; default: $OTELHOOKS_AUDIT, then this user's.",
 )
-@click.option("--view-only", is_flag=True, help="Show questions, but do not answer them.")
+@click.option(
+    "--view-only",
+    is_flag=True,
+    help="For viewers: show questions, but answer none, and stop nothing.",
+)
 def ui(
     path: Path | None,
     questions: str | None,
     port: int,
     approver: str | None,
+    roles: tuple[str, ...],
     policies: tuple[str, ...],
     candidate: tuple[str, ...],
     audit: str | None,
@@ -92,6 +98,7 @@ def ui(
             questions=questions,
             port=listening.getsockname()[1],
             approver=name,
+            roles=roles,
             can_answer=not view_only,
             policies=policies,
             candidate=candidate,

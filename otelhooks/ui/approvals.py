@@ -34,8 +34,9 @@ class _Shown:
     tool: str
     status: str
     is_open: bool
-    approver: str
+    by: str
     needs: int
+    wanted: str
     asked: str
     until: str
     is_taken: bool
@@ -90,7 +91,8 @@ def _answer(site: Site, request: Request, form: Mapping[str, str]) -> Response:
         edit = _edit(args, question) if status == "approved" else None
     except (ValueError, RecursionError) as error:
         return _page(site, question, f"The arguments cannot be read: {error}", 400, args)
-    questions.answer(question, Answer(status, site.settings.approver, edit))
+    by = site.settings
+    questions.answer(question, Answer(status, by.approver, edit, roles=by.roles))
     return RedirectResponse(f"{site.settings.root}/approvals", 303)
 
 
@@ -124,8 +126,9 @@ def _shown(found: Question) -> _Shown:
         tool=one_line(found.tool, _NAME),
         status=found.status,
         is_open=found.status == "pending",
-        approver=one_line(found.approver),
+        by=one_line(found.by),
         needs=found.needs,
+        wanted=one_line(found.wanted),
         asked=terminal.clock(int(found.asked_at * 1e9)),
         until=terminal.clock(int(found.expires_at * 1e9), with_date=False).partition(".")[0],
         is_taken=found.taken,

@@ -44,6 +44,7 @@ class Settings:
         root: The path that all pages are below, which only a browser that was given it knows.
         token: What a browser must know as well, and moves into a cookie.
         approver: Who answers, as traces name it.
+        roles: For which roles they approve.
         questions: Where questions are kept, if not in the store: ``redis://...``.
         can_answer: Whether questions can be answered here, or are only shown.
         policies: What the policy page shows, as ``policies=`` takes it.
@@ -61,6 +62,7 @@ class Settings:
     policies: tuple[str, ...] = ()
     candidate: tuple[str, ...] = ()
     audit: str | None = None
+    roles: tuple[str, ...] = ()
 
     @classmethod
     def of_start(cls, **given: Any) -> Settings:
@@ -143,7 +145,7 @@ class Site:
         common = {
             "here": here,
             "root": self.settings.root,
-            "form": self.form,
+            "form": self.form if self.settings.can_answer else "",
             "can_answer": self.settings.can_answer,
             "approver": self.settings.approver,
             "policies": self.settings.policies,

@@ -442,6 +442,67 @@ class TestSeveralApprovers:
             approvals.Queue(path, needs=0)
 
 
+class TestRoles:
+    @pytest.fixture
+    def called(self, governed, path, background) -> concurrent.futures.Future[str]:
+        @otelhooks.tool
+        def send_email() -> str:
+            return "sent"
+
+        queue = approvals.Queue(path, needs=["finance", "security"])
+        governed(policies=[policy.ask_user("send_email")], approvals=queue, approval_timeout=20)
+        return background.submit(send_email)
+
+    def test_one_of_each_must_approve(self, called, path, governed) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        assert "finance and security must approve" in run(path, "show", question.id).output
+        for roles in ((), ("sales",), ("Finance",)):
+            with pytest.raises(ConfigError, match="the approval of finance and security"):
+                questions.answer(question, Answer("approved", "eve", roles=roles))
+        ada = Answer("approved", "ada", roles=("finance", "security"))
+        assert questions.answer(question, ada) == "pending"
+        assert "approved by ada (finance)" in run(path, "list").output
+        with pytest.raises(ConfigError, match="has approved question"):
+            questions.answer(question, ada)
+        with pytest.raises(ConfigError, match="waits for the approval of security"):
+            questions.answer(question, Answer("approved", "eve", roles=("finance",)))
+        bob = Answer("approved", "bob", roles=("security",))
+        assert questions.answer(question, bob) == "approved"
+        assert called.result(10) == "sent"
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_APPROVER_ID] == "ada (finance), bob (security)"
+
+    def test_anyone_may_refuse(self, called, path, governed) -> None:
+        questions, question = StoreQuestions(path), waiting(path)
+        questions.answer(question, Answer("approved", "ada", roles=("finance",)))
+        assert run(path, "deny", question.id, "--as", "eve").exit_code == 0
+        assert isinstance(called.exception(10), Denied)
+        attributes = governed.attributes("execute_tool send_email")
+        assert attributes[semconv.APPROVAL_APPROVER_ID] == "eve"
+
+    @pytest.mark.parametrize("roles", ["", "finance", "finance, finance", "finance, x", "a, b, c"])
+    def test_an_answer_that_was_written_without_them_denies(self, called, path, roles) -> None:
+        question = waiting(path)
+        fields = {"status": "approved", "approver": "a, b", "seen": question.digest}
+        StoreQuestions(path).change(question.id, {}, fields | {"roles": roles})
+        with pytest.raises(Denied, match="Policy evaluation failed"):
+            called.result(10)
+
+    @pytest.mark.parametrize(
+        ("needs", "problem"),
+        [
+            ("finance", r"give `needs=\['finance'\]`"),
+            ([], "no one would have to approve"),
+            (["a, b"], "is not a role"),
+            ([" "], "is not a role"),
+            (["\u202e"], "is not a role"),
+        ],
+    )
+    def test_roles_that_cannot_be_told_apart_are_errors(self, path, needs, problem) -> None:
+        with pytest.raises(ConfigError, match=problem):
+            approvals.Queue(path, needs=needs)
+
+
 class TestNotify:
     def test_people_are_reminded_and_others_asked(self, governed, path, background) -> None:
         @otelhooks.tool

@@ -159,6 +159,20 @@ class TestAnswers:
         with pytest.raises(ConfigError, match="already approved by u-17"):
             approvals.receive_answer(body, headers, secret=SECRET, place=path)
 
+    def test_it_says_which_roles_the_approver_has(self, path) -> None:
+        about = json.dumps({"args": {}, "roles": ["finance"]})
+        questions, now = StoreQuestions(path), time.time()
+        question = Question("1", now, now + 60, "pending", "t", about)
+        questions.put(question)
+        data = {"id": "1", "digest": question.digest, "status": "approved", "approver": "u"}
+        for roles in ([], ["sales"], [["finance"]], [None, 1]):
+            made = answer({**data, "roles": roles})
+            with pytest.raises(ConfigError, match="waits for the approval of finance"):
+                approvals.receive_answer(*made, secret=SECRET, place=path)
+        made = answer({**data, "roles": ["sales", "finance"]})
+        approvals.receive_answer(*made, secret=SECRET, place=path)
+        assert questions.find("1").by == "u (finance)"
+
     @pytest.mark.parametrize("how", ["other key", "old", "future", "unsigned", "other body"])
     def test_one_that_is_not_signed_by_us_now_does_not(self, receiver, call, path, how) -> None:
         called = call(approvals.Webhook(receiver.url, secret=SECRET), to="all")
@@ -201,7 +215,7 @@ class TestAnswers:
         "change",
         [
             *({"status": "maybe"}, {"approver": ""}, {"approver": 1}, {"edit": "x"}),
-            *({"id": None}, {"approver_type": "rule"}),
+            *({"id": None}, {"approver_type": "rule"}, {"roles": "finance"}, {"roles": None}),
         ],
     )
     def test_a_body_that_says_no_answer_is_an_error(self, path, change) -> None:

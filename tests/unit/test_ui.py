@@ -65,9 +65,17 @@ def asked(path: Path, id: str = "12345678", **about: Any) -> Question:
     facts = {"args": {"to": "all@example.org"}, "reason": "Mail leaves the house.", "rule": "mail"}
     facts |= {"server": "", "agent": "", "session": "", "trace": "", "program": "app.py", "pid": 1}
     now = time.time()
-    question = Question(id, now, now + 60, "pending", "send_email", json.dumps(facts | about))
+    question = Question(
+        *(id, now, now + 60, "pending", "send_email", json.dumps(facts | about)),
+        needs=len(about.get("roles", "1")),
+    )
     StoreQuestions(path).put(question)
     return question
+
+
+def asked_digest(path: Path) -> str:
+    [question] = StoreQuestions(path).all()
+    return question.digest
 
 
 def stored(path: Path, *calls: dict[str, Any]) -> str:
@@ -324,6 +332,40 @@ class TestAnswers:
         form = self.form(settings, question, answer="approve")
         assert browser.post("/approvals/12345678", data=form, headers=OURS).status_code == 403
         assert self.status(path) == "pending"
+
+    def test_nor_does_any_other_address_of_it(self, path) -> None:
+        settings = Settings.of_start(store=path, port=PORT, approver="u", can_answer=False)
+        asked(path)
+        stored(path, called("look_up"))
+        app, form = create_app(settings), form_token(settings.token)
+        browser = client_of(settings)
+        browser.get(f"/?token={settings.token}")
+        for route in app.routes:
+            page = route.path.replace("{id}", "12345678").replace("{trace}/{span}", "a/b")
+            for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"):
+                if page in ("/events", "/coverage") and method in ("GET", "HEAD"):
+                    continue  # has no end, starts a process
+                data = {"form": form, "answer": "approve", "digest": asked_digest(path)}
+                answer = browser.request(method, page, data=data, headers=OURS)
+                assert method in ("GET", "HEAD") or answer.status_code in (403, 404, 405)
+                assert form not in answer.text
+        assert self.status(path) == "pending"
+
+    def test_a_role_that_is_asked_for(self, path) -> None:
+        question = asked(path, roles=["finance", "security"])
+        for name, roles, code in (
+            *(("eve", (), 400), ("eve", ("sales",), 400)),
+            *(("ada", ("finance",), 200), ("bob", ("security",), 200)),
+        ):
+            settings = Settings.of_start(store=path, port=PORT, approver=name, roles=roles)
+            browser = client_of(settings)
+            browser.get(f"/?token={settings.token}")
+            shown = browser.get("/approvals/12345678").text
+            assert "finance and security must approve" in shown
+            form = self.form(settings, question, answer="approve")
+            answer = browser.post("/approvals/12345678", data=form, headers=OURS)
+            assert answer.status_code == code
+        assert "approved by ada (finance), bob (security)" in browser.get("/approvals").text
 
     def test_a_huge_form_is_refused(self, client, path) -> None:
         asked(path)
