@@ -69,7 +69,7 @@ _limit = click.option(
     show_default=True,
     help="Maximum number of traces to read from a server.",
 )
-_headers = click.option(
+headers_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--header",
     "headers",
     multiple=True,
@@ -234,7 +234,7 @@ def explain_command(
 @_since
 @_service
 @_limit
-@_headers
+@headers_option
 @_servers
 @click.option(
     "--all", "show_all", is_flag=True, help="List every changed call, not only ten for each tool."
@@ -304,7 +304,7 @@ def diff_command(old: str, new: str, as_json: bool) -> None:
 @_since
 @_service
 @_limit
-@_headers
+@headers_option
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -435,15 +435,24 @@ def _configured(servers: str) -> tuple[Any, ...]:
 def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] = ()) -> Source:
     from otelhooks.cli.policies.sources import open_source
 
-    pairs = [header.partition("=") for header in headers]
-    if not all(name and sign for name, sign, _ in pairs):
-        raise ConfigError("a header is not NAME=VALUE", hint="write --header X-Scope-OrgID=team")
     return open_source(
         traces or os.environ.get("OTELHOOKS_STORE", ""),
         since_ns=None if since is None else since_ns(since),
         limit=limit,
-        headers={name: value for name, _, value in pairs},
+        headers=header_pairs(headers),
     )
+
+
+def header_pairs(headers: Iterable[str]) -> dict[str, str]:
+    """Return what the texts of ``--header`` say.
+
+    Raises:
+        ConfigError: One is not NAME=VALUE.
+    """
+    pairs = [header.partition("=") for header in headers]
+    if not all(name and sign for name, sign, _ in pairs):
+        raise ConfigError("a header is not NAME=VALUE", hint="write --header X-Scope-OrgID=team")
+    return {name: value for name, _, value in pairs}
 
 
 def _tell_services(source: OfService) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from otelhooks.cli import options
-from otelhooks.cli.policy import policy_option
+from otelhooks.cli.policy import header_pairs, headers_option, policy_option
 from otelhooks.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The audit trail; default: $OTELHOOKS_AUDIT, then this user's.",
 )
+@click.option("--jaeger", metavar="URL", help="Read traces from this Jaeger, not from the store.")
+@click.option("--tempo", metavar="URL", help="Read traces from this Tempo, not from the store.")
+@headers_option
+@click.option(
+    "--grafana", default="", metavar="URL", help="Link each run to the same trace in this Grafana."
+)
 @click.option(
     "--view-only",
     is_flag=True,
@@ -62,6 +68,10 @@ def ui(
     policies: tuple[str, ...],
     candidate: tuple[str, ...],
     audit: str | None,
+    jaeger: str | None,
+    tempo: str | None,
+    headers: tuple[str, ...],
+    grafana: str,
     view_only: bool,
 ) -> None:
     """Watch calls and answer questions in a browser.
@@ -81,6 +91,9 @@ def ui(
         ) from None
     from otelhooks.store import schema
 
+    if jaeger and tempo:
+        raise ConfigError("--jaeger and --tempo exclude each other", hint="leave out one of them")
+    server = ("jaeger", jaeger) if jaeger else ("tempo", tempo) if tempo else None
     name = approver or getpass.getuser()
     if "," in name:
         raise ConfigError(f"`{name}` is not one approver", hint="name one, without a comma")
@@ -103,10 +116,13 @@ def ui(
             policies=policies,
             candidate=candidate,
             audit=audit,
+            server=server,
+            headers=header_pairs(headers),
+            grafana=grafana,
         )
+        app = create_app(settings)
         click.echo(settings.address)
         click.echo("otelhooks ui: open this address; Ctrl-C ends it", err=True)
-        app = create_app(settings)
 
         class Server(uvicorn.Server):
             def handle_exit(self, sig: int, frame: FrameType | None) -> None:

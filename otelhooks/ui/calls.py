@@ -140,6 +140,8 @@ def run(site: Site, request: Request) -> Response:
         shown["bars"] = list(_bars(found.spans))
     else:
         shown["tree"] = list(_tree(found, is_whole=view == "content"))
+    link = site.link(found.trace_id)
+    shown |= {"link": link, "elsewhere": "Grafana" if site.settings.grafana else "Jaeger"}
     return site.page("run.html", "runs", trace=found.trace_id, view=view, **shown)
 
 

@@ -7,10 +7,10 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs
 
 import jinja2
@@ -27,6 +27,10 @@ from otelhooks.setup.stop_places import place_of
 from otelhooks.store.reader import Store
 from otelhooks.store.schema import StoreError
 from otelhooks.ui.guard import form_token
+from otelhooks.ui.links import check_address, grafana_link
+
+if TYPE_CHECKING:
+    from otelhooks.ui.servers import Server
 
 __all__ = ["FOLDER", "Settings", "Site"]
 
@@ -50,6 +54,9 @@ class Settings:
         policies: What the policy page shows, as ``policies=`` takes it.
         candidate: The policies that the same calls are put to.
         audit: The audit trail; None for this user's.
+        server: ``jaeger`` or ``tempo`` and its address, if traces are read from there.
+        headers: Sent to that server.
+        grafana: Base address of a Grafana that shows the same traces; empty for none.
     """
 
     store: Path
@@ -63,6 +70,9 @@ class Settings:
     candidate: tuple[str, ...] = ()
     audit: str | None = None
     roles: tuple[str, ...] = ()
+    server: tuple[str, str] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    grafana: str = ""
 
     @classmethod
     def of_start(cls, **given: Any) -> Settings:
@@ -83,6 +93,7 @@ class Site:
 
     Attributes:
         settings: The same.
+        server: Where traces are read from, if not from the store.
         store: Opened for each call.
         form: The token that each form carries.
         stops: Where stops are kept; None if they are off.
@@ -91,7 +102,14 @@ class Site:
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
-        self.store: Store = Store(settings.store)
+        self.server: Server | None = None
+        if settings.server is not None:
+            from otelhooks.ui.servers import open_server  # the SDK takes a while to load
+
+            self.server = open_server(*settings.server, settings.headers, settings.grafana)
+        elif settings.grafana:
+            check_address(settings.grafana)
+        self.store: Store = self.server or Store(settings.store)
         self.form: str = form_token(settings.token)
         self.stops: Place | None = place_of(config.stops())
         self.over: threading.Event = threading.Event()
@@ -133,6 +151,12 @@ class Site:
         except ConfigError as error:
             return (Stop("", why=str(error)),)
 
+    def link(self, trace: str) -> str:
+        """Return the address of a trace in Jaeger or Grafana; empty for none."""
+        if self.server is not None:
+            return self.server.page(trace)
+        return grafana_link(self.settings.grafana, "tempo", trace) if self.settings.grafana else ""
+
     def page(self, name: str, here: str, status: int = 200, **shown: Any) -> HTMLResponse:
         """Return a page.
 
@@ -150,6 +174,7 @@ class Site:
             "approver": self.settings.approver,
             "policies": self.settings.policies,
             "stopped": self._stopped(),
+            "note": self.server.note(here) if self.server is not None else "",
         }
         return HTMLResponse(self._templates.get_template(name).render(common | shown), status)
 

@@ -6,6 +6,7 @@ Source: Jaeger 1.76 (v2), ``/api/services`` and ``/api/traces``; Tempo 3, ``/api
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -20,11 +21,23 @@ from otelhooks.cli.policies.recorded import RecordedCall, Source, read_call
 from otelhooks.errors import ConfigError
 from otelhooks.telemetry import semconv
 
-__all__ = ["JaegerSource", "TempoSource", "Web", "open_server"]
+__all__ = [
+    *("JaegerSource", "TempoSource", "Web"),
+    *("has_failed", "items_in", "jaeger_spans", "open_server"),
+]
 
 _DAY_NS = 24 * 3600 * 10**9
-_TIMEOUT_S = 30.0
-_MAX_ANSWER_BYTES = 512 << 20
+_PIECE = 1 << 20
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: another server would get the token."""
+
+    def redirect_request(self, *args: Any, **given: Any) -> None:
+        """Return no request."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class Fetch(Protocol):
@@ -50,10 +63,16 @@ class Web:
     Args:
         address: Its base address.
         headers: Sent with every request, such as a token or a tenant.
+        timeout_s: Longest time without a byte.
+        longest_s: Longest time until all of an answer is there.
+        most_bytes: Largest answer.
     """
 
     address: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_s: float = 30.0
+    longest_s: float = 600.0
+    most_bytes: int = 512 << 20
 
     def __call__(self, path: str, query: Mapping[str, str | int]) -> Any:
         """Return the decoded answer."""
@@ -63,8 +82,8 @@ class Web:
         headers = {"Accept": "application/json", **self.headers}
         request = urllib.request.Request(url, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-                body = answer.read(_MAX_ANSWER_BYTES + 1)
+            with _OPENER.open(request, timeout=self.timeout_s) as answer:
+                body = self._body(answer)
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read(300).decode("utf-8", "replace").strip()
@@ -72,19 +91,29 @@ class Web:
                 f"`{url}` answers {error.code}: {text or error.reason}",
                 hint="check the address, and give a token with --header",
             ) from error
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise ConfigError(
                 f"`{url}` cannot be reached: {getattr(error, 'reason', error)}",
                 hint="check that the server runs there",
             ) from error
-        if len(body) > _MAX_ANSWER_BYTES:
-            raise ConfigError(f"`{url}` answers with more than 512 MiB", hint="lower --limit")
+        if body is None:
+            most = f"{self.most_bytes >> 20} MiB, or for more than {self.longest_s:g} s"
+            raise ConfigError(f"`{url}` answers with more than {most}", hint="lower --limit")
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise ConfigError(
                 f"`{url}` does not answer in JSON", hint="check the address, port and kind"
             ) from error
+
+    def _body(self, answer: http.client.HTTPResponse) -> bytes | None:
+        """Return what a server answers, None if that is too much or takes too long."""
+        until, body = time.monotonic() + self.longest_s, bytearray()
+        while piece := answer.read1(_PIECE):
+            body += piece
+            if len(body) > self.most_bytes or time.monotonic() > until:
+                return None
+        return bytes(body)
 
 
 def open_server(
@@ -133,7 +162,7 @@ class JaegerSource:
         """Yield the tool calls, service by service."""
         tags = json.dumps({semconv.GEN_AI_OPERATION_NAME: semconv.OP_EXECUTE_TOOL})
         seen: set[tuple[str, str]] = set()
-        for service in _list(self.fetch("/api/services", {}), "data"):
+        for service in items_in(self.fetch("/api/services", {}), "data"):
             answer = self.fetch(
                 "/api/traces",
                 {
@@ -145,7 +174,7 @@ class JaegerSource:
                 },
             )
             # A trace of two services is in both answers.
-            for call in _oldest_first(_jaeger_calls(answer)):
+            for call in _oldest_first(_calls(answer)):
                 if (call.trace_id, call.span_id) not in seen:
                     seen.add((call.trace_id, call.span_id))
                     yield call
@@ -155,24 +184,32 @@ class JaegerSource:
         return f"{self.address}/trace/{trace_id}"
 
 
-def _jaeger_calls(answer: Any) -> Iterator[RecordedCall]:
-    for trace in _list(answer, "data"):
+def _calls(answer: Any) -> Iterator[RecordedCall]:
+    for span, tags, service in jaeger_spans(answer):
+        found = read_call(
+            tags,
+            trace_id=str(span["traceID"]).zfill(32),
+            span_id=str(span["spanID"]).zfill(16),
+            at=int(span.get("startTime") or 0) * 1_000,
+            has_failed=has_failed(tags),
+            resource={semconv.SERVICE_NAME: service},
+        )
+        if found is not None:
+            yield found
+
+
+def jaeger_spans(answer: Any) -> Iterator[tuple[Any, dict[str, Any], Any]]:
+    """Yield each span of an answer of Jaeger, its tags by name, and its service."""
+    for trace in items_in(answer, "data"):
         programs = cast("dict[str, Any]", trace.get("processes") or {})
-        for span in _list(trace, "spans"):
-            tags = {tag["key"]: tag.get("value") for tag in _list(span, "tags")}
-            found = read_call(
-                tags,
-                trace_id=str(span["traceID"]).zfill(32),
-                span_id=str(span["spanID"]).zfill(16),
-                at=int(span.get("startTime") or 0) * 1_000,
-                has_failed=tags.get("otel.status_code") == "ERROR"
-                or tags.get("error") in (True, "true"),
-                resource={
-                    semconv.SERVICE_NAME: programs.get(span.get("processID"), {}).get("serviceName")
-                },
-            )
-            if found is not None:
-                yield found
+        for span in items_in(trace, "spans"):
+            tags = {tag["key"]: tag.get("value") for tag in items_in(span, "tags")}
+            yield span, tags, programs.get(span.get("processID"), {}).get("serviceName")
+
+
+def has_failed(tags: Mapping[str, Any]) -> bool:
+    """Return whether the tags of a span in Jaeger say that it failed."""
+    return tags.get("otel.status_code") == "ERROR" or tags.get("error") in (True, "true")
 
 
 @dataclass(frozen=True)
@@ -204,7 +241,7 @@ class TempoSource:
             },
         )
         traces = sorted(
-            _list(found, "traces"), key=lambda trace: int(trace.get("startTimeUnixNano") or 0)
+            items_in(found, "traces"), key=lambda trace: int(trace.get("startTimeUnixNano") or 0)
         )
         for trace in traces:
             trace_id = str(trace["traceID"]).zfill(32)  # searches leave out leading zeros
@@ -226,7 +263,7 @@ def _oldest_first(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
         ) from error
 
 
-def _list(answer: Any, key: str) -> list[Any]:
+def items_in(answer: Any, key: str) -> list[Any]:
     """Return a list from an answer; ``null`` is an empty one."""
     if not isinstance(answer, dict):
         raise ConfigError(
