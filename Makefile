@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs site types demo configs minimal lint
-TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -97,6 +97,7 @@ bench-collector: ## what a span costs in each collector configuration, beside a 
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 mutants: ## whether tests notice small changes to the code that decides and records
 canary: ## seats, proof and contract with the newest release of every framework, locked or not
+kills: ## kill -9 of the console and of waiting programs 200 times, at random points around an answer
 pictures: ## draw the pictures of README and docs from real runs, where those show something new
 locks: ## resolve every file in tests/locks anew
 

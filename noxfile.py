@@ -231,6 +231,14 @@ def processes(session: nox.Session) -> None:
 
 
 @nox.session
+def kills(session: nox.Session) -> None:
+    """Kill the console, or the program that waits, 200 times: no answer is lost, or made."""
+    test = "tests/processes/test_kills.py"
+    env = {"OTELHOOKS_KILLS": os.environ.get("OTELHOOKS_KILLS", "200")}
+    pytest(session, sys.executable, "--capture", "no", test, env=env)
+
+
+@nox.session
 def configs(session: nox.Session) -> None:
     """The files that servers start from: collector, compose, dashboards; and `make stack`."""
     pytest(session, sys.executable, "tests/deploy")
