@@ -22,7 +22,17 @@ import pydantic
 
 from otelhooks.policy import shell_words
 
-__all__ = ["PATH_ARGUMENTS", "Found", "Role", "is_shell", "patched", "texts", "use", "walk"]
+__all__ = [
+    "PATH_ARGUMENTS",
+    "Found",
+    "Role",
+    "is_command",
+    "is_shell",
+    "patched",
+    "texts",
+    "use",
+    "walk",
+]
 
 BASE_ARGUMENTS = (
     "base_dir",
@@ -373,8 +383,13 @@ def is_shell(name: str, args: Any, kind: str | None = None, canonical: Iterable[
         kind == "shell"
         or "run_command" in canonical
         or _plain(name) in _SHELL_TOOLS
-        or any(_plain(key) in _COMMAND_ARGUMENTS for key, _ in _items(args) or ())
+        or any(is_command(key) for key, _ in _items(args) or ())
     )
+
+
+def is_command(argument: str) -> bool:
+    """Return whether an argument of this name is a command, or input for a running program."""
+    return _plain(argument) in _COMMAND_ARGUMENTS
 
 
 def texts(value: Any, argument: str = "") -> Iterator[tuple[str, str]]:
