@@ -80,14 +80,15 @@ def main(folder: Path) -> int:
         print(f"  {verdict:5} {kinds:18} {' / '.join(text.splitlines())[:70]}")
     for category, verdict in escaped:
         print(f"escaped: a script of category {category}: {verdict}")
-    total, sums = len(found), sum(theirs.values(), Counter())
-    passed = sum(ours.values(), Counter())
+    total, sums = len(found), sum(theirs.values(), Counter[str]())
+    passed = sum(ours.values(), Counter[str]())
     print(
         f"\nredcode denied={sums['deny']}/{total} ({sums['deny'] / total:.1%})"
         f" of-these-only-unread={sums['unread']} asked={sums['ask']} allowed={sums['allow']}"
     )
     print(
-        f"ordinary allowed={passed['allow']}/{len(ordinary)} ({passed['allow'] / len(ordinary):.1%})"
+        f"ordinary allowed={passed['allow']}/{len(ordinary)}"
+        f" ({passed['allow'] / len(ordinary):.1%})"
         f" asked={passed['ask']} denied={passed['deny']}"
     )
     return 0
