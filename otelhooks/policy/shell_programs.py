@@ -102,15 +102,19 @@ _SCRIPT_FIRST = _set("grep egrep fgrep rg jq yq")
 _RUNNING = _set(
     "pytest py.test tox nox coverage ruff mypy pyright black isort flake8 pylint bandit pre-commit"
     " make cmake ctest ninja gcc g++ cc c++ clang clang++ clang-format clang-tidy rustc rustfmt"
-    " javac jest vitest eslint prettier tsc vite webpack rollup esbuild mocha tsx ts-node rspec"
-    " rubocop gofmt golangci-lint protoc sphinx-build mkdocs"
+    " javac jest vitest eslint prettier tsc vite webpack rollup esbuild mocha rspec"
+    " rubocop gofmt golangci-lint protoc"
 )
 """They test, check or build what is in the workspace, and may run all of it."""
 
-_INTERPRETERS = re.compile(
-    r"python(3(\.\d+)?)?|node|nodejs|ruby|perl|php|deno|bun|bash|sh|dash|zsh"
-)
+_INTERPRETERS = re.compile(r"python(3(\.\d+)?)?|node|ruby|perl|php|(ba|da|z)?sh")
 _SHELLS = _set("bash sh dash zsh")
+_SETTING = re.compile(r"[A-Za-z_]\w*=")
+_PLAIN_SETTING = re.compile(r"(?!SHELL|MAKE|CC|CXX)\w+=[\w.-]*")
+_SUBCOMMANDS = {
+    "pre-commit": re.compile("run\\b"),
+    "coverage": re.compile(r"(run -m (pytest|unittest)|report|html|xml|json|combine|erase)\b"),
+}
 _STANDARD_INPUT = _set("- /dev/stdin -f- -f/dev/stdin --file=-")
 _WRAPPERS = {
     "time": re.compile("-p"),
@@ -129,7 +133,7 @@ _NETWORK = _set(
 )
 _PYTHON_MODULES = _set(
     "pytest unittest build compileall json.tool venv mypy ruff black isort flake8 pylint coverage"
-    " doctest timeit py_compile tabnanny sphinx"
+    " doctest py_compile tabnanny"
 )
 
 # Options that start a program, load code or read other files' names, by program.
@@ -146,6 +150,10 @@ _BAD_OPTIONS: dict[str, frozenset[str]] = {
     "make": _set("E eval"),
     "gcc": _set("wrapper B specs fplugin"),
     "protoc": _set("plugin"),
+    "pylint": _set("init-hook load-plugins"),
+    "mypy": _set("install-types"),
+    "ctest": _set("test-command build-and-test"),
+    "rollup": _set("p plugin"),
     "find": _set("files0-from fprintf"),
     "rustc": _set("C codegen"),
     "tree": _set("R"),
@@ -175,7 +183,8 @@ _QUERY_BAD = re.compile(r"\benv\b|\$ENV|\bload|strenv|input_filename|\bimport\b|
 _GIT_READING = _set(
     "status diff log show blame annotate ls-files ls-tree ls-remote grep shortlog describe"
     " rev-parse rev-list cat-file diff-tree diff-index merge-base name-rev reflog show-ref"
-    " show-branch whatchanged count-objects fsck version help cherry range-diff for-each-ref check-ignore"
+    " check-ignore show-branch whatchanged count-objects fsck version help cherry range-diff"
+    " for-each-ref"
 )
 _GIT_CHANGING = _set(
     "add commit branch checkout switch restore stash merge rebase cherry-pick revert reset tag"
@@ -185,7 +194,7 @@ _GIT_CHANGING = _set(
 _GIT_SENDING = _set("push clone")
 _GIT_BAD = _set(
     "exec upload-pack receive-pack open-files-in-pager extcmd config template git-dir work-tree"
-    " exec-path config-env remote separate-git-dir ext-diff textconv gpg-sign"
+    " exec-path config-env remote separate-git-dir ext-diff textconv gpg-sign unsafe-paths"
 )
 _GIT_TEXT = re.compile("--(format|pretty|author|since|until|grep|date)=")
 _GIT_TEXTS = _set("-m --message -S -G --grep --author --date --format --pretty --since --until -F")
@@ -273,6 +282,8 @@ def judge(reviewer: Reviewer, name: str, command: Command) -> None:
     base = posixpath.basename(name)
     if base != name:
         folder = posixpath.dirname(name)
+        if "://" in name:
+            reviewer.refuse("network", "a program from an address")
         if folder not in {"/bin", "/usr/bin", "/usr/local/bin"}:
             reviewer.path(command.words[0], "look")
             if not _is_known(base):
@@ -313,6 +324,10 @@ def judge(reviewer: Reviewer, name: str, command: Command) -> None:
         _check_files(reviewer, base, command.words[1:])
         if any(word.text in _STANDARD_INPUT for word in command.words[1:]):
             reviewer.refuse("asks", f"`{base}` runs what is only in the command")
+        if any(_SETTING.match(v) and not _PLAIN_SETTING.fullmatch(v) for v in _texts(command)):
+            reviewer.refuse("program", f"a variable of `{base}` may start a program")
+        if base in _SUBCOMMANDS and not _SUBCOMMANDS[base].match(" ".join(_texts(command))):
+            reviewer.refuse("program", f"`{base}` with these words is not on the list")
     elif base in reviewer.more:
         _check_files(reviewer, base, command.words[1:])
     else:
@@ -396,8 +411,8 @@ def _parts(value: str) -> Iterator[str]:
         for start in range(2, 5):
             if value[start:].startswith(("/", "~", "..", UNKNOWN)):
                 yield value[start:]
-    if "=" in value:
-        yield value.partition("=")[2]
+    for part in re.split("[=,]", value)[1:]:
+        yield part
     if value.startswith("@") and len(value) > 1:
         yield value[1:]
 
@@ -671,10 +686,27 @@ def _judge_wrapper(reviewer: Reviewer, name: str, command: Command) -> None:
     reviewer.inner(words, command.before)
 
 
-_NAMING = re.compile(
-    r"(find|ls|git ls-files|git diff .*--name-only.*|git grep .*-l.*|(grep|rg) .*(-\w*l\w*"
-    r"|--files\S*).*|rg --files.*|fd)(\s|$)"
-)
+_SEARCHES = {
+    "find": re.compile("(?!-exec|-ok|-printf|-ls|-fls|-fprint).*", re.DOTALL),
+    "ls": re.compile("-[1AtrS]+|[^-].*", re.DOTALL),
+    "grep": re.compile("-[a-zA-Z]+|--(include|exclude)\\S*|[^-].*", re.DOTALL),
+    "rg": re.compile("-[a-zA-Z]|-[a-zA-Z]*l|--(files\\S*|type|hidden)|[^-].*", re.DOTALL),
+    "git ls-files": re.compile("-[zmoc]|--(others|modified|exclude-standard)|--|[^-].*", re.DOTALL),
+    "git diff": re.compile("--(name-only|cached|staged)|--|-z|[^-].*", re.DOTALL),
+}
+"""Commands that print names of files that they find, and the words that they may have."""
+_NAMES_ONLY = {
+    "grep": re.compile("-[a-zA-Z]*[lL][a-zA-Z]*"),
+    "rg": re.compile("-[a-zA-Z]*l|--files|--files-with-matches"),
+    "git diff": re.compile("--name-only"),
+}
+_FILTERS = {
+    "head": re.compile(r"-n?|-?n?\d+"),
+    "tail": re.compile(r"-n?|-?n?\d+"),
+    "sort": re.compile("-[runz]+"),
+    "uniq": re.compile("(?!)"),
+    "grep": re.compile("-[viEFx]+|[^-].*", re.DOTALL),
+}
 
 
 def _judge_xargs(reviewer: Reviewer, command: Command) -> None:
@@ -704,28 +736,30 @@ def _names_from(command: Command | None) -> Argument | None:
     """Return the names that a command prints, if they are names of the workspace."""
     from otelhooks.policy.shell_review import Argument
 
-    while command is not None and command.words[0].text in {"head", "tail", "sort", "uniq", "grep"}:
-        texts = [word.text or "" for word in command.words]
-        if texts[0] == "grep" and any(re.match("-[a-zA-Z]*[lL]", text) for text in texts):
+    while command is not None:
+        name, *texts = [word.text or "-?" for word in command.words]
+        is_search = name in _NAMES_ONLY and any(map(_NAMES_ONLY[name].fullmatch, texts))
+        if name not in _FILTERS or is_search:
             break
-        if any(not t.startswith("-") and texts[0] != "grep" for t in texts[1:]):
+        if not all(map(_FILTERS[name].fullmatch, texts)):
             return None
         command = command.before
-    if command is None:
+    else:
         return None
-    texts = [word.text or "?" for word in command.words]
-    if not _NAMING.match(" ".join(texts)):
+    words = command.words[1:]
+    if name == "git" and texts:
+        name, texts, words = f"git {texts[0]}", texts[1:], words[1:]
+    if name not in _SEARCHES or not all(map(_SEARCHES[name].fullmatch, texts)):
         return None
-    if texts[0] == "find":
-        if any(t in {"-exec", "-execdir", "-printf", "-ok"} for t in texts):
-            return None
-        starts = [w for w in command.words[1:2] if not (w.text or "-").startswith("-")]
-        values = {f"{v}/{GLOB}" for w in starts for v in w.values} or {f"./{GLOB}"}
-        return Argument(frozenset(values))
-    operands = _operands(command.words[2:] if texts[0] in {"grep", "rg"} else ())
-    folders = {v for w in operands[-1:] for v in w.values if re.fullmatch(r"\w[\w/.-]*", v)}
-    if len(operands) == 2 and folders:
-        return Argument(frozenset(f"{folder}/{GLOB}" for folder in folders))
+    if name in _NAMES_ONLY and not any(map(_NAMES_ONLY[name].fullmatch, texts)):
+        return None
+    if name == "find":
+        starts = [v for word in words[:1] for v in word.values if v[:1] not in {"-", "("}]
+        return Argument(frozenset(f"{start}/{GLOB}" for start in starts or ["."]))
+    operands = _operands(words)
+    folder = operands[-1].text if name in {"grep", "rg"} and len(operands) == 2 else None
+    if folder is not None and re.fullmatch(r"\w[\w/.-]*", folder):
+        return Argument(frozenset((f"{folder}/{GLOB}",)))
     return Argument(frozenset((GLOB,)))
 
 
@@ -771,7 +805,11 @@ def _judge_git(reviewer: Reviewer, command: Command) -> None:
         own = [w for w in own if w is not (_operands(own) or [None])[0]]
     _refuse_options(reviewer, "git", own, bad)
     files = [word for word in own if not _GIT_TEXT.match(_begin(word))]
-    _check_files(reviewer, "git", files, "read" if name in _GIT_READING else "look")
+    _check_files(reviewer, "git", files, "read" if name in _GIT_READING else "write")
+
+
+def _texts(command: Command) -> list[str]:
+    return [word.text or "?" for word in command.words[1:]]
 
 
 def _begin(word: Argument) -> str:
@@ -829,7 +867,8 @@ def _judge_interpreter(reviewer: Reviewer, name: str, command: Command) -> None:
         if is_code and name not in _SHELLS:
             reviewer.refuse("asks", f"`{name} {text}` runs code that is only in the command")
             return
-        if text is None or not re.fullmatch("-[uBEIOsSxeW]+|--check|--test|-w", text):
+        flags = "-[eux]+" if name in _SHELLS else "-[uBEIOsS]+" if name[0] == "p" else "--test|-w"
+        if text is None or not re.fullmatch(flags, text):
             break
         words.pop(0)
     script = words[0].text if words else None
@@ -885,12 +924,15 @@ def _judge_package(reviewer: Reviewer, name: str, command: Command) -> None:
         reviewer.refuse("program", f"`{name} {action}` is not on the list")
     if name == "kubectl" and any(re.search(r"\bsecrets?\b", t or "secret") for t in texts):
         reviewer.refuse("secret", "secrets of a cluster")
+    if name in {"npm", "yarn", "pnpm"} and "env" in texts:
+        reviewer.refuse("secret", f"`{name} run env` prints the environment")
+    if name in {"mvn", "gradle"} and not runs.issuperset(w.text or "" for w in _operands(rest)):
+        reviewer.refuse("program", f"`{name} {action}` with these words is not on the list")
+    if any("://" in v or "-extld" in v or "git@" in v for w in rest for v in w.values):
+        reviewer.refuse("network", f"`{name}` may use the network, or another program")
     if name == "docker" and action in {"run", "exec"}:
         return  # paths are those of a container; people see its mounts
-    if name in {"docker", "docker-compose", "kubectl", "helm"}:
-        _check_files(reviewer, name, [w for w in _operands(rest) if "{" not in _begin(w)], "look")
-    else:
-        _check_files(reviewer, name, rest)
+    _check_files(reviewer, name, [word for word in rest if "{" not in _begin(word)])
 
 
 _RUNS_OTHERS = frozenset((("uv", "run"), ("poetry", "run"), ("bundle", "exec")))

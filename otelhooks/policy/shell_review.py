@@ -438,8 +438,6 @@ class Reviewer:
                 if name in self._state.variables:
                     self._check_number(self._state.values(name))
                     self._state = self._state.having(name, frozenset((NUMBER,)))
-                elif not part.quoted:
-                    self._state = self._state.having(name, frozenset((NUMBER,)))
             return [NUMBER], False
         if part.kind == "variable":
             values = self._variable_values(part)
@@ -485,6 +483,8 @@ class Reviewer:
             return values
         if change.lstrip(":").startswith("="):
             self._state = self._state.having(name, _ANY)
+        if change == "##*/":
+            values = frozenset(value.rpartition("/")[2] for value in values)
         if change[0] == "%" or change == "##*/":
             is_name = all(re.fullmatch(rf"[\w{GLOB}][\w{GLOB}.-]*", value) for value in values)
             return frozenset((GLOB,)) if is_name else _ANY

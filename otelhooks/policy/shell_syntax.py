@@ -140,11 +140,7 @@ def parse(text: str, depth: int = 0) -> Block:
         raise Unread("the command is too long")
     if find_unseen(text, pictures=True) >= 0 or not _OURS.isdisjoint(text):
         raise Unread("it contains an invisible character")
-    reader = _Reader(text, depth)
-    found = reader.list_until(frozenset())
-    if reader.at < len(text):
-        raise Unread(f"`{text[reader.at]}` is out of place")
-    return found
+    return _Reader(text, depth).list_until(frozenset())
 
 
 def literal(word: Word) -> str | None:
@@ -339,19 +335,6 @@ class _Reader:
 
     def _for(self) -> Block:
         self._blanks()
-        if self.text.startswith("((", self.at):
-            end = self.text.find("))", self.at)
-            parts = self.text[self.at + 2 : end].split(";") if end >= 0 else []
-            if len(parts) != 3 or not all(map(_ARITHMETIC.fullmatch, [f"(({p}))" for p in parts])):
-                raise Unread("a `for` cannot be read")
-            self.at = end + 2
-            names = tuple(
-                (Part("number", " ".join(map(str, _NAME.findall(part))), quoted=False),)
-                for part in parts
-            )
-            self._take(";")
-            self._lines()
-            return Block("loop", (Block("[[", (), names), self._do()))
         found = _NAME.match(self.text, self.at)
         if found is None:
             raise Unread("a `for` has no name")

@@ -19,7 +19,7 @@ import yaml
 from otelhooks.cli.policies.subject import Subject
 from otelhooks.hooks.calls import Call
 from otelhooks.policy.paths import Folder
-from otelhooks.policy.shell_only import found_in
+from otelhooks.policy.shell_rules import found_in
 
 ORDINARY = Path(__file__).with_name("ordinary.yaml")
 VERDICTS = ("deny", "ask", "allow")

@@ -22,7 +22,7 @@ from otelhooks.policy.files.rules import FORMAT_VERSION, read_entry, written
 from otelhooks.policy.files.statements import STATEMENTS
 from otelhooks.policy.labels import Label
 from otelhooks.policy.rules import Decision, Policy, Rule
-from otelhooks.policy.shell_only import Found, shell_only
+from otelhooks.policy.shell_rules import Found, shell_only
 from otelhooks.policy.starlark import Expression
 from otelhooks.policy.unseen import find_unseen
 from otelhooks.policy.workspace import Outside, workspace_only
@@ -135,8 +135,11 @@ def _shell(rules: list[Rule]) -> _Part | None:
     if [rule.policy for rule in run] != wanted:
         return None
     statement = STATEMENTS["shell_only"]
-    given = {"programs": sorted(first.programs)} if first.programs else {}
-    return _Part(run, {"shell_only": statement.kind.write(dirs), **given})
+    programs = {"programs": sorted(first.programs)} if first.programs else {}
+    written = {
+        key.name: key.kind.write(programs[key.name]) for key in statement.options if programs
+    }
+    return _Part(run, {"shell_only": statement.kind.write(dirs), **written})
 
 
 def _rule(rule: Rule) -> _Part:

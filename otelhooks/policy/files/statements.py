@@ -32,7 +32,7 @@ from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
 from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
 from otelhooks.policy.rules import Mode, Policy, Severity, read_user
-from otelhooks.policy.shell_only import shell_only
+from otelhooks.policy.shell_rules import shell_only
 from otelhooks.policy.workspace import workspace_only
 
 __all__ = ["PRESETS", "STATEMENTS", "Statement"]
