@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs site types demo configs minimal lint
-TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full redcode bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -95,6 +95,7 @@ bench: ## each budget beside its figure
 bench-adapters: ## what each newer adapter adds, beside what others trace its framework with
 bench-collector: ## what a span costs in each collector configuration, beside a bare collector
 redcode: ## what the pack `shell` says to RedCode's scripts and to ours: `make redcode REDCODE=/path`
+dojo: ## AgentDojo replayed without a model: attacks, tasks and questions under policy files
 fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 mutants: ## whether tests notice small changes to the code that decides and records
 canary: ## seats, proof and contract with the newest release of every framework, locked or not

@@ -97,6 +97,7 @@ LOCK_ARGUMENTS: dict[str, tuple[str, ...]] = {
     "bench": CERTIFI,
     "bench_adapters-latest": ("--group", "test", *CERTIFI),
     "refused": (),
+    "dojo": ("--group", "test"),
     "otel-oldest": ("--group", "test", *LOWEST),
     "rollout": ("--group", "test"),
     "hcs-latest": ("--group", "test", "--extra", "hedera"),
@@ -590,6 +591,14 @@ def bench_adapters(session: nox.Session) -> None:
 def bench_collector(session: nox.Session) -> None:
     """Print what a span costs in each collector configuration, and what open turns take."""
     session.run(sys.executable, "-m", "tests.bench.collector", *session.posargs)
+
+
+@nox.session
+def dojo(session: nox.Session) -> None:
+    """Replay AgentDojo without a model: attacks that succeed, tasks that still work, questions."""
+    python = environment(session, "dojo")
+    session.run(python, "-m", "pytest", "-q", "tests/dojo")
+    session.run(python, "-m", "tests.dojo", *session.posargs)
 
 
 @nox.session
