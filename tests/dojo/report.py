@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tests.dojo.score import Score
 
@@ -23,7 +23,7 @@ def table(scores: Mapping[tuple[str, str], Score]) -> Iterator[str]:
     for mode in modes:
         of_mode = {suite: each for (of, suite), each in scores.items() if of == mode}
         rows += [_row(mode, suite, each) for suite, each in of_mode.items()]
-        rows.append(_row(mode, "all", total(of_mode)))
+        rows.append(_row(mode, "all", total(of_mode.values())))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(
@@ -32,9 +32,9 @@ def table(scores: Mapping[tuple[str, str], Score]) -> Iterator[str]:
         ).rstrip()
 
 
-def total(scores: Mapping[str, Score]) -> Score:
+def total(scores: Iterable[Score]) -> Score:
     """Return the sum of the scores of suites."""
-    return sum(scores.values(), Score())
+    return sum(scores, Score())
 
 
 def last_line(mode: str, score: Score) -> str:

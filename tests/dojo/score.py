@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.dojo.suites import Bench
 
 POLICIES = Path(__file__).parent / "policies"
 MODES = ("none", "ask", "deny")
+SUITES = ("workspace", "travel", "banking", "slack")
 
 
 @dataclass
@@ -51,45 +57,52 @@ class Score:
         return Score(*sums)
 
 
-def score(job: tuple[str, str]) -> Score:
-    """Play all runs of a suite under the policies of a mode, in a process of its own."""
-    mode, suite = job
+def score(suite: str, modes: Sequence[str]) -> dict[str, Score]:
+    """Play all runs of a suite, and return what is counted in each mode.
+
+    It is for a process of its own, because it sets variables of otelhooks.
+    """
+    from tests.dojo.suites import Bench
+
+    bench, found = Bench(suite), dict[str, Score]()
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"OTELHOOKS_STORE": f"{folder}/store.db", "OTELHOOKS_ANNOUNCE": "false"}
-        return _score(mode, suite)
+        for mode in modes:
+            found[mode] = _score(mode, bench)
+    return found
 
 
-def _score(mode: str, suite: str) -> Score:
+def _score(mode: str, bench: Bench) -> Score:
     import otelhooks
     from tests.dojo.person import Person
     from tests.dojo.replay import AFTER, FIRST, Player
-    from tests.dojo.suites import Bench
 
     person = Person()
-    policies = [] if mode == "none" else [POLICIES / mode / f"{suite}.yaml"]
+    policies = [] if mode == "none" else [POLICIES / mode / f"{bench.suite.name}.yaml"]
     otelhooks.instrument(policies=policies, approvals=person, frameworks={"cohere": "off"})
-    player = Player(Bench(suite), person)
-    tasks = player.bench.suite.user_tasks.values()
-    attacks = player.bench.suite.injection_tasks.values()
+    player = Player(bench, person)
+    tasks = bench.suite.user_tasks.values()
     total = Score(all_tasks=len(tasks))
     for task in tasks:
         alone = player.play(task)
         total.tasks += alone.task
         total.questions += alone.user
-        for attack in attacks:
+        for attack in bench.suite.injection_tasks.values():
             after, first = (player.play(task, attack, order) for order in (AFTER, FIRST))
-            if not attack.ground_truth(player.bench.fresh()):
+            won = after.attack or first.attack
+            if not attack.ground_truth(bench.fresh()):
                 total.all_by_hand += 1
-                total.by_hand += after.attack or first.attack
+                total.by_hand += won
                 continue
             total.pairs += 1
             total.useful += after.task + first.task
             total.after += after.attack
             total.first += first.attack
-            total.either += after.attack or first.attack
+            total.either += won
             total.user += after.user + first.user
             total.attacker += after.attacker + first.attacker
-            total.adaptive += any(
+            # Their own values are the first that an adaptive attacker tries.
+            total.adaptive += won or any(
                 player.play(task, attack, order, adaptive=True).attack for order in (AFTER, FIRST)
             )
     otelhooks.uninstrument()

@@ -12,7 +12,6 @@ from agentdojo.task_suite.load_suites import get_suite
 import otelhooks
 
 VERSION = "v1.2.2"
-NAMES = ("workspace", "travel", "banking", "slack")
 
 
 class Bench:
@@ -32,6 +31,7 @@ class Bench:
         self._fresh = self.suite.load_and_inject_default_environment({})
         names = self.suite.get_injection_vector_defaults()
         self._canaries = {name: f"CANARY-{name}-CANARY" for name in names}
+        self._reads: dict[str, int] = {}
         self._marked = self.suite.load_and_inject_default_environment(self._canaries)
 
     def fresh(self) -> TaskEnvironment:
@@ -60,6 +60,11 @@ class Bench:
         AgentDojo names the places of an environment that strangers can write to. A task that reads
         none of them has run to its end.
         """
+        if task.ID not in self._reads:
+            self._reads[task.ID] = self._first_read(task)
+        return self._reads[task.ID]
+
+    def _first_read(self, task: Any) -> int:
         environment = task.init_environment(self._marked.model_copy(deep=True))
         calls = task.ground_truth(environment)
         for number, call in enumerate(calls, 1):

@@ -15,11 +15,11 @@ from otelhooks import policy
 from tests.dojo.attacks import BY_HAND
 from tests.dojo.person import Person
 from tests.dojo.replay import AFTER, FIRST, Player
-from tests.dojo.score import POLICIES
-from tests.dojo.suites import NAMES, Bench
+from tests.dojo.score import POLICIES, SUITES
+from tests.dojo.suites import Bench
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=SUITES)
 def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(request.param)
 
