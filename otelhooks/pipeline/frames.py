@@ -172,7 +172,8 @@ class Turn:
         self.otel: Context | None = None
         self.asked: dict[str, str] = {}
         self.usage: dict[str, int] = {}
-        self.inference_calls = self.tool_calls = 0
+        self.inference_calls: int = 0
+        self.tool_calls: int = 0
         self.spent: Spent = Spent()
         self.resumed: bool = False
         self.source: str = "user"
