@@ -42,7 +42,7 @@ _OF_RESULTS = (
 
 
 class Speaker(NamedTuple):
-    """Who said something, as far as the application has named the user.
+    """Who said something, if the application has named the user.
 
     Attributes:
         id: Of the user; empty if unknown.
@@ -100,8 +100,8 @@ def user_text(message: Any) -> str | None:
     """Return the text of a message that the application passes as the user's; None for none.
 
     Args:
-        message: A text, or a list of parts, of which texts count; of a list of messages only the
-            last one, if it is the user's. A message with a tool's result in it has no text: what is
+        message: A text, or a list of parts, whose texts count. A list of messages counts by its last
+            one, if it is the user's. A message with a tool's result in it has no text: what is
             beside it may be of the loop that made it.
     """
     if isinstance(message, str):

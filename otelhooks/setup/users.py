@@ -23,7 +23,7 @@ _TENANT = "otelhooks.user.tenant"
 
 
 def find(function: Callable[[], Any] | None, providers: Providers) -> types.User | None:
-    """Return the user for rules; None if unknown, also if the function fails.
+    """Return the user for rules; None if unknown, or if the function fails.
 
     Args:
         function: The application's; None if it gave none.

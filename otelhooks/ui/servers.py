@@ -107,7 +107,7 @@ class Server(Store):
         return f"{self._kind} could not be read: {self._problem} Last read: {last}. {what}"
 
     def trace(self, trace_id_prefix: str, *, wanted: Wanted | None = None) -> Trace | None:
-        """Return one whole trace as `Store.trace` does, read anew if its whole id is given."""
+        """Return one whole trace as `Store.trace` does, read again if its whole id is given."""
         if re.fullmatch(r"[0-9a-f]{32}", trace_id_prefix):
             with self._reads, self._noted():
                 self._keep(self._fetch_one(trace_id_prefix))
@@ -120,7 +120,7 @@ class Server(Store):
             yield db
 
     def _refresh(self) -> None:
-        """Read what is new; a page does not wait while another one reads, but for the first."""
+        """Read what is new; only the first page waits while another one reads."""
         if not self._reads.acquire(blocking=not self._due):
             return
         try:
@@ -147,7 +147,7 @@ class Server(Store):
                 self._problem += "."
 
     def _keep(self, spans: Iterable[ReadableSpan]) -> None:
-        """Store spans of traces with at least one that is ours, except those that are there."""
+        """Store spans of traces with at least one that is ours, except stored ones."""
         traces: defaultdict[str, list[ReadableSpan]] = defaultdict(list)
         for span in spans:
             traces[f"{span.context.trace_id:032x}"].append(span)
