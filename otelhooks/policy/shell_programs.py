@@ -411,8 +411,7 @@ def _parts(value: str) -> Iterator[str]:
         for start in range(2, 5):
             if value[start:].startswith(("/", "~", "..", UNKNOWN)):
                 yield value[start:]
-    for part in re.split("[=,]", value)[1:]:
-        yield part
+    yield from re.split("[=,]", value)[1:]
     if value.startswith("@") and len(value) > 1:
         yield value[1:]
 

@@ -23,7 +23,9 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 pytest.importorskip("starlette")
-uvicorn = pytest.importorskip("uvicorn")
+pytest.importorskip("uvicorn")
+
+import uvicorn
 
 import otelhooks
 from otelhooks import approvals, policy

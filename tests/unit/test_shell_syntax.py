@@ -1,4 +1,4 @@
-r"""The strict reader of commands: what it does not know is an error, and no text hides a command."""
+r"""The strict reader of commands: what it does not know is an error, and no text hides commands."""
 
 from __future__ import annotations
 
