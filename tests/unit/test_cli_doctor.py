@@ -16,7 +16,9 @@ from otelhooks import __version__, policy
 from otelhooks.cli import cli
 from otelhooks.patching.builtin import BuiltIn
 from otelhooks.patching.patches import Adapter, NotCovered, Package, Seat
+from otelhooks.policy import pins
 from otelhooks.setup import catalogue, guarded
+from otelhooks.types import McpStdioServer
 
 FAKES = Path(__file__).parent / "fake_frameworks"
 
@@ -416,3 +418,40 @@ class TestMisspelt:
         path = tmp_path / "rules.yaml"
         path.write_text("policies: [{deny: run_command}]\n")
         assert "Rules that met no tool" not in doctor("--policy", str(path)).stdout
+
+
+@pytest.fixture
+def pinned(tmp_path, monkeypatch):
+    file = tmp_path / "pins.json"
+    file.write_text(pins.text_of({"notes": {"read": {"description": "Read."}}}))
+    monkeypatch.setenv("OTELHOOKS_MCP_PINS", f"monitor:{file}")
+    monkeypatch.setenv("OTELHOOKS_MCP_SERVERS", f"{__name__}:PINNED")
+    return str(file)
+
+
+def test_pinned_definitions_are_shown(doctor, pinned):
+    assert (
+        "\nPinned definitions of MCP tools (mcp_pins: monitor)\n"
+        f"  {pinned}\n"
+        "  notes  1 tool\n"
+        "  mail  NOT PINNED: none of its tools is approved\n"
+    ) in doctor("--all").stdout
+
+
+def test_pinned_definitions_are_in_the_report(doctor, pinned):
+    assert json.loads(doctor("--json").stdout)["mcp_pins"] == {
+        "file": pinned,
+        "is_there": True,
+        "mode": "monitor",
+        "tools": {"notes": 1},
+        "not_pinned": ["mail"],
+    }
+
+
+def test_a_missing_file_of_pins_is_shown(doctor, tmp_path, monkeypatch):
+    monkeypatch.setenv("OTELHOOKS_MCP_PINS", str(tmp_path / "none.json"))
+    result = doctor("--all")
+    assert f"  {tmp_path / 'none.json'}  MISSING: no MCP tool is approved\n" in result.stdout
+
+
+PINNED = [McpStdioServer(name=name, command="x") for name in ("notes", "mail")]
