@@ -24,7 +24,7 @@ from otelhooks.policy import stops
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.rules import Policy
 from otelhooks.process import forks
-from otelhooks.setup import guarded
+from otelhooks.setup import catalogue, guarded
 from otelhooks.setup.kinds import HINT, unmatched
 from otelhooks.setup.policies import Policies
 from otelhooks.telemetry import semconv
@@ -319,7 +319,12 @@ class Handle:
         has_rules = bool(self._rules.rules) or self._rules.can_deny
         judges: tuple[Judge, ...] = (self._rules,) if has_rules else ()
         self._runtime.pins = pins = self._pins_in_force()
-        self._runtime.reads_lists |= pins is not None or self._rules.reads_annotations
+        candidate = self._runtime.candidate
+        self._runtime.reads_lists |= (
+            pins is not None
+            or self._rules.reads_annotations
+            or (candidate is not None and candidate.rules.reads_annotations)
+        )
         if pins is not None:
             judges = (pins, *judges)
         if self._runtime.stopped is not None:
@@ -407,6 +412,11 @@ def load_pins(config: Config) -> Approved | None:
     if place is None:
         return None
     names = [server.name for server in config.mcp_servers or ()]
+    if "mcp" in catalogue.wanted(config.frameworks)[1]:
+        raise ConfigError(
+            "`mcp_pins` needs the adapter `mcp`, which `frameworks` leaves out",
+            hint="add `mcp` to `frameworks`: every framework reads lists of tools through it",
+        )
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(
             f"two servers of `mcp_servers` are called `{twice[0]}`",

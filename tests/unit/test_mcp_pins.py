@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +233,11 @@ class TestSetting:
         servers = [types.McpStdioServer(name="notes", command=name) for name in ("a", "b")]
         with pytest.raises(ConfigError, match="two servers of `mcp_servers` are called `notes`"):
             otelhooks.instrument(mcp_pins=file, mcp_servers=servers)
+
+    @pytest.mark.parametrize("frameworks", [["langchain"], {"mcp": "off"}])
+    def test_without_the_adapter_that_reads_lists_it_is_an_error(self, file, frameworks):
+        with pytest.raises(ConfigError, match="`mcp_pins` needs the adapter `mcp`"):
+            otelhooks.instrument(mcp_pins=file, frameworks=frameworks)
 
     def test_a_missing_file_is_logged_and_approves_nothing(self, tmp_path, caplog):
         otelhooks.instrument(mcp_pins=tmp_path / "none.json")
@@ -471,6 +477,13 @@ class TestCommand:
         assert result.exit_code == 2
         assert said in result.output
 
+    def test_without_the_package_it_is_an_error(self, file, monkeypatch):
+        monkeypatch.setenv("OTELHOOKS_MCP_SERVERS", f"{__name__}:SERVERS")
+        monkeypatch.setitem(sys.modules, "mcp", None)
+        result = run("diff", "--pins", str(file))
+        assert result.exit_code == 2
+        assert "the package `mcp` is not installed here" in result.output
+
     def test_a_folder_that_cannot_be_written_is_an_error(self, listed, tmp_path):
         result = run("pin", "--pins", str(tmp_path / "none" / "pins.json"))
         assert result.exit_code == 2
@@ -574,6 +587,13 @@ class TestAnnotations:
         path.write_text(f"policies: [{entry}]\n")
         with pytest.raises(PolicyFileError, match=said):
             otelhooks.instrument(policies=[path])
+
+    def test_a_candidate_reads_lists_too(self):
+        rule = policy.deny("*", when_annotations={"destructiveHint": True})
+        otelhooks.instrument(candidate=[rule])
+        rt = active()
+        assert rt is not None
+        assert rt.reads_lists
 
     def test_two_rules_with_other_annotations_have_other_ids(self):
         rules = [

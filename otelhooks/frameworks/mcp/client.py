@@ -29,9 +29,14 @@ class ClientCall(McpCall):
         self.peer = peer = peer_of(session) if session is not None else Peer()
         server = self.server_at(peer.connection) if peer.connection is not None else None
         self.of(name, arguments, server, peer.says)
-        self.listing = lists.listing(peer, server, name)
+        self._named = server
         self.is_known = self.is_known or name in getattr(session, "_tool_output_schemas", ())
         self.rest, self.further = rest, further
+
+    @property
+    def listing(self) -> Any:
+        """What is known of the tool's definition; looked up only for those who ask."""
+        return lists.listing(self.peer, self._named, self.name)
 
     def call(self, wrapped: Any, args: Any) -> Any:
         return wrapped(self.name, self.changes(args)["arguments"], *self.rest, **self.further)

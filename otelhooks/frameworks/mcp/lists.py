@@ -13,14 +13,14 @@ __all__ = ["listing", "shown"]
 
 
 def listing(peer: Peer, server: str | None, name: str) -> Any:
-    """Return what is known of a tool's definition; None if nothing looks at it.
+    """Return what is known of a tool's definition.
 
     Args:
         peer: The server.
         server: The application's name for it; None if it gave none.
         name: Name of the tool.
     """
-    return lists.listing(_name(peer, server), peer.tools, name) if lists.are_read() else None
+    return lists.listing(_name(peer, server), peer.tools, name)
 
 
 async def shown(
