@@ -517,15 +517,15 @@ def test_a_bare_name_hides_no_servers_tool_that_an_exact_rule_allows(instrument)
     assert model.names == server.called == ["danger"]
 
 
-def test_a_definition_that_changes_is_hidden_and_denied(instrument, tmp_path):
+def test_a_definition_that_changes_is_hidden_and_denied(with_rules, tmp_path):
     from agents.mcp import MCPServerStdio
 
     from tests.frameworks import mcp_pinned
 
     changing = mcp_pinned.Server(tmp_path)
     changing.begin()
-    instrument(policy.allow("*"), mcp_pins=changing.pins, mcp_servers=[changing.config])
-    model = NamesModel((("read", {"path": "a"}),), "done", (("read", {"path": "a"}),), "done")
+    with_rules(policy.allow("*"), mcp_pins=changing.pins, mcp_servers=[changing.config])
+    model = NamesModel((("read", {"path": "a"}),), "done")
 
     async def talk() -> list[list[str]]:
         params = {"command": sys.executable, "args": changing.arguments}
