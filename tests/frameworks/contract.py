@@ -239,6 +239,7 @@ _NEED_RUN = {
     "deny_at_pre_agent",
     "ready_answer_at_pre_agent",
     "rewritten_prompt_and_answer",
+    "what_the_user_said",
 }
 _NEED_MODEL = {"budget", "deny_at_pre_model_call", "ready_answer_at_pre_model_call"}
 _NEED_TOOL = {"deny_of_every_subagent"}
@@ -602,6 +603,18 @@ class Contract:
         )
         assert perform(path, run) == ANSWER
         assert world.bodies == ["danger", "safe"]
+
+    def test_what_the_user_said(self, path: Path, seen: Seen) -> None:
+        """What the user said may run, and what only a tool has said may not."""
+        of_tool, of_user = Ask("danger", {"path": "4711"}), Ask("danger", {"path": "/tmp/mine"})
+        world = World((SAFE,), (of_tool,), (of_user,), ANSWER)
+        run = path.build(world)
+        rule = policy.deny(path.selector("danger"), unless_user_said=["path"], reason=REASON)
+        self.instrument(rule)
+        assert perform(path, run, "please remove /tmp/mine") == ANSWER
+        assert SECRET.endswith("4711")
+        assert world.ran == [("safe", SAFE.args), ("danger", of_user.args)]
+        assert REASON in world.told
 
     def test_limit(self, path: Path, seen: Seen) -> None:
         """As many calls run as a limit allows, each counted once, however many seats it passes."""
