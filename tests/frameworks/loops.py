@@ -72,6 +72,21 @@ class Loops:
     framework: ClassVar[str]
     also: ClassVar[tuple[str, ...]] = ()
 
+    def test_the_user_says_what_may_run_and_a_result_does_not(self, path, model, tools):
+        model.steps = [
+            [("call_1", "safe", {"x": 4711})],
+            [("call_2", "danger", {"path": "4711"})],
+            [("call_3", "danger", {"path": "begin"})],
+            "done",
+        ]
+        otelhooks.instrument(
+            policies=[policy.deny("danger", unless_user_said=["path"], reason=REASON)]
+        )
+        assert path(model, tools) == "done"
+        repeats = "begin" in json.dumps(model.requests[1])  # or else it is not known any more
+        assert tools.ran == ["safe", *(["danger"] if repeats else [])]
+        assert REASON in told(model)
+
     def test_a_loop_works_as_without(self, path, model, tools):
         model.steps = [[DANGER], [SAFE], "done"]
         otelhooks.instrument()
