@@ -181,7 +181,7 @@ class HookContext(state.StateStore):
         if not remembered:
             return own
         speaker = own[-1].speaker if own else self.speaker()
-        before = (one for one in remembered if one.speaker == speaker and one not in own)
+        before = [one for one in remembered if one.speaker == speaker and one not in own]
         return (*before, *own)
 
     def hear(self, *messages: Message) -> None:

@@ -91,8 +91,7 @@ def was_said(value: Any, messages: Sequence[Message]) -> bool:
     """
     kind = type(value)
     if kind is str:
-        text = _normal_of_value(value)
-        return len(text) > 1 and any(_has_text(_normal_of(one), text) for one in messages)
+        return _is_text_said(_normal_of_value(value), messages)
     if kind is int or (kind is float and math.isfinite(value)):
         number = decimal.Decimal(repr(value)) if kind is float else decimal.Decimal(value)
         is_digit = abs(number) < 10 and number == int(number)
@@ -128,17 +127,35 @@ def _normal_of_value(value: str) -> str:
 # -- texts ----------------------------------------------------------------------------------------
 
 
-def _has_text(text: str, value: str) -> bool:
+def _is_text_said(value: str, messages: Sequence[Message]) -> bool:
+    if len(value) < 2:
+        return False
     is_address = "@" in value
-    if is_address and ("@ " in text or " @" in text or "@ " in value or " @" in value):
-        value = value.replace(" @", "@").replace("@ ", "@")
-        text = text.replace(" @", "@").replace("@ ", "@")
+    if is_address:
+        value = _joined(value)
+    iban = _as_iban(value)
+    for message in reversed(messages):
+        text = message.normal or _normal_of(message)
+        if is_address:
+            text = _joined(text)
+        if value in text and _has_word(text, value, is_address=is_address):
+            return True
+        if iban and _has_iban(text, iban):
+            return True
+    return False
+
+
+def _joined(text: str) -> str:
+    return text.replace(" @", "@").replace("@ ", "@")
+
+
+def _has_word(text: str, value: str, *, is_address: bool) -> bool:
     start = text.find(value)
     while start >= 0:
         if _is_apart(text, start, start + len(value), is_address=is_address):
             return True
         start = text.find(value, start + 1)
-    return _has_iban(text, value)
+    return False
 
 
 def _is_apart(text: str, start: int, end: int, *, is_address: bool = False) -> bool:
@@ -162,19 +179,22 @@ def _is_money(char: str) -> bool:
     return unicodedata.category(char) == "Sc"
 
 
-def _has_iban(text: str, value: str) -> bool:
+def _as_iban(value: str) -> str:
+    """Return a value without blanks if it is an IBAN; empty if not."""
     value = value.replace(" ", "")
-    if not _IBAN.fullmatch(value) or not _is_checked(value):
-        return False
+    return value if _IBAN.fullmatch(value) and _is_checked(value) else ""
+
+
+def _has_iban(text: str, iban: str) -> bool:
     places = [at for at, char in enumerate(text) if char != " "]
     compact = text.replace(" ", "")
-    start = compact.find(value)
+    start = compact.find(iban)
     while start >= 0:
-        first, end = places[start], places[start + len(value) - 1] + 1
+        first, end = places[start], places[start + len(iban) - 1] + 1
         goes_on = text[end : end + 1] == " " and text[end + 1 : end + 2].isdigit()
         if not goes_on and _is_apart(text, first, end):
             return True
-        start = compact.find(value, start + 1)
+        start = compact.find(iban, start + 1)
     return False
 
 

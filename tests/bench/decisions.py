@@ -11,7 +11,9 @@ from typing import Any
 from otelhooks import policy, types
 from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call
+from otelhooks.hooks.context import OperationContext, SessionContext, TurnContext
 from otelhooks.hooks.registry import HookSet
+from otelhooks.hooks.said import Message, Said, Speaker
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.files.rules import read_rules
 from otelhooks.policy.files.source import Source
@@ -34,13 +36,15 @@ def best(runs: dict[str, Callable[[], Decisions]], rounds: int) -> dict[str, flo
     return {name: seconds / DECISIONS for name, seconds in found.items()}
 
 
-def engine(rules: policy.PolicySet, calls: Sequence[Call]) -> Callable[[], Decisions]:
+def engine(
+    rules: policy.PolicySet, calls: Sequence[Call], context: Any = None
+) -> Callable[[], Decisions]:
     """Return a run of the rules alone over the calls, again and again."""
 
     def run() -> Decisions:
         for _ in range(DECISIONS // len(calls)):
             for call in calls:
-                yield from rules.evaluate(call)
+                yield from rules.evaluate(call, context)
 
     for _ in run():  # first sight of each tool
         pass
@@ -75,6 +79,29 @@ def table(count: int) -> policy.PolicySet:
     build = (policy.deny, policy.ask_user, policy.allow)
     rules = [build[number % 3](f"tool{number}") for number in range(count - 1)]
     return policy.PolicySet([*rules, policy.allow("*")], channel=True)
+
+
+def about_users(count: int) -> policy.PolicySet:
+    """Return as many rules for as many tools, each about the user and what the user said."""
+    return policy.PolicySet(
+        [
+            policy.deny(f"tool{number}", unless_user_said=["to"], when_user={"role": "clerk"})
+            for number in range(count)
+        ]
+    )
+
+
+def heard() -> OperationContext:
+    """Return the context of a call in a conversation of twenty messages."""
+    session = SessionContext()
+    session.said = Said()
+    texts = [f"And a note about task {number} of the project." for number in range(19)]
+    for text in (*texts, "Send the report to bob@example.com, please."):
+        session.said.add(Message(text, Speaker("u-1")))
+    turn = TurnContext(session)
+    turn.serve(types.User(id="u-1", roles=("clerk",)))
+    turn.hear(session.said.all()[-1])
+    return OperationContext(turn)
 
 
 def from_yaml(*entries: str) -> policy.PolicySet:
@@ -142,6 +169,8 @@ def measure(rounds: int) -> list[Row]:
     anything = [Call(f"tool{number}", {"path": "/a", "line": 1}) for number in shuffled]
     command = [Call("run_command", {"CommandLine": "ls -la"})]
     guarded = policy.PolicySet([policy.deny("run_command", when=is_destructive)])
+    to_bob = [Call(f"tool{number}", {"to": "bob@example.com"}) for number in range(10)]
+    ten_users, many_users, context = about_users(10), about_users(10_000), heard()
     scripted = from_yaml("""{deny: run_command, when: '"rm -rf" in args["CommandLine"]'}""")
     seconds = best(
         {
@@ -151,6 +180,8 @@ def measure(rounds: int) -> list[Row]:
             "predicate": engine(guarded, command),
             "of_file": engine(of_file, tools),
             "starlark": engine(scripted, command),
+            "users": engine(ten_users, to_bob, context),
+            "many_users": engine(many_users, to_bob, context),
             "point": whole_point(ten, allowed),
             "empty": empty_calls,
         },
@@ -182,6 +213,13 @@ def measure(rounds: int) -> list[Row]:
             "of 10",
         ),
         row("`when` in Starlark, engine", 35.0, "starlark"),
+        row("user and what the user said, engine", 20.0, "users"),
+        Row(
+            "user and what the user said, 10,000 rules",
+            seconds["many_users"] / seconds["users"],
+            1.05,
+            "of 10",
+        ),
         Row("load 10,000 rules of a YAML file", load_s, None, "s"),
         *beside_antigravity(rounds),
     ]
