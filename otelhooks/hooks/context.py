@@ -171,7 +171,7 @@ class HookContext(state.StateStore):
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """What is kept of what this user said in the conversation; this turn's is last."""
+        """What this user said in the conversation: the newest messages, this turn's as the last."""
         return tuple(message.text for message in self.messages())
 
     def messages(self) -> tuple[Message, ...]:

@@ -100,9 +100,9 @@ def user_text(message: Any) -> str | None:
     """Return the text of a message that the application passes as the user's; None for none.
 
     Args:
-        message: A text, or a list of parts, whose texts count. Of messages in a list, only the last
-            one counts, if it is the user's. A message with a tool's result in it has no text: what
-            is beside it may be of the loop that made it.
+        message: A text, or a list of parts, whose texts count. Only the last one of a list of
+            messages counts, if it is the user's. A message with a tool's result in it has no text:
+            a loop may have written the rest of it.
     """
     if isinstance(message, str):
         return message or None

@@ -131,8 +131,8 @@ def session(
     Args:
         id: The conversation's id, ``gen_ai.conversation.id``.
         user: Pseudonym of the user, ``enduser.pseudo.id``; or a `types.User` with roles and tenant,
-            which rules can look at. It holds for what the block runs, even if other users take part
-            in the conversation.
+            which rules can look at. It holds for what the block runs; other blocks of the
+            conversation may have other users.
         hooks: Hook objects for this conversation.
         policies: Rules for this conversation.
         trace: ``single`` makes one trace of all its turns; otherwise each turn is a trace, linked

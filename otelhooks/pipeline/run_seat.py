@@ -33,8 +33,8 @@ class RunRequest:
         refusal: The message for a body that must refuse in its own way; None to run.
         verdict: The verdict that refused it, if any.
         answer: Ready answer that such a body gives instead of running; None to run.
-        user_said: What the user said, if `prompt` is more or has another form; None if it is not
-            known which part others wrote.
+        user_said: What the user said, if `prompt` is more or has another form; None if others
+            may have written parts of it.
         session: Conversation that it belongs to. The seat sets it where the framework has no id but
             the run continues a paused one; otherwise it is filled in before the body runs.
         is_measured: Whether the framework records the ``gen_ai.invoke_agent.*`` metrics of its runs

@@ -322,7 +322,7 @@ class PolicySet:
         Args:
             call: The call with its final arguments; predicates see a copy of them.
             context: The operation's context, in which rules read labels, user, and what the user
-                said. Without it they know only what the call's record has.
+                said. Without it, only what the call's record has is known.
 
         Returns:
             The ruling; must not be changed, because it may be shared.

@@ -42,7 +42,7 @@ AskUserHandler = Callable[..., bool | Awaitable[bool]]
 Severity = Literal["low", "medium", "high", "critical"]
 Mode = Literal["enforce", "monitor"]
 WhenUser = tuple[tuple[str, tuple[str, ...]], ...]
-"""What a user must be: ``id``, ``role`` or ``tenant``, each with values; one of them must fit."""
+"""What a user must be: pairs of ``id``, ``role`` or ``tenant`` and the values that fit."""
 
 
 class Decision(enum.Enum):
@@ -81,8 +81,8 @@ class Policy:
             that allows. None for any tool.
         unless_user_said: Arguments; the rule does not apply if the user said every value of them,
             see `otelhooks.policy.spoken`. None for none; not for rules that allow.
-        when_user: What the user must be, as pairs of ``id``, ``role`` or ``tenant`` and values;
-            one of them must fit. None for anyone.
+        when_user: What the user must be, as pairs of ``id``, ``role`` or ``tenant`` and the values
+            that fit; None for anyone.
         place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:
@@ -248,7 +248,7 @@ class Rule:
         wants_call: Which of the two.
         labels: One of these must be in force; None for any.
         annotations: Those that the tool must have; None for any.
-        said: Arguments; the user must not have said all of their values. None for none.
+        said: Arguments; the rule does not apply if the user said every value. None for none.
         user: What the user must be; None for anyone.
         listens: Whether it may look at what the user said.
         fits_branch: Whether the rule is for an agent; None for every agent.

@@ -1,6 +1,7 @@
 """Whether the user said a value: what `unless_user_said` compares, and how.
 
-The user said a value if its normal form occurs in that of one message, on word borders.
+The user said a value if its normal form occurs in that of one of their messages, on word
+borders.
 
 Normal form: NFKC, lower case, each run of blanks and line ends as one blank. Characters that cannot
 be seen are left out of the user's text; a value that has one was not said, and neither was one of
@@ -16,8 +17,8 @@ Besides, in an e-mail address, blanks around ``@`` do not matter, and commas and
 borders. In an IBAN whose checksum is right, blanks do not matter.
 
 The user said a number if the text has it in digits: `100`, `100.0` and `1e2` are one number, and
-the text may say `100`, `100.00`, or `1,000` for a thousand. `1.000` may be one or a thousand, so it
-is neither. Anything but text and numbers (a bool, an object) was not said.
+the text may say `100`, `100.00`, or `1,000` for a thousand. `1.000` may be one or a thousand, so it is
+neither. Anything but text and numbers (a bool, an object) was not said.
 
 Decision code: in doubt a value was not said, so that a rule which denies what was not said denies.
 """

@@ -91,8 +91,8 @@ class ToolCall(_NamedTool):
         prompt: What the user said in this turn, before hooks changed it; None if that is unknown. A
             sub-agent's input is not the user's: its calls have what the user said to the outermost
             agent.
-        prompts: What is kept of what this user said in the conversation, oldest first, with
-            `prompt` as the last.
+        prompts: What this user said in the conversation, oldest first, with `prompt` as the last:
+            the newest of them.
         user: The user, None if the application has named none.
     """
 

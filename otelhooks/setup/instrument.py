@@ -155,7 +155,7 @@ def instrument(
         denied_span_status: Status of spans of denied calls.
         user: Function that returns the user for rules, a `types.User`, an id or None, in code
             outside every `session` that names one. Without it, attributes of the resource count:
-            ``user.id`` (or ``enduser.pseudo.id``), ``user.roles`` and ``otelhooks.user.tenant``.
+            ``user.id`` (or ``enduser.pseudo.id``), ``user.roles`` and ``user.tenant``.
         user_attribute: Attribute of spans that holds a session's user. Back ends that group
             traces by user read ``user.id``.
         exit_timeout: Seconds that the end of the process, also by a signal, may wait until

@@ -19,7 +19,7 @@ __all__ = ["find"]
 _log = logging.getLogger("otelhooks")
 
 _ROLES = "user.roles"
-_TENANT = "otelhooks.user.tenant"
+_TENANT = "user.tenant"
 
 
 def find(function: Callable[[], Any] | None, providers: Providers) -> types.User | None:

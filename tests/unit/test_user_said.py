@@ -541,7 +541,7 @@ class TestUsers:
         resource.attributes = {
             "enduser.pseudo.id": "p",
             "user.roles": ("a",),
-            "otelhooks.user.tenant": "acme",
+            "user.tenant": "acme",
         }
         assert find(None, providers) == types.User(id="p", roles=("a",), tenant="acme")
         providers.tracer_provider = object()
