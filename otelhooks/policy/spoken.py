@@ -17,8 +17,8 @@ Besides, in an e-mail address, blanks around ``@`` do not matter, and commas and
 borders. In an IBAN whose checksum is right, blanks do not matter.
 
 The user said a number if the text has it in digits: `100`, `100.0` and `1e2` are one number, and
-the text may say `100`, `100.00`, or `1,000` for a thousand. `1.000` may be one or a thousand, so it is
-neither. Anything but text and numbers (a bool, an object) was not said.
+the text may say `100`, `100.00`, or `1,000` for a thousand. `1.000` may be one or a thousand, so
+it is neither. Anything but text and numbers (a bool, an object) was not said.
 
 Decision code: in doubt a value was not said, so that a rule which denies what was not said denies.
 """
@@ -64,7 +64,7 @@ def all_said(args: Mapping[str, Any], names: Sequence[str], messages: Sequence[M
     left, found = _MOST_VALUES, False
     while stack:
         value = stack.pop()
-        kind = type(value)
+        kind: Any = type(value)
         left -= 1
         if not left:
             return False
@@ -90,7 +90,7 @@ def was_said(value: Any, messages: Sequence[Message]) -> bool:
         value: Of exactly the class str, int or float; any other was not said.
         messages: What the user said.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind is str:
         return _is_text_said(_normal_of_value(value), messages)
     if kind is int or (kind is float and math.isfinite(value)):

@@ -281,7 +281,7 @@ class CallExpression(Expression):
         super().__init__(expression.text, expression.reads, expression._compiled)
         self.names: frozenset[str] = names.intersection(self.NAMES)
 
-    def __call__(self, call: types.ToolCall) -> Any:
+    def __call__(self, call: types.ToolCall) -> Any:  # type: ignore[override]
         user = None if call.user is None else call.user.model_dump(mode="json")
         return super().__call__(
             call.prompt, list(call.prompts), user, call.agent, call.branch, call.args
