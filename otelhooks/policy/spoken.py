@@ -64,7 +64,7 @@ def all_said(args: Mapping[str, Any], names: Sequence[str], messages: Sequence[M
     left, found = _MOST_VALUES, False
     while stack:
         value = stack.pop()
-        kind: Any = type(value)
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         left -= 1
         if not left:
             return False
@@ -90,7 +90,7 @@ def was_said(value: Any, messages: Sequence[Message]) -> bool:
         value: Of exactly the class str, int or float; any other was not said.
         messages: What the user said.
     """
-    kind: Any = type(value)
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         return _is_text_said(_normal_of_value(value), messages)
     if kind is int or (kind is float and math.isfinite(value)):
@@ -119,9 +119,10 @@ def _normal_of(message: Message) -> str:
 
 def _normal_of_value(value: str) -> str:
     """Return the normal form of a value, empty if a character of it cannot be seen."""
-    if not value.isprintable() or not value.isascii():
-        if any(is_unseen(char) and char not in _SEEN_BLANKS for char in value):
-            return ""
+    if not (value.isascii() and value.isprintable()) and any(
+        is_unseen(char) and char not in _SEEN_BLANKS for char in value
+    ):
+        return ""
     return _normal(value)
 
 

@@ -211,7 +211,10 @@ SYNC: Any = (
     else dict.fromkeys(("error_without_recovery", "exception_that_escapes"), LOST)
 )
 RAISED: Any = {"errors": "raised"}
-LIVE: Any = {"rewritten_prompt_and_answer": "it has no message of its own, and many answers"}
+LIVE: Any = {
+    "rewritten_prompt_and_answer": "it has no message of its own, and many answers",
+    "what_the_user_said": "it has no message of its own",
+}
 FILES: Any = {"lacks": {"exception_that_escapes": "it ends the server, not the run"}}
 
 

@@ -325,6 +325,7 @@ REALTIME_LACKS = {
     "exception_that_escapes": "it ends a task of the session",
     "ready_answer_at_pre_agent": "a session has no answer",
     "rewritten_prompt_and_answer": "a session has neither message nor answer",
+    "what_the_user_said": "a session has no message of its own",
 }
 FILES: Any = {
     "selector": lambda name: f"files/{name}",
