@@ -92,10 +92,14 @@ class HookContext(state.StateStore):
     Prefilled keys, read with `get`: ``session_id``, ``turn_number``, ``tool_name``, ``agent_name``,
     ``branch``, ``source``. A local `set` shadows them; spans keep the true value.
 
+    Attributes:
+        said: What the users said before, at the session's layer; None if nothing is kept.
+
     Args:
         parent: The outer layer.
     """
 
+    said: Said | None = None
     _own: tuple[Message, ...] = ()
     _user: User | None = None
 
@@ -177,7 +181,8 @@ class HookContext(state.StateStore):
     def messages(self) -> tuple[Message, ...]:
         """Return `prompts` in the form that rules compare with; for the engine."""
         own = self._heard()
-        remembered = self._session()._remembered()
+        said = self._session().said
+        remembered = () if said is None else said.all()
         if not remembered:
             return own
         speaker = own[-1].speaker if own else self.speaker()
@@ -210,9 +215,6 @@ class HookContext(state.StateStore):
         while session.parent is not None:
             session = session.parent
         return session
-
-    def _remembered(self) -> tuple[Message, ...]:
-        return ()
 
     def session_key(self) -> str:
         """Return the key under which something is counted for the conversation.
@@ -304,17 +306,11 @@ class SessionContext(HookContext):
 
     Attributes:
         is_met: Whether it was checked for a history.
-        said: What the users said before; None if nothing is kept.
     """
-
-    said: Said | None = None
 
     def __init__(self) -> None:
         super().__init__(None)
         self.is_met: bool = False
-
-    def _remembered(self) -> tuple[Message, ...]:
-        return () if self.said is None else self.said.all()
 
     def keep_labels(self, keeper: Keeper) -> None:
         """Set where labels outlive the session; for the pipeline."""
@@ -394,12 +390,7 @@ locate: Callable[[], str] = _branch.get
 """Returns the branch that the pipeline knows; the pipeline replaces it when it is imported."""
 
 
-def _no_user() -> User | None:
-    """Return None; `whose` is this until the pipeline is imported."""
-    return None
-
-
-whose: Callable[[], User | None] = _no_user
+whose: Callable[[], User | None] = ContextVar[Any]("otelhooks_user", default=None).get
 """Returns the user that the code runs for; the pipeline replaces it when it is imported."""
 
 
