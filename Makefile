@@ -5,7 +5,7 @@
 # `servers` goes on beside them, and `e2e` comes after.
 CHECKS := frameworks-newest frameworks-oldest pythons otel-oldest coverage test wheel processes prove \
   beside upstream hcs redis rollout docs site types demo configs minimal lint
-TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills
+TARGETS := $(filter-out demo,$(CHECKS)) frameworks frameworks-between paths matrix e2e e2e-full redcode dojo bench bench-adapters bench-collector fuzz mutants canary locks viewers pictures kills demo-console
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/otelhooks
 NOX = .venv/bin/python -m nox --session
@@ -100,6 +100,7 @@ fuzz: ## some twenty minutes of made-up texts for the loaders of policy files
 mutants: ## whether tests notice small changes to the code that decides and records
 canary: ## seats, proof and contract with the newest release of every framework, locked or not
 kills: ## kill -9 of the console and of waiting programs 200 times, at random points around an answer
+demo-console: ## an agent and the console, watched and answered in Chromium, with pictures of each step
 pictures: ## draw the pictures of README and docs from real runs, where those show something new
 locks: ## resolve every file in tests/locks anew
 
@@ -113,6 +114,7 @@ SESSION_frameworks-oldest := frameworks --keywords 'frameworks and oldest'
 SESSION_frameworks-between := frameworks --keywords 'frameworks and between'
 SESSION_bench-adapters := bench_adapters
 SESSION_bench-collector := bench_collector
+SESSION_demo-console := demo_console
 SESSION_e2e-full := e2e_full
 SESSION_otel-oldest := otel_oldest
 SESSION_pythons := unit

@@ -557,6 +557,16 @@ def build_site(session: nox.Session) -> dict[str, str]:
 
 
 @nox.session
+def demo_console(session: nox.Session) -> None:
+    """A person watches an agent in the console, edits and approves its call on a phone.
+
+    Chromium must be installed. Pictures of each step are left in the user's cache.
+    """
+    folder = str(CACHE / "viewers" / "session")
+    session.run(environment(session, "ui"), "-m", "tests.console_session", folder)
+
+
+@nox.session
 def pictures(session: nox.Session) -> None:
     """Draw the pictures of README and docs from real runs, where those show something new.
 

@@ -280,16 +280,21 @@ class Questions:
     def find(self, id: str) -> Question:
         """Return a question.
 
+        Args:
+            id: Its id, or the first digits of it, if no other has them.
+
         Raises:
-            ConfigError: There is none with this id.
+            ConfigError: There is none with this id, or several.
         """
-        found = self.get(id)
-        if found is None:
-            raise ConfigError(
-                f"there is no question `{id}`",
-                hint="list them with `otelhooks approvals list --all`",
-            )
-        return _as_of_now(found)
+        if (exact := self.get(id)) is not None:
+            return _as_of_now(exact)
+        found = [one for one in self.kept() if id and one.id.startswith(id)]
+        if len(found) == 1:
+            return _as_of_now(found[0])
+        what = "several questions start with" if found else "there is no question"
+        raise ConfigError(
+            f"{what} `{one_line(id)}`", hint="list them with `otelhooks approvals list --all`"
+        )
 
     def pending(self, id: str) -> Question:
         """Return a question that is open.

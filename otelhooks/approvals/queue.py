@@ -8,13 +8,14 @@ import json
 import logging
 import os
 import secrets
+import shlex
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from otelhooks import types
+from otelhooks import config, types
 from otelhooks.approvals import Unavailable
 from otelhooks.approvals.layout import as_json
 from otelhooks.approvals.questions import Answer, Question, Questions, is_role, questions_at
@@ -22,7 +23,7 @@ from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.own_threads import awaited, start
 from otelhooks.hooks.verdict import Approval
 from otelhooks.hooks.watch import asking
-from otelhooks.plain_text import LOGGED, one_line
+from otelhooks.plain_text import LOGGED, one_line, without_credentials
 from otelhooks.process import exits
 from otelhooks.records.failures import outline
 from otelhooks.store.redis_server import Unreachable
@@ -82,7 +83,7 @@ class Queue:
     ) -> None:
         self.parks: bool = park
         self._needs = _needs(needs)
-        self._questions = questions_at(place)
+        self._questions, self._option = questions_at(place), _option(place)
         self._questions.prepare()
         given = {0.0: notify} if callable(notify) else notify or {}
         if park and any(given):
@@ -113,7 +114,7 @@ class Queue:
             self._questions.put(question)
         except OtelHooksError as error:
             raise Unavailable(str(error)) from error
-        _log(question)
+        _log(question, self._option)
         withdraw = functools.partial(self._questions.withdraw, question)
         exits.register(withdraw)  # a signal that ends the process runs nothing else
         try:
@@ -141,7 +142,8 @@ class Queue:
             key: Identifies the call in any process.
             decision_id: Joins question, answer and call, if it is asked now.
         """
-        return Parked(self._questions, self._needs, self._notify, key, decision_id)
+        log = functools.partial(_log, option=self._option)
+        return Parked(self._questions, self._needs, [(0, log), *self._notify], key, decision_id)
 
 
 class _Needs(NamedTuple):
@@ -208,7 +210,6 @@ class Parked:
                 if not self._questions.put(own):
                     continue  # another process has asked meanwhile
                 question, self.is_new = own, True
-                _log(own)
                 for _, notify in self._notify:
                     _notify(notify, own)
             self.decision_id, self.asked_at = question.facts["decision"], question.asked_at
@@ -228,12 +229,19 @@ def _approval(answer: Answer) -> Approval:
     )
 
 
-def _log(question: Question) -> None:
+def _log(question: Question, option: str) -> None:
     log.warning(
-        "`%s` waits for an answer: otelhooks approvals approve %s",
+        "`%s` waits for an answer: otelhooks approvals approve %s%s",
         one_line(question.tool, LOGGED),
         question.id,
+        option,
     )
+
+
+def _option(place: str | os.PathLike[str] | None) -> str:
+    """Return how another terminal names the place of questions; nothing if it is the default."""
+    where = place if place is not None else config.store_path()
+    return "" if where is None else f" --store {shlex.quote(without_credentials(os.fspath(where)))}"
 
 
 def _notify(notify: Notify, question: Question) -> None:

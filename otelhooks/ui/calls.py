@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ _ROWS = 50
 _WIDTH = 110
 _NAME = 60
 _DEEPEST = 12
+_MOST_SPANS = 1_000
+"""Spans of a run that are on one page: browsers, and people, take no more."""
 _OPERATIONS = ("execute_tool", "chat", "generate_content", "text_completion")
 
 
@@ -134,8 +137,13 @@ def run(site: Site, request: Request) -> Response:
         found = None
     if found is None:
         return site.missing(request)
+    query = request.query_params.get("from", "")
+    first = int(query) if query.isascii() and query.isdigit() and len(query) < 10 else 0
+    spans = len(found.spans)
+    found = dataclasses.replace(found, spans=found.spans[first : first + _MOST_SPANS])
+    shown: dict[str, Any] = {"tree": [], "bars": [], "first": first, "spans": spans}
+    shown |= {"most": _MOST_SPANS}
     view = next((view for view in ("content", "time") if view in request.query_params), "")
-    shown: dict[str, Any] = {"tree": [], "bars": []}
     if view == "time":
         shown["bars"] = list(_bars(found.spans))
     else:

@@ -212,7 +212,7 @@ class TestAnswers:
             StoreQuestions(path).answer(question, Answer("rejected", "u"))
             called.exception(10)
         said = f"`send_email` waits for an answer: otelhooks approvals approve {question.id}"
-        assert said in caplog.text
+        assert f"{said} --store {path}" in caplog.text
 
     def test_an_edit_is_kept_no_longer_either(self, mail, path, background) -> None:
         called = background.submit(mail, "all")
@@ -221,6 +221,28 @@ class TestAnswers:
         assert row_of(path, question.id)["about"] == ""
         called.result(10)
         assert row_of(path, question.id)["edit"] == "{}"
+
+    def test_what_was_erased_is_in_no_file(self, mail, path, background) -> None:
+        called = background.submit(mail, "old-" + "x" * 300)
+        question = waiting(path)
+        assert any(b"old-xxx" in file.read_bytes() for file in path.parent.iterdir())
+        StoreQuestions(path).answer(question, Answer("approved", "u", {"to": "new-" + "y" * 300}))
+        called.result(10)
+        for file in path.parent.iterdir():
+            assert b"old-xxx" not in file.read_bytes()
+            assert b"new-yyy" not in file.read_bytes()
+
+    def test_the_model_does_not_read_what_is_wrong_with_the_queue(
+        self, mail, path, background
+    ) -> None:
+        called = background.submit(mail, "a")
+        question = waiting(path)
+        with changed(path) as database:
+            database.execute("DELETE FROM questions")
+        with pytest.raises(Denied) as denied:
+            called.result(10)
+        assert str(denied.value) == "Policy evaluation failed for policy 'send_email'."
+        assert question.id not in str(denied.value)
 
     def test_arguments_are_kept_only_while_it_waits(self, mail, path, background) -> None:
         called = background.submit(mail, "a secret")
@@ -656,6 +678,14 @@ class TestCommands:
         assert (
             "app.py (pid 1) has not taken the answer in 2 s\nhint: if it has ended" in result.output
         )
+
+    def test_the_first_digits_of_an_id_are_enough(self, path) -> None:
+        for id in ("12345678", "12999999"):
+            StoreQuestions(path).put(question_of(id))
+        assert "12345678" in run(path, "show", "123").output
+        assert "several questions start with `12`" in run(path, "show", "12").output
+        assert "there is no question `13`" in run(path, "show", "13").output
+        assert run(path, "show", "").exit_code == 2
 
     def test_a_missing_store_is_an_error_and_stays_missing(self, path) -> None:
         assert run(path, "list").exit_code == 2

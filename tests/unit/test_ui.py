@@ -463,6 +463,21 @@ class TestPages:
         assert 'class="plain" x="0.0" y="1" width="100.0"' in rows[0]
         assert 'class="bad"' in rows[2]
 
+    @pytest.mark.parametrize("view", ["", "time", "content"])
+    def test_a_long_run_is_shown_page_by_page(self, client, path, view) -> None:
+        trace = stored(path, *(called(f"tool_{number}") for number in range(2_100)))
+        shown = client.get(f"/runs/{trace}?{view}").text
+        assert "Spans 1 to 1000 of 2101" in shown
+        assert "tool_998" in shown
+        assert "tool_999" not in shown
+        assert f'href="runs/{trace}?{view}&amp;from=1000"' in shown
+        shown = client.get(f"/runs/{trace}?{view}&from=2000").text
+        assert "Spans 2001 to 2101 of 2101" in shown
+        assert "tool_1999" in shown
+        assert "Later ones" not in shown
+        for odd in ("-1", "x", "9" * 5_000, "\u0663"):
+            assert "Spans 1 to" in client.get(f"/runs/{trace}", params={"from": odd}).text
+
     @pytest.mark.parametrize(
         ("page", "problem"),
         [("/runs/abc", "This store does not have that run."), ("/nothing", "no such page")],

@@ -22,7 +22,7 @@ pytest.importorskip("axe_playwright_python")
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests import console_pictures
+from tests import console_pictures, console_session
 from tests.programs import Start, starting
 
 AGENT = """
@@ -251,6 +251,13 @@ def test_what_is_read_again_keeps_the_focus_and_says_when_it_cannot_be_read(
     expect(screen.get_by_role("link", name="send_email")).to_be_focused()
     console.kill()
     expect(screen.get_by_role("alert")).to_contain_text("Not connected since")
+
+
+def test_the_session_from_a_deny_to_an_edited_call_can_be_played(tmp_path: Path) -> None:
+    said = console_session.play(tmp_path)
+    assert "denied: Do not delete.\n" in said
+    assert "-> sent to ada@example.org\nlook_up {'name': 'grace'}\n" in said
+    assert len(list(tmp_path.glob("*.png"))) == 5
 
 
 def test_the_pictures_of_the_docs_show_the_console_of_today(tmp_path: Path) -> None:
