@@ -107,7 +107,7 @@ class Server(Store):
         return f"{self._kind} could not be read: {self._problem} Last read: {last}. {what}"
 
     def trace(self, trace_id_prefix: str, *, wanted: Wanted | None = None) -> Trace | None:
-        """Return one whole trace as `Store.trace` does, read again if its whole id is given."""
+        """Return one whole trace as `Store.trace` does, read from the server if its whole id is given."""
         if re.fullmatch(r"[0-9a-f]{32}", trace_id_prefix):
             with self._reads, self._noted():
                 self._keep(self._fetch_one(trace_id_prefix))
@@ -120,7 +120,7 @@ class Server(Store):
             yield db
 
     def _refresh(self) -> None:
-        """Read what is new; only the first page waits while another one reads."""
+        """Read what is new; a page waits for another one's reading only at the start."""
         if not self._reads.acquire(blocking=not self._due):
             return
         try:
@@ -147,7 +147,7 @@ class Server(Store):
                 self._problem += "."
 
     def _keep(self, spans: Iterable[ReadableSpan]) -> None:
-        """Store spans of traces with at least one that is ours, except stored ones."""
+        """Store new spans, of traces in which at least one span is ours."""
         traces: defaultdict[str, list[ReadableSpan]] = defaultdict(list)
         for span in spans:
             traces[f"{span.context.trace_id:032x}"].append(span)
