@@ -85,8 +85,8 @@ def policy() -> None:
     """Write, check, test, understand and change policies.
 
     POLICY is a file, a folder, a pack (governed, owasp-agentic, shell, tool-output), or
-    module:attribute; default: $OTELHOOKS_POLICIES. These commands only read: they do not enforce a policy, ask a
-    person, run a tool or count towards a limit.
+    module:attribute; default: $OTELHOOKS_POLICIES. These commands only read: they do not enforce a
+    policy, ask a person, run a tool or count towards a limit.
     """
 
 

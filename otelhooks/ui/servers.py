@@ -107,7 +107,7 @@ class Server(Store):
         return f"{self._kind} could not be read: {self._problem} Last read: {last}. {what}"
 
     def trace(self, trace_id_prefix: str, *, wanted: Wanted | None = None) -> Trace | None:
-        """Return one whole trace as `Store.trace` does, read from the server if its whole id is given."""
+        """Return one whole trace as `Store.trace` does; by its whole id it is read again."""
         if re.fullmatch(r"[0-9a-f]{32}", trace_id_prefix):
             with self._reads, self._noted():
                 self._keep(self._fetch_one(trace_id_prefix))
