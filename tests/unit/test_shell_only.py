@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import otelhooks
-from otelhooks import policy
+from otelhooks import policy, types
 from otelhooks.cli.policies import trials
 from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError
@@ -36,6 +36,11 @@ def ws(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     (tmp_path / "secret").write_text("s")
     monkeypatch.chdir(root)
     return root
+
+
+def refuse(_call: types.ToolCall) -> bool:
+    """Answer every question with no."""
+    return False
 
 
 def kind(*texts: Any, tool: str = "bash", call: Any = None, **more: Any) -> str:
@@ -65,7 +70,7 @@ class TestPack:
             policies="shell",
             frameworks=(),
             store=tmp_path / "store.db",
-            approvals=lambda call: False,
+            approvals=refuse,
         )
         try:
             assert bash("git status") == "done"
@@ -149,6 +154,9 @@ class TestCalls:
         assert kind("mytool x") == "program"
         assert kind("mytool x", programs=["mytool"]) == "allow"
         assert kind("mytool /etc/x", programs=["mytool"]) == "outside"
+
+    def test_what_a_script_of_the_project_does_is_not_seen(self, ws: pathlib.Path) -> None:
+        assert kind("echo 'import socket' > x.py", "python x.py", "make") == "allow"
 
     def test_a_rule_says_what_it_looks_for(self) -> None:
         rule = policy.shell_only(["."])[0]
