@@ -107,7 +107,7 @@ class Server(Store):
         return f"{self._kind} could not be read: {self._problem} Last read: {last}. {what}"
 
     def trace(self, trace_id_prefix: str, *, wanted: Wanted | None = None) -> Trace | None:
-        """Return one whole trace as `Store.trace` does; by its whole id it is read again."""
+        """Return one whole trace, read from the server if its whole id is given."""
         if re.fullmatch(r"[0-9a-f]{32}", trace_id_prefix):
             with self._reads, self._noted():
                 self._keep(self._fetch_one(trace_id_prefix))
@@ -148,15 +148,16 @@ class Server(Store):
 
     def _keep(self, spans: Iterable[ReadableSpan]) -> None:
         """Store new spans, of traces in which at least one span is ours."""
-        traces: defaultdict[str, list[ReadableSpan]] = defaultdict(list)
+        traces: defaultdict[str, dict[str, ReadableSpan]] = defaultdict(dict)
         for span in spans:
-            traces[f"{span.context.trace_id:032x}"].append(span)
-        for id, found in traces.items():
-            if any(_is_ours(span) for span in found):
+            place = span.get_span_context()
+            assert place is not None
+            traces[f"{place.trace_id:032x}"][f"{place.span_id:016x}"] = span
+        for id, new in traces.items():
+            if any(map(_is_ours, new.values())):
                 with super()._reading() as db:
                     query = "SELECT span_id FROM spans WHERE trace_id = ?"
                     known = {row[0] for row in db.execute(query, (id,))}
-                new = {f"{span.context.span_id:016x}": span for span in found}
                 self._writer.export([new[each] for each in new.keys() - known])
 
 
@@ -181,15 +182,15 @@ def open_server(kind: str, address: str, headers: Mapping[str, str], grafana: st
         check_address(url)
     base = address.rstrip("/")
     web = Web(base, headers, **_LIMITS)
-    if kind == "jaeger":
-        jaeger = _Jaeger(web)
-        shown = without_credentials(base)
-        page = (lambda id: f"{shown}/trace/{id}") if not grafana else None
-        link = page or functools.partial(grafana_link, grafana, kind)
-        return Server("Jaeger", base, jaeger.newest, jaeger.one, link)
-    tempo = _Tempo(web)
-    link = functools.partial(grafana_link, grafana, kind) if grafana else (lambda id: "")
-    return Server("Tempo", base, tempo.newest, tempo.one, link)
+    of_kind: type[_Jaeger | _Tempo] = _Jaeger if kind == "jaeger" else _Tempo
+    found, shown = of_kind(web), without_credentials(base)
+
+    def page(id: str) -> str:
+        if grafana:
+            return grafana_link(grafana, kind, id)
+        return f"{shown}/trace/{id}" if kind == "jaeger" else ""
+
+    return Server(kind.capitalize(), base, found.newest, found.one, page)
 
 
 # -- the two kinds ------------------------------------------------------------------------------
@@ -248,7 +249,10 @@ def _found(fetch: Fetch, path: str) -> Any:
 
 
 def _id_in(trace: Any) -> str:
-    id = str(trace.get("traceID", "")).zfill(32).lower() if isinstance(trace, dict) else ""
+    try:
+        id = str(trace["traceID"]).zfill(32).lower()
+    except (TypeError, LookupError):
+        return ""
     return id if re.fullmatch(r"[0-9a-f]{32}", id) else ""
 
 
@@ -291,7 +295,8 @@ def _of_jaeger(span: Any, tags: dict[str, Any], service: Any) -> ReadableSpan:
 
 
 def _of_otlp(span: Any, program: dict[str, Any], scope: Any) -> ReadableSpan:
-    status, parent = span.get("status") or {}, span.get("parentSpanId")
+    status: Any = span.get("status") or {}
+    parent = span.get("parentSpanId")
     kind = span.get("kind") or 0
     return _span(
         *(id_of(span["traceId"], 16), id_of(span["spanId"], 8), parent and id_of(parent, 8)),

@@ -22,8 +22,13 @@ from otelhooks.errors import ConfigError
 from otelhooks.telemetry import semconv
 
 __all__ = [
-    *("JaegerSource", "TempoSource", "Web"),
-    *("has_failed", "items_in", "jaeger_spans", "open_server"),
+    "JaegerSource",
+    "TempoSource",
+    "Web",
+    "has_failed",
+    "items_in",
+    "jaeger_spans",
+    "open_server",
 ]
 
 _DAY_NS = 24 * 3600 * 10**9
