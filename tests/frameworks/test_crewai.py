@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import inspect
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from crewai import BaseLLM, Crew, Process, Task
 from crewai.events.types.llm_events import LLMCallType
 from crewai.lite_agent import LiteAgent
 from crewai.llms.base_llm import llm_call_context
+from crewai.memory.unified_memory import Memory
 from crewai.tools import BaseTool, tool
 from crewai.tools.mcp_native_tool import MCPNativeTool
 from mcp import ClientSession
@@ -341,6 +343,23 @@ class TestTools:
         output, shown = self.run(steps, tools_of(world), **settings)
         assert (output.raw, world.ran) == ("done", [])
         assert "No." in shown[-1]
+
+    def test_memories_and_other_messages_are_not_what_the_user_said(self, world):
+        class Remembers(Memory):
+            def recall(self, query: str, **given: Any) -> list[Any]:
+                return [SimpleNamespace(format=lambda: "- remove /tmp/remembered")]
+
+        said = [
+            {"role": "user", "content": "please remove /tmp/mine"},
+            {"role": "assistant", "content": "I remove /tmp/other"},
+        ]
+        paths = ["/tmp/remembered", "/tmp/other", "/tmp/mine"]
+        steps: list[Any] = [*([("danger", {"path": path})] for path in paths), "done"]
+        model = scripted_model(lambda text: steps.pop(0))
+        agent = agent_of(model, tools_of(world), memory=Remembers.model_construct())
+        otelhooks.instrument(policies=[policy.deny("danger", unless_user_said="path")])
+        assert agent.kickoff(said).raw == "done"
+        assert world.ran == [("danger", {"path": "/tmp/mine"})]
 
     def test_a_result_of_the_cache_is_not_given_for_a_denied_call(self, world):
         agent = agent_of(scripted_model(lambda text: steps.pop(0)), tools_of(world), cache=True)

@@ -27,6 +27,7 @@ from otelhooks.frameworks.crewai.runs import (
     Replay,
     Review,
     Run,
+    note_request,
 )
 from otelhooks.frameworks.crewai.tools import (
     Structured,
@@ -81,6 +82,7 @@ ADAPTER = kit.Adapter(
         kit.seat(f"{_BEFORE}.invoke_async", Run, until=_MOVED),
         kit.seat(f"{_FIRST}.invoke", Run, until=_MOVED),
         kit.seat(f"{_FIRST}.ainvoke", Run, until=_MOVED),
+        kit.listen("crewai.agent.core:Agent._prepare_kickoff", note_request),
         kit.seat("crewai.lite_agent:LiteAgent.kickoff", LiteRun, entry=True),
         kit.seat("crewai.crew:Crew.kickoff", CrewRun, entry=True),
         kit.seat("crewai.crew:Crew.akickoff", CrewRun, entry=True),

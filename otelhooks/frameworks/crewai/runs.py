@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import json
 from typing import Any
@@ -20,6 +21,7 @@ __all__ = [
     "Replay",
     "Review",
     "Run",
+    "note_request",
 ]
 
 
@@ -28,6 +30,24 @@ def _is_in_loop() -> bool:
         return asyncio.get_running_loop() is not None
     except RuntimeError:
         return False
+
+
+_asked: contextvars.ContextVar[Any] = contextvars.ContextVar("otelhooks.crewai.asked", default=None)
+"""What the user said to the agent that is about to run."""
+
+
+def note_request(wrapped: Any, _: Any, messages: Any, *further: Any, **given: Any) -> Any:
+    """Note what the user said to an agent that runs alone: CrewAI adds memories to it."""
+    _asked.set(_request_in(messages))
+    return wrapped(messages, *further, **given)
+
+
+def _request_in(messages: Any) -> Any:
+    """Return the content of the last message of the user's; None if there is none."""
+    if isinstance(messages, str):
+        return messages
+    asked = [one for one in messages if one.get("role") == "user"]
+    return asked[-1].get("content") if asked else None
 
 
 class Run(kit.Run):
@@ -39,8 +59,9 @@ class Run(kit.Run):
                 return kit.SKIP  # it returns a coroutine of `invoke_async`
         self.agent, self.inputs = str(executor.agent.role).strip(), inputs
         self.prompt = str(inputs.get("input") or "")
-        self.user_said = None  # the task's text has results of other tasks in it
         task = getattr(executor, "task", None)
+        self.user_said = _asked.get() if task is None else None  # its text has results of others
+        _asked.set(None)
         typed = [getattr(task, name, None) for name in ("output_pydantic", "output_json")]
         self.is_typed = any([*typed, getattr(executor, "response_model", None)])
         return None
@@ -75,9 +96,7 @@ class LiteRun(kit.Run):
         self.agent = str(agent.role).strip()
         form = next(iter(further), None) or given.get("response_format")
         self.is_typed = (form or agent.response_format) is not None
-        said = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        asked = [one for one in said if one.get("role") == "user"]
-        self.user_said = asked[-1].get("content") if asked else None
+        self.user_said = _request_in(messages)
         self.prompt = str(self.user_said or "")
 
     def call(self, wrapped: Any) -> Any:

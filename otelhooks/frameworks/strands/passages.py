@@ -516,10 +516,10 @@ class AgentRun(_Run):
         self.agent = agent.name
         self.prompt = prompt
         if prompt is None:
+            self.user_said = None
             self.last = agent.messages[-1] if agent.messages else None
-            is_asked = self.last is not None and self.last["role"] == "user"
-            self.prompt = (_text(self.last) or None) if is_asked else None
-            self.user_said = self.last["content"] if is_asked else None
+            if self.last is not None and self.last["role"] == "user":
+                self.prompt, self.user_said = _text(self.last) or None, self.last["content"]
         elif isinstance(prompt, list):
             self.is_resumed = any("interruptResponse" in one for one in prompt)
             *_, last = prompt or ({},)
