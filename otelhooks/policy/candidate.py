@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otelhooks.hooks.calls import Call, copy_json
 from otelhooks.hooks.context import HookContext
@@ -19,6 +19,9 @@ from otelhooks.hooks.results import HOOK
 from otelhooks.hooks.said import Message
 from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Ruling, Verdict
 from otelhooks.policy.evaluate import PolicySet
+
+if TYPE_CHECKING:
+    from otelhooks.records.users import User
 
 __all__ = ["Candidate", "Known"]
 
@@ -107,8 +110,8 @@ class Known:
     """
 
     def __init__(self, labels: frozenset[str], context: HookContext | None = None) -> None:
-        self.labels = labels
-        self.user = None if context is None else context.user
+        self.labels: frozenset[str] = labels
+        self.user: User | None = None if context is None else context.user
         self._messages = () if context is None else context.messages()
 
     def messages(self) -> tuple[Message, ...]:
