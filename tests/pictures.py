@@ -1,4 +1,4 @@
-"""The pictures of README and docs, drawn from real runs: ``python -m tests.pictures FOLDER``.
+"""The pictures of README and docs, of runs and of text: ``python -m tests.pictures FOLDER``.
 
 A picture has what it shows as text in its ``<desc>``, for readers that cannot see it. One is drawn
 again only if a run shows something else than before, times aside: a run without changes leaves the
@@ -14,19 +14,55 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rich.text import Text
+
+from otelhooks.cli.picture import svg
+
 __all__ = ["description", "draw"]
+
+PIPELINE = """\
+ a model asks for a tool call             your code calls a tool
+              │                                     │
+              ▼                                     ▼
+ ┌─ 1  hooks decide ────────────────────────────────────────────┐
+ │  pre_tool_call_decide: deny, or rewrite the arguments        │── deny ──┐
+ └────────────────────────────┬─────────────────────────────────┘          │
+ ┌─ 2  rules decide ──────────▼─────────────────────────────────┐          │
+ │  on the final arguments: veto, deny, ask, allow              │── deny ──┤
+ └────────────────────────────┬─────────────────────────────────┘          │
+ ┌─ 3  limits, people ────────▼─────────────────────────────────┐          │
+ │  counts; one question for every rule that asks               │── deny ──┤
+ └────────────────────────────┬─────────────────────────────────┘          │
+ ┌─ 4  records ───────────────▼─────────────────────────────────┐          │
+ │  span with the verdict; audit record on disk                 │          │
+ └────────────────────────────┬─────────────────────────────────┘          │
+                              ▼                                            │
+                        the tool runs                                      │
+                              │                                            ▼
+ ┌─ 5  hooks see the result ──▼─────────────────────────────────┐   span, event, audit
+ │  on_tool_error, post_tool_call_transform, post_tool_call     │   record; the tool
+ └────────────────────────────┬─────────────────────────────────┘   does not run
+                              ▼                                            │
+             result to the model, or to your code                          ▼
+                                                                    reason to the model,
+                                                                    Denied to your code
+"""
 
 _DESCRIPTION = re.compile(r"<desc>(.*?)</desc>", re.DOTALL)
 _TIME = re.compile(r"(?<= )\d[\d.,]* (?:ms|s|min)(?![a-z])")
 
 
 def draw(folder: Path, *, framework: str = "openai_agents") -> list[Path]:
-    """Draw the pictures that differ from what a run shows, and return their paths.
+    """Draw the pictures that differ from what they are drawn from, and return their paths.
 
     Args:
-        folder: Holds ``trace.svg``, or will.
+        folder: Holds ``trace.svg`` and ``pipeline.svg``, or will.
         framework: Whose agent the demonstration runs.
     """
+    return _draw_trace(folder, framework) + _draw_pipeline(folder)
+
+
+def _draw_trace(folder: Path, framework: str) -> list[Path]:
     with tempfile.TemporaryDirectory() as name:
         store, new = Path(name) / "store.db", Path(name) / "trace.svg"
         _otelhooks("demo", "--framework", framework, "--store", str(store))
@@ -36,9 +72,21 @@ def draw(folder: Path, *, framework: str = "openai_agents") -> list[Path]:
     target = folder / "trace.svg"
     if target.is_file() and _said(description(target)) == _said(shown):
         return []
+    _write(target, picture, shown)
+    return [target]
+
+
+def _draw_pipeline(folder: Path) -> list[Path]:
+    target = folder / "pipeline.svg"
+    if target.is_file() and description(target) == PIPELINE:
+        return []
+    _write(target, svg(Text(PIPELINE), "a tool call"), PIPELINE)
+    return [target]
+
+
+def _write(target: Path, picture: str, shown: str) -> None:
     described = f"<desc>{html.escape(shown, quote=False)}</desc>\n<style>"
     target.write_text(picture.replace("<style>", described, 1), encoding="utf-8")
-    return [target]
 
 
 def _otelhooks(*arguments: str) -> str:
