@@ -182,7 +182,8 @@ class Site:
         """Return the page of an error in what a person gave, or in a file."""
         is_missing = isinstance(error, StoreError) and error.cause == "missing"
         text = "Nothing is stored yet: run a program under otelhooks." if is_missing else str(error)
-        return self.page("problem.html", "", 200 if is_missing else 400, text=text)
+        status = 200 if is_missing else 400
+        return self.page("problem.html", "", status, text=text, waits=is_missing)
 
     def missing(self, request: Request, error: Exception | None = None) -> Response:
         """Return the page of an address that leads nowhere."""
@@ -192,4 +193,4 @@ class Site:
                 "This store does not have that run. It may not have ended yet, or its program sends"
                 " its spans elsewhere, by an exporter or a tracer provider of its own."
             )
-        return self.page("problem.html", "", 404, text=text)
+        return self.page("problem.html", "", 404, text=text, waits=False)

@@ -263,3 +263,47 @@ def test_the_session_from_a_deny_to_an_edited_call_can_be_played(tmp_path: Path)
 def test_the_pictures_of_the_docs_show_the_console_of_today(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[2] / "docs" / "pictures", tmp_path / "pictures")
     assert console_pictures.take(tmp_path / "pictures") == []
+
+
+BUSY = """
+import time
+import otelhooks
+
+otelhooks.instrument()
+
+@otelhooks.tool
+def look_up(number): return number
+
+begun = time.monotonic()
+for number in range(5_000):  # 10,000 spans a minute, for half a minute
+    look_up(number)
+    time.sleep(max(0.0, begun + number * 60 / 10_000 - time.monotonic()))
+"""
+FRAMES = """() => new Promise(done => {
+    const gaps = []; let last = performance.now();
+    const next = now => {
+        gaps.push(now - last); last = now;
+        gaps.length < 120 ? requestAnimationFrame(next) : done(gaps.sort((a, b) => a - b));
+    };
+    requestAnimationFrame(next);
+})"""
+
+
+def test_ten_thousand_calls_a_minute_leave_the_page_usable(
+    page: Page, address: str, tmp_path: Path, env: dict[str, str]
+) -> None:
+    page.goto(address)
+    with starting(tmp_path, BUSY, env=env) as start:
+        busy = start()
+        newest = page.get_by_role("row", name="execute_tool look_up").first
+        expect(newest).to_be_visible()
+        frames = page.evaluate(FRAMES)
+        print(f"frames: median {frames[60]:.0f} ms, longest {frames[-1]:.0f} ms")
+        page.get_by_label("Text").fill("nothing like it")
+        page.get_by_role("button", name="Filter").click()
+        expect(newest).to_have_count(0)
+        page.get_by_role("link", name="Live").click()
+        expect(newest).to_be_visible()
+        assert busy.poll() is None
+        assert page.get_by_role("row").count() < 200
+        busy.terminate()

@@ -1,5 +1,6 @@
 // Parts of a page that are read again and again: swapped only when they change, so that no click or
 // focus is lost, with a notice when they cannot be read, and the number of open questions in the title.
+// A page that waits for the first run is loaded again when there is one.
 "use strict";
 
 const title = document.title;
@@ -25,3 +26,10 @@ document.addEventListener("htmx:afterRequest", ({ detail }) => {
   }
   notice.hidden = detail.successful;
 });
+
+if (document.querySelector("[data-waits]")) {
+  setInterval(async () => {
+    const read = await fetch(location.href).catch(() => null);
+    if (read?.ok && !(await read.text()).includes("data-waits")) location.reload();
+  }, 2000);
+}
