@@ -20,7 +20,7 @@ __all__ = ["StoreQuestions"]
 
 _BUSY_S = 5.0
 _OF_PARKED = "WHERE parked = ? AND NOT taken"
-_COLUMNS = ", ".join(each.name for each in dataclasses.fields(Question))
+_COLUMNS = [each.name for each in dataclasses.fields(Question)]
 _TABLE = """CREATE TABLE IF NOT EXISTS questions (
     id TEXT PRIMARY KEY,
     asked_at REAL NOT NULL,
@@ -72,7 +72,7 @@ class StoreQuestions(Questions):
         now = time.time()
         row = dataclasses.astuple(question)
         places = ", ".join("?" * len(row))
-        insert = f"INSERT INTO questions ({_COLUMNS}) SELECT {places}"
+        insert = f"INSERT INTO questions ({', '.join(_COLUMNS)}) SELECT {places}"
         if question.parked:
             insert += f" WHERE NOT EXISTS (SELECT 1 FROM questions {_OF_PARKED})"
             row = (*row, question.parked)
@@ -110,6 +110,7 @@ class StoreQuestions(Questions):
         sql, values = f"UPDATE questions SET {how} WHERE {which}", (*fields.values(), id)
 
         def work(database: sqlite3.Connection) -> bool:
+            _make(database)
             database.execute("PRAGMA secure_delete=ON")
             is_changed = database.execute(sql, (*values, *has.values())).rowcount == 1
             database.execute("PRAGMA secure_delete=OFF")
@@ -123,10 +124,11 @@ class StoreQuestions(Questions):
 
     def _read(self, which: str, *values: Any) -> list[Question]:
         def work(database: sqlite3.Connection) -> list[Question]:
-            has = "SELECT 1 FROM sqlite_master WHERE name = 'questions'"
-            if database.execute(has).fetchone() is None:
+            known = _known(database)
+            if not known:
                 return []  # no program has asked
-            rows = database.execute(f"SELECT {_COLUMNS} FROM questions {which}", values)
+            columns = ", ".join(name if name in known else "''" for name in _COLUMNS)
+            rows = database.execute(f"SELECT {columns} FROM questions {which}", values)
             return [Question(*row) for row in rows]
 
         if self._asks:
@@ -147,10 +149,14 @@ def _empty_log(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+def _known(database: sqlite3.Connection) -> set[str]:
+    """Return the columns of the table; an earlier version may have made it, with fewer."""
+    return {row[1] for row in database.execute("PRAGMA table_info(questions)")}
+
+
 def _make(database: sqlite3.Connection) -> None:
     database.execute(_TABLE)
-    known = {row[1] for row in database.execute("PRAGMA table_info(questions)")}
-    for name in {"parked", "roles"} - known:
+    for name in {"parked", "roles"} - _known(database):
         database.execute(f"ALTER TABLE questions ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
 
 

@@ -314,6 +314,16 @@ class TestPlaces:
         questions.put(question_of("87654321"))
         assert row_of(path, "12345678")["about"] == ""
 
+    def test_questions_of_an_earlier_version_that_wait_are_read_and_answered(self, path) -> None:
+        questions = StoreQuestions(path)
+        questions.put(question_of("a" * 32))
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            for column in ("parked", "roles"):
+                database.execute(f"ALTER TABLE questions DROP COLUMN {column}")
+        assert "send_email" in run(path, "list").output
+        run(path, "deny", "a" * 32)
+        assert questions.get("a" * 32).status == "rejected"
+
     def test_a_table_of_an_earlier_version_is_brought_up_to_date(self, path) -> None:
         StoreQuestions(path).prepare()
         with changed(path) as database:
