@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from otelhooks.policy.auto_policy import AutoPolicy, auto
     from otelhooks.policy.labels import Label, label
     from otelhooks.policy.quotas import Budget, RateLimit, Repeat
-    from otelhooks.policy.shell_rules import shell_only
     from otelhooks.policy.workspace import PATH_ARGUMENTS, workspace_only
 
 __all__ = [
@@ -77,7 +76,6 @@ __all__ = [
     "hide",
     "label",
     "safe_defaults",
-    "shell_only",
     "veto",
     "workspace_only",
 ]
@@ -91,7 +89,6 @@ if not TYPE_CHECKING:
             "otelhooks.policy.auto_policy": "AutoPolicy auto",
             "otelhooks.policy.labels": "Label label",
             "otelhooks.policy.quotas": "Budget RateLimit Repeat",
-            "otelhooks.policy.shell_rules": "shell_only",
             "otelhooks.policy.workspace": "PATH_ARGUMENTS workspace_only",
         },
     )

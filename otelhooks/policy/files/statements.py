@@ -32,7 +32,6 @@ from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
 from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
 from otelhooks.policy.rules import Mode, Policy, Severity, read_user
-from otelhooks.policy.shell_rules import shell_only
 from otelhooks.policy.workspace import workspace_only
 
 __all__ = ["PRESETS", "STATEMENTS", "Statement"]
@@ -147,10 +146,6 @@ def _workspace(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
     return workspace_only(dirs, options.get("tools"))
 
 
-def _shell(dirs: Sequence[str], options: Mapping[str, Any]) -> list[Policy]:
-    return shell_only(dirs, options.get("programs", ()))
-
-
 _TOOLS = list_of(TOOL)
 _PER = Key("per", choice(*get_args(Per)), "What is counted together; `session` if not given.")
 _STORAGE = Key("storage", LINE, "`memory`, or the address of a Redis for several processes.")
@@ -214,19 +209,6 @@ STATEMENTS = {
                 ),
             ),
             _workspace,
-        ),
-        Statement(
-            "shell_only",
-            list_of(LINE),
-            "Let shells run known programs on files of these directories, and ask about some.",
-            (
-                Key(
-                    "programs",
-                    list_of(LINE),
-                    "More programs that may run, as long as no argument leads outside.",
-                ),
-            ),
-            _shell,
         ),
         Statement(
             "label",
