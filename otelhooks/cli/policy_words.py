@@ -195,6 +195,13 @@ def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str
         tools = [f"{tool} ({count})" for tool, count in result.gap_tools.most_common(_LISTED)]
         yield f"  tools: {', '.join(tools)}"
         yield _CAPTURE
+    if result.left_out:
+        yield ""
+        yield (
+            f"{result.left_out.total()} of {result.calls} calls are left out: limits, stops, pins or"
+            " the guard of policy files decided about them"
+        )
+        yield from columns([(str(count), name) for name, count in result.left_out.most_common()])
     if result.unnamed:
         yield ""
         yield (
@@ -241,6 +248,7 @@ def replay_as_data(result: Replay, source: Source) -> dict[str, Any]:
             for change in result.changes
         ],
         "not_judged": dict(result.gaps),
+        "left_out": dict(result.left_out),
         "unnamed_servers": result.unnamed,
     }
 

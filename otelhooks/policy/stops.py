@@ -25,6 +25,7 @@ from otelhooks.process import forks
 
 __all__ = [
     "INTERVAL_S",
+    "POLICY_ID",
     "Place",
     "Stop",
     "Watch",
@@ -40,7 +41,9 @@ log: logging.Logger = logging.getLogger("otelhooks.policy")
 INTERVAL_S = 0.5
 """How often a program looks for stops, in seconds."""
 
-_POLICY_ID = "stop"
+POLICY_ID = "stop"
+"""Telemetry's name for the source of these denies."""
+
 _LAST = 1e11  # in the year 5138: calendars go no further than 9999
 
 
@@ -103,7 +106,7 @@ def rules_of(stops: Sequence[Stop]) -> PolicySet | None:
             rules += stop.rules()
         except ConfigError:
             rules += unreadable(stop.id).rules()
-    return PolicySet(rules, source=_POLICY_ID) if rules else None
+    return PolicySet(rules, source=POLICY_ID) if rules else None
 
 
 def unreadable(id: str) -> Stop:

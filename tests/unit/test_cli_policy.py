@@ -591,6 +591,24 @@ def test_replay_of_the_policy_that_held_changes_nothing(work: Path) -> None:
     assert result.stdout == "0 of 4 judged calls would be decided differently\n"
 
 
+def test_replay_lists_what_a_stop_decided_as_left_out(work: Path) -> None:
+    attributes = {
+        "otelhooks.policy.decision": "deny",
+        "otelhooks.policy.id": "stop",
+        "otelhooks.policy.rule.id": "stop-1a2b",
+    }
+    (work / "stopped.json").write_text(spans(("view_file", {}, attributes)))
+    words = ("replay", "stopped.json", "--policy", "rules.yaml")
+
+    result = run(*words)
+
+    assert result.exit_code == 0
+    assert "0 of 0 judged calls would be decided differently" in result.stdout
+    assert "1 of 1 calls are left out" in result.stdout
+    assert "  1  stop/stop-1a2b" in result.stdout
+    assert json.loads(run(*words, "--json").stdout)["left_out"] == {"stop/stop-1a2b": 1}
+
+
 def test_replay_in_json_has_every_call(work: Path) -> None:
     said = json.loads(run("replay", "traces.json", "--policy", "rules.yaml", "--json").stdout)
 

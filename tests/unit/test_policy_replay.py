@@ -198,3 +198,26 @@ def test_limits_neither_count_nor_refuse() -> None:
     result = replay([call("a"), call("a"), call("a")], under(hooks=(limit,)))
 
     assert result.changes == []
+
+
+@pytest.mark.parametrize(
+    ("policy_id", "rule_id"),
+    [("old", "cap"), ("stop", "stop-1a2b"), ("mcp_pins", "changed"), ("policy_files", "guard:rm")],
+)
+def test_what_decided_beside_the_rules_is_left_out(policy_id: str, rule_id: str) -> None:
+    """Else the policy that recorded a call would seem to let it through now."""
+    about = {"policy_id": policy_id, "policy_rule_id": rule_id}
+    calls = [call("a"), call("a", policy_decision="deny", **about)]
+    gates = policy.RateLimit(tool_calls=1, id="cap"), policy.label("b", adds="seen")
+
+    result = replay(calls, under(hooks=gates))
+
+    assert result.changes == []
+    assert result.left_out == {f"{policy_id}/{rule_id}": 1}
+    assert (result.calls, result.judged) == (2, 1)
+
+
+def test_a_limit_that_the_policy_lacks_is_gone() -> None:
+    denied = call("a", policy_decision="deny", policy_id="old", policy_rule_id="cap")
+
+    assert words(replay([denied], under())) == [("a", "deny -> allow", "old/cap, gone")]

@@ -6,7 +6,7 @@ The generators that decide in a running program decide here; this module only dr
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,11 +89,20 @@ class DryRun:
             elsewhere.
         hooks: Hooks besides the rules.
         monitor: Whether everything is only recorded.
+        limits: Ids of the limits, which it does not keep.
     """
 
-    def __init__(self, rules: PolicySet, hooks: HookSet, *, monitor: bool = False) -> None:
+    def __init__(
+        self,
+        rules: PolicySet,
+        hooks: HookSet,
+        *,
+        monitor: bool = False,
+        limits: Iterable[str] = (),
+    ) -> None:
         self.rules = rules
         self.hooks = hooks
+        self.limits = frozenset(limits)
         self._monitor = monitor
         self._tested: list[Tested] = []
         for rule in rules.rules:

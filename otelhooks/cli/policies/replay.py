@@ -1,7 +1,7 @@
 """Recorded calls under another policy: which of them would end differently.
 
 No person is asked, no tool runs, no limit is written. What cannot be judged, because a call's span
-does not have it, is counted.
+does not have it, is counted, and so is what something else than a rule or hook decided.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from typing import Literal
 from otelhooks.cli.policies.dry_run import DryRun, Judgement
 from otelhooks.cli.policies.recorded import RecordedCall
 from otelhooks.hooks.verdict import ALLOW, MODIFY
+from otelhooks.policy import pins, stops
+from otelhooks.policy.rules import BUILT_IN
 
 __all__ = ["Change", "Replay", "replay"]
 
 Gap = Literal[
     "arguments not captured", "arguments masked or shortened", "user and prompt not recorded"
 ]
+
+_ELSEWHERE = frozenset({stops.POLICY_ID, pins.POLICY_ID, BUILT_IN})
+"""Sources of verdicts that depend on the place and time of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class Replay:
         changes: Calls that would end differently, in the order in which they were read.
         gaps: How many could not be judged, by cause.
         gap_tools: The same by tool.
+        left_out: How many are left out, by what decided about them: a limit of the policy, a stop,
+            pins, the guard of policy files.
         unnamed: How many are of an MCP server whose name their span does not have; they are judged
             like such calls in the pipeline.
     """
@@ -73,12 +80,13 @@ class Replay:
     changes: list[Change] = field(default_factory=list[Change])
     gaps: Counter[Gap] = field(default_factory=Counter[Gap])
     gap_tools: Counter[str] = field(default_factory=Counter[str])
+    left_out: Counter[str] = field(default_factory=Counter[str])
     unnamed: int = 0
 
     @property
     def judged(self) -> int:
         """How many calls could be judged."""
-        return self.calls - sum(self.gaps.values())
+        return self.calls - self.gaps.total() - self.left_out.total()
 
     def by_rule(self) -> Counter[tuple[str, str]]:
         """Count changes by rule and change: ``allow -> deny``."""
@@ -99,6 +107,9 @@ def replay(calls: Iterable[RecordedCall], policy: DryRun) -> Replay:
     result = Replay()
     for recorded in _once(calls):
         result.calls += 1
+        if recorded.policy_id in _ELSEWHERE or recorded.rule_id in policy.limits:
+            result.left_out[f"{recorded.policy_id}/{recorded.rule_id}"] += 1
+            continue
         result.unnamed += recorded.is_remote and not recorded.server
         judged = policy.judge(recorded.call(), recorded.labels)
         gap = _gap(recorded, judged)

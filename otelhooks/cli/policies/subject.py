@@ -186,7 +186,8 @@ class Subject:
         # Limits and labels depend on what went before, which a single call does not show.
         hooks = [hook for hook in self.hooks if not isinstance(hook, Gate)]
         registered = HookSet(found for hook in hooks for found in registrations(hook))
-        return DryRun(table, registered, monitor=table.mode == "monitor")
+        limits = (gate.id for gate in self.gates)
+        return DryRun(table, registered, monitor=table.mode == "monitor", limits=limits)
 
     def dispatch(self, event: str, payload: Mapping[str, Any]) -> tuple[str, dict[str, Any], str]:
         """Put an event to the hook files.
