@@ -29,7 +29,7 @@ POLICY_ID = "mcp_pins"
 """Telemetry's name for the source of these denies."""
 
 _VERSION = 1
-_HINT = "write it with `otelhooks mcp pin` and `otelhooks mcp approve`"
+_HINT = "restore the file, such as with git, or delete it and run `otelhooks mcp pin`"
 
 Approved = dict[str, dict[str, dict[str, Any]]]
 """Server -> tool -> fields of its definition."""

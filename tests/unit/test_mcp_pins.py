@@ -477,6 +477,14 @@ class TestCommand:
         assert result.exit_code == 2
         assert said in result.output
 
+    @pytest.mark.parametrize("words", [["diff"], ["approve", "--all"]])
+    def test_a_file_that_was_edited_can_be_restored_or_written_again(self, listed, file, words):
+        file.write_text(file.read_text().replace("In full.", "In part."))
+        result = run(*words, "--pins", str(file))
+        assert result.exit_code == 2
+        assert "restore the file, such as with git" in result.output
+        assert "delete it and run `otelhooks mcp pin`" in result.output
+
     def test_without_the_package_it_is_an_error(self, file, monkeypatch):
         monkeypatch.setenv("OTELHOOKS_MCP_SERVERS", f"{__name__}:SERVERS")
         monkeypatch.setitem(sys.modules, "mcp", None)
