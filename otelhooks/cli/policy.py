@@ -187,6 +187,11 @@ def test_command(
 @click.option("--agent", help="The calling agent, or a path of agents: lead/researcher.")
 @click.option("--labels", metavar="LABELS", help="Labels in force, separated by commas.")
 @click.option("--prompt", metavar="TEXT", help="What the user said.")
+@click.option("--user", metavar="ID", help="The user.")
+@click.option(
+    "--role", "roles", multiple=True, metavar="ROLE", help="A role of the user; may be repeated."
+)
+@click.option("--tenant", metavar="NAME", help="The user's tenant.")
 @_servers
 @_json
 def explain_command(
@@ -197,6 +202,9 @@ def explain_command(
     agent: str | None,
     labels: str | None,
     prompt: str | None,
+    user: str | None,
+    roles: tuple[str, ...],
+    tenant: str | None,
     as_json: bool,
 ) -> None:
     """Show how policies decide about one call, and why.
@@ -210,6 +218,7 @@ def explain_command(
     from otelhooks.cli.policies.explain import explain, read_call_text
 
     given = [word for word in (labels or "").split(",") if word]
+    about_user = {"id": user, "roles": roles, "tenant": tenant}
     found, known = read_call_text(
         call,
         server=server,
@@ -217,6 +226,7 @@ def explain_command(
         branch=agent,
         labels=given or None,
         prompt=prompt,
+        user={key: value for key, value in about_user.items() if value} or None,
     )
     policy = _open(policies).dry_run(_configured(servers), guarded=True)
     explanation = explain(policy, found, known)

@@ -557,6 +557,29 @@ def test_a_word_that_cannot_be_read_as_a_call_is_an_error(
     assert 'hint: write `run_command CommandLine="rm -rf x"`, or ' in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "decision"),
+    [
+        ([], "deny"),
+        (["--user", "ada"], "deny"),
+        (["--user", "ada", "--role", "clerk", "--role", "admin"], "allow"),
+        (["--role", "admin"], "allow"),
+        (["--role", "clerk", "--tenant", "acme"], "allow"),
+        (["--user", "root"], "allow"),
+    ],
+)
+def test_explain_takes_the_user(work: Path, words: list[str], decision: str) -> None:
+    (work / "users.yaml").write_text(
+        "default: deny\npolicies:\n- {allow: export, when_user: {role: admin}}\n"
+        "- {allow: export, when_user: {id: root}}\n"
+        "- {allow: export, when_user: {tenant: acme}}\n"
+    )
+
+    result = run("explain", "export", "--policy", "users.yaml", "--json", *words)
+
+    assert json.loads(result.stdout)["decision"] == decision, result.stdout
+
+
 @pytest.mark.parametrize("words", [["a", "b"], ["{"], ['{"args": {}}'], ["[1]", "x=1", "y"]])
 def test_what_is_not_a_call_is_an_error_that_shows_one(work: Path, words: list[str]) -> None:
     result = run("explain", *words, "--policy", "rules.yaml")
