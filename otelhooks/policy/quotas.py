@@ -101,6 +101,7 @@ class _Limit(Gate):
         self.mode: str | None = mode
         self.monitored: bool = mode == "monitor"
         self._storage: Any = storage
+        self._at_least: str = "at least " if self.can_ask else ""  # people may have let more run
         self._said: set[str] = set()
 
     def __repr__(self) -> str:
@@ -276,7 +277,8 @@ class RateLimit(_Limit):
         if isinstance(subject, Call) and subject.is_counted:
             return Ruling(ALLOW)
         unit, counter = self._counters[point]
-        message = f"Rate limit exceeded: {counter.max} of {counter.max} {unit} used"
+        used = f"{self._at_least}{counter.max} of {counter.max} {unit} used"
+        message = f"Rate limit exceeded: {used}"
         step = counter.take if take else counter.has_room
         return (yield from self._pass(counter, step, (unit, self._key(context)), message))
 
@@ -380,7 +382,7 @@ class Repeat(_Limit):
 
     def _message(self, call: Call) -> str:
         times = "once" if self._calls.max == 1 else f"{self._calls.max} times"
-        run = f"has run {times} in this {'turn' if self.per == 'turn' else 'conversation'}"
+        run = f"has run {self._at_least}{times} in this {'turn' if self.per == 'turn' else 'conversation'}"
         if self.of == "tool":
             return f"Tool '{call.name}' {run}: use its results, or try something else."
         return f"This call {run} with the same arguments: use its result, or try something else."
