@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from otelhooks.cli import ExitCode
+from otelhooks.cli.options import named
+from otelhooks.cli.policy_words import columns
 from otelhooks.cli.terminal import confirm
 from otelhooks.config import values
 from otelhooks.errors import ConfigError
-from otelhooks.plain_text import counted, sanitize
+from otelhooks.plain_text import LOGGED, counted, one_line, sanitize
 
 if TYPE_CHECKING:
     from otelhooks.policy.pins import Approved
@@ -55,10 +57,10 @@ def _options(command: F) -> F:
 @mcp.command()
 @_options
 def pin(pins: str, servers: str | None) -> None:
-    """Connect to the servers, and write the first file of pins.
+    """Connect to the servers, show their tools, and write the first file of pins.
 
-    It has every tool that they list now. Commit it, and have it reviewed. Asks you to type a code
-    that only a terminal shows: an agent that can run commands must not approve tools.
+    It has every tool that they list now, in full. Commit it, and have it reviewed. Asks you to type
+    a code that only a terminal shows: an agent that can run commands must not approve tools.
 
     Exit code 0: written; 1: you typed something else; 2: the file exists, a server cannot be
     reached, or you are not at a terminal.
@@ -68,7 +70,10 @@ def pin(pins: str, servers: str | None) -> None:
         raise ConfigError(f"`{path}` exists", hint="change it with `otelhooks mcp approve`")
     now = _now(servers)
     for server, tools in sorted(now.items()):
-        click.echo(f"{sanitize(server)}: {counted(len(tools), 'tool')}")
+        click.echo(f"{sanitize(server)}: {counted(len(tools), 'new tool')}")
+        rows = [(ascii(name)[1:-1], _first_line(tools[name])) for name in sorted(tools)]
+        for line in columns(rows):
+            click.echo(line)
     _write(path, now)
 
 
@@ -163,6 +168,13 @@ class _Change(NamedTuple):
             click.echo(f"  {line}")
 
 
+def _first_line(fields: dict[str, Any]) -> str:
+    """Return the first line of a tool's description, and how many there are besides."""
+    first, *rest = str(fields.get("description", "")).strip().split("\n")
+    more = f" (and {counted(len(rest), 'more line')})" if rest else ""
+    return one_line(first, LOGGED) + more
+
+
 def _changes(approved: Approved, now: Approved) -> Iterator[_Change]:
     for server in sorted({*approved, *now}):
         old, new = approved.get(server, {}), now.get(server, {})
@@ -191,7 +203,7 @@ def _now(servers: str | None) -> Approved:
     """
     from otelhooks.cli.mcp_servers import definitions
 
-    given = values.servers(servers, "--mcp-servers") if servers else None
+    given = values.servers(servers, named("servers")) if servers else None
     if not given:
         raise ConfigError(
             "no server is named",

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-__all__ = ["person", "roles", "store"]
+__all__ = ["named", "person", "roles", "store"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,3 +62,12 @@ def roles(command: F) -> F:
         metavar="ROLE",
         help="A role of the approver, for questions that ask for roles; may be repeated.",
     )(command)
+
+
+def named(parameter: str) -> str:
+    """Return the option or variable that gives the running command a parameter, for errors."""
+    context = click.get_current_context()
+    option = next(each for each in context.command.params if each.name == parameter)
+    if context.get_parameter_source(parameter) is ParameterSource.ENVIRONMENT:
+        return str(option.envvar)
+    return option.opts[0]

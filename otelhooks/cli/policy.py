@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otelhooks.cli import ExitCode
+from otelhooks.cli.options import named
 from otelhooks.cli.since import since_ns
 from otelhooks.errors import ConfigError
 from otelhooks.plain_text import counted, one_line
@@ -439,7 +440,7 @@ def _configured(servers: str) -> tuple[Any, ...]:
     """Return the configurations of MCP servers that a text names."""
     from otelhooks.config.values import objects
 
-    return objects(servers, "--mcp-servers")
+    return objects(servers, named("servers"))
 
 
 def _source(traces: str, since: str | None, limit: int, headers: Iterable[str] = ()) -> Source:

@@ -198,8 +198,8 @@ def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str
     if result.left_out:
         yield ""
         yield (
-            f"{result.left_out.total()} of {result.calls} calls are left out: limits, stops, pins or"
-            " the guard of policy files decided about them"
+            f"{result.left_out.total()} of {result.calls} calls are left out: limits, stops, pins"
+            " or the guard of policy files decided about them"
         )
         yield from columns([(str(count), name) for name, count in result.left_out.most_common()])
     if result.unnamed:

@@ -382,7 +382,8 @@ class Repeat(_Limit):
 
     def _message(self, call: Call) -> str:
         times = "once" if self._calls.max == 1 else f"{self._calls.max} times"
-        run = f"has run {self._at_least}{times} in this {'turn' if self.per == 'turn' else 'conversation'}"
+        place = "turn" if self.per == "turn" else "conversation"
+        run = f"has run {self._at_least}{times} in this {place}"
         if self.of == "tool":
             return f"Tool '{call.name}' {run}: use its results, or try something else."
         return f"This call {run} with the same arguments: use its result, or try something else."

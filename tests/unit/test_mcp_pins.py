@@ -431,13 +431,39 @@ def run(*arguments: str) -> Result:
 class TestCommand:
     def test_pin_writes_what_diff_then_finds_unchanged(self, listed, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert "notes: 1 tool" in run("pin").output
+        assert "notes: 1 new tool" in run("pin").output
         assert pins.read(tmp_path / "mcp-pins.json") == listed
         result = run("diff")
         assert (result.exit_code, result.output) == (0, "every tool is as it was approved\n")
         again = run("pin")
         assert again.exit_code == 2
         assert "exists" in again.output
+
+    def test_pin_shows_what_it_approves(self, listed, tmp_path):
+        listed["notes"]["gr\u0430b"] = {"title": "Grab"}
+        listed["notes"]["write"] = {"description": "Write\u200b a note."}
+        listed["empty"] = {}
+        shown = run("pin", "--pins", str(tmp_path / "pins.json")).output.splitlines()
+        assert shown[:5] == [
+            "empty: 0 new tools",
+            "notes: 3 new tools",
+            "  gr\\u0430b",
+            "  read       Read a note. (and 1 more line)",
+            "  write      Write\\u200b a note.",
+        ]
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ([], "OTELHOOKS_MCP_SERVERS names `none_such:SERVERS`"),
+            (["--mcp-servers", "none_other:SERVERS"], "--mcp-servers names `none_other:SERVERS`"),
+        ],
+    )
+    def test_an_error_says_what_names_the_servers(self, file, monkeypatch, words, said):
+        monkeypatch.setenv("OTELHOOKS_MCP_SERVERS", "none_such:SERVERS")
+        assert said in run("diff", "--pins", str(file), *words).output
+        check = ["policy", "check", "tool-output", *words]
+        assert said in CliRunner().invoke(cli, check).output
 
     def test_diff_shows_each_change_as_lines_of_the_file(self, listed, file):
         listed["notes"]["read"] = {**fields_of(TOOL), "description": "Read a note.\nAnd ~/.ssh."}
