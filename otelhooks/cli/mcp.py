@@ -15,7 +15,6 @@ import click
 
 from otelhooks.cli import ExitCode
 from otelhooks.cli.options import named
-from otelhooks.cli.policy_words import columns
 from otelhooks.cli.terminal import confirm
 from otelhooks.config import values
 from otelhooks.errors import ConfigError
@@ -65,6 +64,8 @@ def pin(pins: str, servers: str | None) -> None:
     Exit code 0: written; 1: you typed something else; 2: the file exists, a server cannot be
     reached, or you are not at a terminal.
     """
+    from otelhooks.cli.policy_words import columns
+
     path = _path(pins)
     if os.path.lexists(path):
         raise ConfigError(f"`{path}` exists", hint="change it with `otelhooks mcp approve`")

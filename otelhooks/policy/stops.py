@@ -73,6 +73,12 @@ class Stop:
         tools = "every tool" if self.tool == "*" else f"`{self.tool}`"
         return f"{tools} of agent `{self.agent}`" if self.agent else tools
 
+    @property
+    def said(self) -> str:
+        """What is stopped, by whom and why, as far as that is known."""
+        by, why = f", by {self.by}" if self.by else "", f": {self.why}" if self.why else ""
+        return f"{self.what}{by}{why}"
+
     def rules(self) -> Iterator[Policy]:
         """Yield its vetoes: an agent is stopped with all agents that it calls.
 

@@ -276,8 +276,11 @@ class Handle:
         with self._lock:
             self._runtime.stopped = stops.rules_of(given)
             self._swap()
-        said = "; ".join(one_line(f"{one.what}, by {one.by}: {one.why}", LOGGED) for one in given)
-        log.warning("stopped by `otelhooks stop`: %s", said or "nothing any more")
+        if not given:
+            log.warning("every stop of `otelhooks stop` is lifted")
+            return
+        said = "; ".join(one_line(one.said, LOGGED) for one in given)
+        log.warning("stopped by `otelhooks stop`: %s", said)
 
     def force_flush(self, timeout_s: float = 5.0) -> bool:
         """Send on what is queued: durations, spans, events, audit records.

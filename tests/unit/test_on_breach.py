@@ -28,8 +28,8 @@ from tests.unit.test_quotas import Unreachable
 framework = test_kit.framework
 CALLS_USED = "Rate limit exceeded: at least 2 of 2 tool calls used"
 ONCE = (
-    "This call has run at least once in this conversation with the same arguments: use its result, or try"
-    " something else."
+    "This call has run at least once in this conversation with the same arguments: use its result,"
+    " or try something else."
 )
 
 

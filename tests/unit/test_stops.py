@@ -86,6 +86,37 @@ def test_a_running_program_stops_and_continues(place: None) -> None:
     until(lambda: not denied(look_up))
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tool", "send"], "stopped by `otelhooks stop`: `send`, by u-17"),
+        (
+            ["--agent", "mailer", "--why", "Fire."],
+            "stopped by `otelhooks stop`: every tool of agent `mailer`, by u-17: Fire.",
+        ),
+    ],
+)
+def test_the_log_says_what_is_stopped_and_when_that_is_lifted(
+    folder: Path, caplog: pytest.LogCaptureFixture, words: list[str], said: str
+) -> None:
+    otelhooks.instrument()
+    run("stop", *words, "--as", "u-17")
+    until(lambda: said in caplog.messages)
+    kept = stop_places.place_of(config.stops())
+    assert kept is not None
+    assert all(kept.lift(one.id) for one in kept.kept())
+    until(lambda: "every stop of `otelhooks stop` is lifted" in caplog.messages)
+
+
+def test_the_log_says_that_a_stop_cannot_be_read(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    otelhooks.instrument()
+    folder.mkdir()
+    (folder / "0000abcd.json").write_text("{")
+    until(lambda: "every tool: a stop cannot be read" in caplog.text)
+
+
 def test_one_that_starts_later_is_stopped_too(folder: Path) -> None:
     run("stop", "--all")
     otelhooks.instrument()
