@@ -75,7 +75,7 @@ class Stop:
 
     @property
     def said(self) -> str:
-        """What is stopped, by whom and why, as far as that is known."""
+        """What is stopped, with the person and the reason that are given."""
         by, why = f", by {self.by}" if self.by else "", f": {self.why}" if self.why else ""
         return f"{self.what}{by}{why}"
 
