@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from otelhooks.telemetry import semconv
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["summary"]
+__all__ = ["summary", "was_stopped"]
+
+_STOPPED = (
+    semconv.ENFORCEMENT_BLOCKED,
+    semconv.ENFORCEMENT_REJECTED,
+    semconv.ENFORCEMENT_EXPIRED,
+)
+_NO_FAILURES = ("", semconv.ERROR_POLICY_DENIED, semconv.ERROR_APPROVAL_REJECTED)
+
+
+def was_stopped(record: dict[str, Any]) -> bool:
+    """Return whether a rule or a person, or the lack of an answer, stopped a call."""
+    effect = _text(record, "enforcement")
+    return effect in _STOPPED or (not effect and _text(record, "decision") == semconv.DECISION_DENY)
 
 
 def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -51,7 +66,7 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
         if decision != "allow":
             rules[(_text(record, "rule_id"), *policy, decision, effect)] += 1
         failure = _text(record, "error_type")
-        if failure and failure != "policy_denied":
+        if failure not in _NO_FAILURES:
             failures[failure] += 1
         status = _text(record, "approval_status")
         if status:
@@ -63,7 +78,7 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
         )
         use["end"] = time
         use["verdicts"] += 1
-        use["not_allowed"] += decision == "deny" or effect == "blocked"
+        use["not_allowed"] += was_stopped(record)
         agent = _text(record, "agent_name")
         if agent and agent not in use["agents"]:
             use["agents"].append(agent)

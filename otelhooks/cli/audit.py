@@ -84,7 +84,7 @@ def verify_command(
 @audit.command("show")
 @_path
 @_json
-@click.option("--denied", is_flag=True, help="Only denied calls.")
+@click.option("--denied", is_flag=True, help="Only calls that did not run.")
 def show_command(path: str | None, as_json: bool, denied: bool) -> None:
     """Print the records of all processes, oldest first.
 
@@ -92,13 +92,14 @@ def show_command(path: str | None, as_json: bool, denied: bool) -> None:
     lines were left out; 2: nothing to read at PATH.
     """
     from otelhooks.audit.checking import files_of
+    from otelhooks.audit.period import was_stopped
     from otelhooks.errors import ConfigError
 
     left_out = [0]
     try:
         chains = [_records(files, left_out) for files in files_of(path)]
         for _, _, fields in heapq.merge(*chains, key=lambda record: record[:2]):
-            if "audit" in fields or (denied and fields.get("decision") != "deny"):
+            if "audit" in fields or (denied and not was_stopped(fields)):
                 continue
             click.echo(json.dumps(fields) if as_json else one_line(_row(fields)))
     except ConfigError as error:

@@ -99,6 +99,50 @@ def test_what_a_run_leaves_in_a_trail(governed: Any, tmp_path: Path) -> None:
     assert all(use["start"] <= use["end"] for use in uses.values())
 
 
+@pytest.mark.parametrize(
+    ("mode", "status", "stopped", "failures"),
+    [
+        ("enforce", "rejected", 1, {}),
+        ("enforce", "expired", 1, {"approval_expired": 1}),
+        ("enforce", "approved", 0, {}),
+        ("monitor", "rejected", 0, {}),
+    ],
+)
+def test_what_people_refuse_is_not_allowed_and_their_no_is_no_failure(
+    governed: Any, tmp_path: Path, mode: str, status: Any, stopped: int, failures: dict[str, int]
+) -> None:
+    @otelhooks.tool
+    def mail() -> None: ...
+
+    def desk(call: types.ToolCall) -> approvals.Approval:
+        return approvals.Approval(status, approver_type="human", approver_id="u-17")
+
+    rules = [policy.ask_user("mail")]
+    governed(policies=rules, approvals=desk, audit=tmp_path / "trail", mode=mode)
+    try:
+        mail()
+    except otelhooks.errors.Denied:
+        pass
+    otelhooks.uninstrument()
+    found = report(tmp_path / "trail")
+    shown = CliRunner().invoke(command, ["show", str(tmp_path / "trail"), "--denied"]).stdout
+
+    assert [use["not_allowed"] for use in found["uses"]] == [stopped]
+    assert found["failures"] == failures
+    assert len(shown.splitlines()) == stopped
+
+
+def test_a_deny_that_is_only_observed_is_not_counted(governed: Any, tmp_path: Path) -> None:
+    @otelhooks.tool
+    def mail() -> None: ...
+
+    governed(policies=[policy.deny("mail")], audit=tmp_path / "trail", mode="monitor")
+    mail()
+    otelhooks.uninstrument()
+
+    assert report(tmp_path / "trail")["uses"][0]["not_allowed"] == 0
+
+
 def test_the_agents_of_a_use_and_the_records_of_scripts(tmp_path: Path) -> None:
     with Audit(tmp_path) as trail:
         for agent in ("ops", "ops", "helper"):
