@@ -23,7 +23,7 @@ def coverage(site: Site, request: Request) -> Response:
     """Show the frameworks that are here, and what no seat covers."""
     report = _report(site)
     rows = [row for row in report["frameworks"] if row["state"] not in ABSENT]
-    gaps = [(row["framework"], what) for row in rows for what, _ in row["not_covered"]]
+    gaps = [(row["framework"], gap) for row in rows for gap in row["not_covered"]]
     return site.page(
         "coverage.html", "coverage", rows=rows, gaps=gaps, others=report["not_guarded"]
     )

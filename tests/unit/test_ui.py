@@ -30,6 +30,7 @@ from otelhooks.policy.stops import stop_now
 from otelhooks.setup.stop_places import place_of
 from otelhooks.store.writer import SqliteSpanExporter
 from otelhooks.telemetry import semconv
+from otelhooks.ui import coverage
 from otelhooks.ui.app import create_app
 from otelhooks.ui.guard import form_token
 from otelhooks.ui.site import Settings
@@ -407,6 +408,15 @@ class TestAnswers:
 
 
 class TestPages:
+    def test_what_no_seat_covers_is_named_with_its_reason(self, client, monkeypatch) -> None:
+        gap = {"what": "plain functions", "why": "the decorator gives them back"}
+        row = {"framework": "mcp", "distribution": "mcp", "version": "1", "supported": ">=1"}
+        row |= {"state": "guarded", "error": None, "not_covered": [gap]}
+        report = {"frameworks": [row], "not_guarded": []}
+        monkeypatch.setattr(coverage, "_report", lambda site: report)
+        shown = client.get("/coverage").text
+        assert "<strong>mcp</strong>: plain functions: the decorator gives them back" in shown
+
     def test_a_deny_is_shown_with_its_rule(self, client, path) -> None:
         trace = stored(path, called("look_up"), called("rm", "deny", **DENIED))
         shown = client.get("/live").text
