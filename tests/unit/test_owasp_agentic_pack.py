@@ -11,6 +11,8 @@ from otelhooks import types
 from otelhooks.cli.policies import check, trials
 from otelhooks.cli.policies.subject import Subject
 from otelhooks.errors import ConfigError, Denied
+from otelhooks.hooks.calls import Call
+from otelhooks.policy.labels import Label
 
 
 class Desk:
@@ -107,8 +109,45 @@ def test_no_rule_is_behind_another_and_each_label_is_added() -> None:
     assert {"untrusted", "instructions"} <= subject.labels
 
 
+def marks(name: str) -> bool:
+    """Return whether a local tool of a name marks the conversation."""
+    gates = Subject.open(["owasp-agentic"]).gates
+    return any(gate.matches(Call(name=name)) for gate in gates if isinstance(gate, Label))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("read_email", "list_emails", "get_unread_emails", "search_gmail", "get_gmail_message"),
+        *("check_email", "fetch_emails", "email_search", "gmail_read_thread"),
+        *("get_issue", "list_issues", "search_issues_and_prs", "issue_read", "list_issue_comments"),
+        *("get_comments", "read_url", "fetch_url", "visit_webpage", "open_url", "go_to_url"),
+        *("read_website_content", "search_in_a_specific_website", "load_url_text"),
+    ],
+)
+def test_what_reads_text_of_strangers_marks_the_conversation(name: str) -> None:
+    assert marks(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("send_email", "send_gmail_message", "create_gmail_draft", "delete_email", "email_send"),
+        *("create_issue", "update_issue", "close_issue", "comment_on_issue", "add_issue_comment"),
+        *("delete_comments", "post_comments", "shorten_url", "create_website", "publish_webpage"),
+    ],
+)
+def test_what_only_writes_does_not(name: str) -> None:
+    assert not marks(name)
+
+
 @pytest.mark.usefixtures("on")
 class TestConversation:
+    def test_a_second_mail_is_not_asked_about_if_nothing_was_read(self, desk: Desk) -> None:
+        with otelhooks.session():
+            assert [denied(send_gmail_message, to) for to in ("bob@x", "ada@x")] == ["", ""]
+        assert desk.asked == []
+
     def test_a_destination_is_asked_about_once_strangers_text_was_read(self, desk: Desk) -> None:
         with otelhooks.session():
             assert denied(send_gmail_message, "bob@example.com") == ""
