@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _LISTED = 10
 """Most calls that are listed for each tool."""
 
-_CAPTURE = (
-    "hint: capture arguments with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, or"
+CAPTURE = (
+    "capture arguments with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, or"
     ' instrument(capture_content="SPAN_ONLY")'
 )
 
@@ -194,7 +194,7 @@ def of_replay(result: Replay, source: Source, *, show_all: bool) -> Iterator[str
         yield from columns([(str(count), gap) for gap, count in result.gaps.most_common()])
         tools = [f"{tool} ({count})" for tool, count in result.gap_tools.most_common(_LISTED)]
         yield f"  tools: {', '.join(tools)}"
-        yield _CAPTURE
+        yield f"hint: {CAPTURE}"
     if result.left_out:
         yield ""
         yield (

@@ -27,6 +27,7 @@ from otelhooks.plain_text import sanitize
 from otelhooks.policy.builders import allow
 from otelhooks.store.reader import Store, Wanted
 from otelhooks.store.records import Span
+from otelhooks.store.verdicts import read_verdict
 from otelhooks.ui.site import Site
 
 __all__ = ["explained", "policy", "replayed"]
@@ -110,7 +111,9 @@ def explained(site: Site, request: Request) -> Response:
         "policy",
         call=sanitize(recorded.name),
         trace=recorded.trace_id,
+        decided=read_verdict(wanted[0].attributes),
         is_whole=recorded.is_whole,
+        capture=policy_words.CAPTURE if recorded.args is None else "",
         verdicts=verdicts,
         draft=_draft(site.settings.policies, recorded),
     )

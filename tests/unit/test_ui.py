@@ -603,6 +603,29 @@ class TestPolicy:
         assert answer.status_code == 400
         assert "forbid" in answer.text
 
+    def test_what_was_recorded_is_shown_before_what_these_policies_say(self, client, path) -> None:
+        pinned = {
+            semconv.POLICY_ENFORCEMENT: semconv.ENFORCEMENT_BLOCKED,
+            semconv.POLICY_ID: "mcp_pins",
+            semconv.POLICY_RULE_ID: "changed",
+            semconv.POLICY_REASON: "Tool 'look_up' has changed.",
+        }
+        shown = self.call(client, stored(path, called("look_up", "deny", **pinned)), "look_up")
+        recorded = "deny by mcp_pins/changed: Tool &#39;look_up&#39; has changed."
+        assert recorded in shown
+        assert shown.index(recorded) < shown.index("none: nothing objects")
+
+    def test_arguments_that_were_not_recorded_are_told_from_shortened_ones(
+        self, client, path
+    ) -> None:
+        arguments = {semconv.GEN_AI_TOOL_CALL_ARGUMENTS: '{"a": "x...[900 characters]"}'}
+        trace = stored(path, called("mail"), called("send", **arguments))
+        without, shortened = (self.call(client, trace, tool) for tool in ("mail", "send"))
+        assert "were not recorded:" in without
+        assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY" in without
+        assert "were not recorded in full:" in shortened
+        assert "CAPTURE_MESSAGE_CONTENT" not in shortened
+
     def test_a_deny_leads_to_the_rules_that_were_tried(self, client, trace) -> None:
         shown = self.call(client, trace, "rm")
         assert "decides  when args[&#34;path&#34;] != &#34;x&#34; -&gt; True" in shown
@@ -623,7 +646,7 @@ class TestPolicy:
 
     def test_a_call_without_its_arguments_has_no_draft(self, client, path, trace) -> None:
         shown = self.call(client, trace, "mail")
-        assert "were not recorded in full" in shown
+        assert "The arguments of this call were not recorded" in shown
         assert "Let this call through" not in shown
 
     def test_a_candidate_is_put_to_the_same_calls(self, path, shell, trace, tmp_path) -> None:
