@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from opentelemetry import context as otel_context
 from typing_extensions import Self
 
+from otelhooks.errors import ConfigError
 from otelhooks.hooks import points
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import HookContext, SessionContext
@@ -121,7 +122,7 @@ def scope(
 def session(
     id: str = "",
     *,
-    user: str | User = "",
+    user: str | User | None = None,
     hooks: Sequence[Any] = (),
     policies: Sequence[Any] = (),
     trace: Literal["turn", "single"] = "turn",
@@ -132,7 +133,7 @@ def session(
         id: The conversation's id, ``gen_ai.conversation.id``.
         user: Pseudonym of the user, ``enduser.pseudo.id``; or a `types.User` with roles and tenant,
             which rules can look at. It holds for what the block runs; other blocks of the
-            conversation may have other users.
+            conversation may have other users. None or empty: that of the block around it, if any.
         hooks: Hook objects for this conversation.
         policies: Rules for this conversation.
         trace: ``single`` makes one trace of all its turns; otherwise each turn is a trace, linked
@@ -142,11 +143,11 @@ def session(
         The state of the conversation's hooks.
 
     Raises:
-        ConfigError: A rule cannot be understood.
+        ConfigError: A rule cannot be understood, or ``user`` is something else.
     """
     found, judges = _added(hooks, policies)
     rt = runtime.active()
-    pseudonym = user if isinstance(user, str) else user.id
+    pseudonym = _pseudonym(user)
     opened = rt.sessions.get(id) if rt is not None and id else Session(id, pseudonym)
     with opened.lock:
         opened.entered += 1
@@ -167,6 +168,17 @@ def session(
             is_over = opened.entered == 0
         if is_over:
             _end(rt, opened)
+
+
+def _pseudonym(user: str | User | None) -> str:
+    if user is None or isinstance(user, str):
+        return user or ""
+    from otelhooks.records.users import User  # loads pydantic
+
+    if not isinstance(user, User):
+        given = type(user).__qualname__
+        raise ConfigError(f"`user` is of type {given}", hint="give an id or a `types.User`")
+    return user.id
 
 
 def _end(rt: Runtime | None, session: Session) -> None:

@@ -323,7 +323,7 @@ def _set_up(config: Config) -> Handle:
     handle._hooks, handle._policies, handle._rules = hooks, policies, table
     definitions.forget()
     handle._pins, runtime.stopped = pins, stops.rules_of(given)
-    runtime.user = functools.partial(users.find, config.user, providers)
+    runtime.user = functools.partial(users.find, config.user, providers, runtime.warn_once)
     handle._policy_hooks, handle._file_hooks = policy_hooks, registered(policies.hooks)
     runtime.refresh = providers.refresh
     if config.announce:

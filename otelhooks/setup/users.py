@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,33 +15,35 @@ if TYPE_CHECKING:
 
 __all__ = ["find"]
 
-_log = logging.getLogger("otelhooks")
-
 _ROLES = "user.roles"
 _TENANT = "user.tenant"
 
 
-def find(function: Callable[[], Any] | None, providers: Providers) -> types.User | None:
+def find(
+    function: Callable[[], Any] | None, providers: Providers, warn_once: Callable[..., None]
+) -> types.User | None:
     """Return the user for rules; None if unknown, or if the function fails.
 
     Args:
         function: The application's; None if it gave none.
         providers: The tracer provider's resource may name the user of the whole process.
+        warn_once: Takes a key, a message and its arguments.
     """
     if function is None:
         resource = getattr(providers.tracer_provider, "resource", None)
         return None if resource is None else _of_resource(resource.attributes)
     try:
         found = function()
+    except Exception as error:  # code of the application may raise anything
+        problem = outline(error)
+    else:
         if found is None or isinstance(found, types.User):
             return found
         if isinstance(found, str):
             return types.User(id=found) if found else None
-        kind = type(found).__qualname__
-        raise TypeError(f"it returned {kind}, not a User, an id or None")
-    except Exception as error:  # code of the application may raise anything
-        _log.error("`user` failed; rules treat the user as unknown: %s", outline(error))
-        return None
+        problem = f"it returned {type(found).__qualname__}, not a `types.User`, an id or None"
+    warn_once(problem, "`user` failed; rules treat the user as unknown: %s", problem)
+    return None
 
 
 def _of_resource(attributes: Mapping[str, Any]) -> types.User | None:

@@ -472,6 +472,7 @@ class TestUsers:
             (types.User(id="u"), False),
             ("u", False),
             ("", False),
+            (None, False),
         ],
     )
     def test_a_deny_is_for_a_role_and_for_unknown_users(
@@ -527,6 +528,23 @@ class TestUsers:
         governed(policies=rules, user=user)
         assert [tools.sends("x") for _ in range(6)] == [False, False, True, True, False, False]
         assert "rules treat the user as unknown" in caplog.text
+
+    def test_what_is_wrong_about_the_function_is_logged_once(
+        self, governed: Any, tools: Tools, caplog: Any
+    ) -> None:
+        governed(policies=[self.RULE], user=lambda: 5)
+        assert [tools.sends("x"), tools.sends("x")] == [False, False]
+        assert [r.getMessage() for r in caplog.records if "`user`" in r.getMessage()] == [
+            "`user` failed; rules treat the user as unknown: it returned int, not a `types.User`, "
+            "an id or None"
+        ]
+
+    @pytest.mark.parametrize("user", [5, {"id": "u"}, types.User])
+    def test_a_session_takes_no_other_user(self, user: Any) -> None:
+        with pytest.raises(ConfigError, match="`user` is of type") as raised:
+            with otelhooks.session("c", user=user):
+                pass
+        assert "types.User" in str(raised.value)
 
     def test_attributes_of_the_resource_name_the_user(
         self, governed: Any, tools: Tools, tracer_provider: Any
