@@ -26,7 +26,7 @@ from otelhooks.errors import ConfigError
 from otelhooks.plain_text import is_unseen, one_line
 from otelhooks.store.redis_server import is_redis
 
-__all__ = ["KEPT_S", "Answer", "Question", "Questions", "is_role", "questions_at"]
+__all__ = ["KEPT_S", "Answer", "Question", "Questions", "check", "is_role", "questions_at"]
 
 KEPT_S = 7 * 86_400
 """How long questions that have ended are listed, in seconds."""
@@ -237,26 +237,11 @@ class Questions:
                 what others have approved.
         """
         by = answer.approver.strip()
-        if not is_role(by):
-            raise ConfigError(
-                f"`{one_line(answer.approver)}` is not the name of one approver",
-                hint="name one, without a comma",
-            )
         while True:
             now = self.pending(question.id)
+            roles = check(now, answer)
             before = now.approver.split(", ") if now.approver else []
-            if _folded(by) in map(_folded, before):
-                raise ConfigError(
-                    f"{by} has approved question {question.id} already",
-                    hint="someone else must approve it as well",
-                )
-            if answer.edit is not None and now.needs > 1:
-                raise ConfigError(
-                    f"question {question.id} needs {now.needs} approvers of the same call",
-                    hint="deny it, and let the agent call again",
-                )
             is_approved = answer.status == "approved"
-            roles = _roles(now, answer) if is_approved else ""
             is_enough = not is_approved or len(before) + 1 >= now.needs
             fields: dict[str, Any] = {
                 "status": answer.status if is_enough else "pending",
@@ -331,6 +316,31 @@ def is_role(name: str) -> bool:
 
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold()
+
+
+def check(question: Question, answer: Answer) -> str:
+    """Return for which roles people have approved, with an answer that an open question takes.
+
+    Raises:
+        ConfigError: It does not take it; see `Questions.answer`.
+    """
+    by = answer.approver.strip()
+    if not is_role(by):
+        raise ConfigError(
+            f"`{one_line(answer.approver)}` is not the name of one approver",
+            hint="name one, without a comma",
+        )
+    if _folded(by) in map(_folded, question.approver.split(", ")):
+        raise ConfigError(
+            f"{by} has approved question {question.id} already",
+            hint="someone else must approve it as well",
+        )
+    if answer.edit is not None and question.needs > 1:
+        raise ConfigError(
+            f"question {question.id} needs {question.needs} approvers of the same call",
+            hint="deny it, and let the agent call again",
+        )
+    return _roles(question, answer) if answer.status == "approved" else ""
 
 
 def _roles(question: Question, answer: Answer) -> str:

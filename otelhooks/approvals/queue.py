@@ -231,10 +231,11 @@ def _approval(answer: Answer) -> Approval:
 
 def _log(question: Question, option: str) -> None:
     log.warning(
-        "`%s` waits for an answer: otelhooks approvals approve %s%s",
+        "`%s` waits for an answer: otelhooks approvals approve %s%s%s",
         one_line(question.tool, LOGGED),
         question.id,
         option,
+        f" --role ROLE ({one_line(question.wanted)} must approve)" if question.missing else "",
     )
 
 

@@ -18,7 +18,7 @@ from otelhooks.plain_text import one_line, sanitize
 
 if TYPE_CHECKING:
     from otelhooks import types
-    from otelhooks.approvals.questions import Question, Questions
+    from otelhooks.approvals.questions import Answer, Question, Questions
 
 _TAKEN_S = 2.0
 """Longest wait, in seconds, for the process that asked to take its answer."""
@@ -92,6 +92,7 @@ def approve_command(
     """
     from otelhooks.approvals.console import Console
     from otelhooks.approvals.layout import full, named, summary
+    from otelhooks.approvals.questions import Answer, check
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
@@ -100,6 +101,8 @@ def approve_command(
         )
     questions, changes = _questions(place), _changes(edit)
     question = questions.pending(id)
+    answer = Answer("approved", approver or getpass.getuser(), changes, "human", roles)
+    check(question, answer)  # before a person reads the call and types the code
     call, console = _call(question, changes), Console()
     reason = question.facts.get("reason", "")
     what = named(call, question.facts.get("rule", ""))
@@ -108,6 +111,9 @@ def approve_command(
     while True:
         for line in summary(title, call, reason, console.size):
             console.say(line)
+        if question.wanted:
+            by = f"; {question.by} has" if question.by else ""
+            console.say(one_line(f"Approvers: {question.wanted} must approve{by}"))
         try:
             typed = console.ask(
                 f"Type {code} to approve {what}, a shows all, Enter leaves it open: "
@@ -121,7 +127,7 @@ def approve_command(
     if typed.strip() != code:
         click.echo("not approved; the call still waits", err=True)
         sys.exit(ExitCode.NO)
-    _answer(questions, question, "approved", approver, changes, roles)
+    _answer(questions, question, answer)
 
 
 @approvals.command("deny")
@@ -133,8 +139,12 @@ def deny_command(id: str, place: str | None, approver: str | None) -> None:
 
     Exit code 0: refused; 1: the program did not take the answer; 2: the question is not open.
     """
+    from otelhooks.approvals.questions import Answer
+
     questions = _questions(place)
-    _answer(questions, questions.pending(id), "rejected", approver)
+    kind = "human" if sys.stdin.isatty() else "service"
+    answer = Answer("rejected", approver or getpass.getuser(), kind=kind)
+    _answer(questions, questions.pending(id), answer)
 
 
 def _questions(place: str | None) -> Questions:
@@ -148,21 +158,12 @@ def _questions(place: str | None) -> Questions:
     return questions_at(place)
 
 
-def _answer(
-    questions: Questions,
-    question: Question,
-    status: str,
-    approver: str | None,
-    edit: dict[str, Any] | None = None,
-    roles: tuple[str, ...] = (),
-) -> None:
-    from otelhooks.approvals.questions import Answer
-
-    kind = "human" if sys.stdin.isatty() else "service"
-    answer = Answer(status, approver or getpass.getuser(), edit, kind, roles)
+def _answer(questions: Questions, question: Question, answer: Answer) -> None:
+    status = answer.status
     if questions.answer(question, answer) == "pending":
-        by = questions.find(question.id).by
-        click.echo(one_line(f"approved by {by}; {question.wanted} must approve"), err=True)
+        now = questions.find(question.id)
+        left = " and ".join(now.missing) or question.wanted
+        click.echo(one_line(f"approved by {now.by}; {left} must approve"), err=True)
         return
     if question.parked:
         tool = one_line(question.tool)

@@ -172,6 +172,7 @@ class Site:
             "form": self.form if self.settings.can_answer else "",
             "can_answer": self.settings.can_answer,
             "approver": self.settings.approver,
+            "roles": self.settings.roles,
             "policies": self.settings.policies,
             "stopped": self._stopped(),
             "note": self.server.note(here) if self.server is not None else "",

@@ -110,6 +110,26 @@ def test_no_process_is_waited_for_that_takes_the_answer_about_a_parked_call(
     assert questions.find(asked.id).about == about
 
 
+def test_roles_are_shown_before_the_code_and_wrong_answers_are_refused_there(
+    path: Path, tmp_path: Path
+) -> None:
+    now, questions = time.time(), StoreQuestions(path)
+    facts = dict.fromkeys(("server", "agent", "rule", "reason", "trace", "program"), "")
+    about = json.dumps({**facts, "args": {}, "pid": 1, "roles": ["finance", "security"]})
+    questions.put(Question("12345678", now, now + 60, "pending", "send_email", about, needs=2))
+    ada = ["approvals", "approve", "12345678", "--as", "ada", "--role", "finance"]
+    for command, problem in (
+        ([*ada, "--edit", '{"to": "x"}'], "needs 2 approvers of the same call"),
+        ([*ada[:-1], "sales"], "waits for the approval of finance and security"),
+    ):
+        code, screen = at_terminal(command, cwd=tmp_path)
+        assert (code, problem in screen, "Type" in screen) == (2, True, False), screen
+    code, screen = at_terminal(ada, lambda screen: code_in(screen) + "\n", cwd=tmp_path)
+    assert code == 0, screen
+    assert screen.index("Approvers: finance and security must approve") < screen.index("Type ")
+    assert "approved by ada (finance); security must approve" in screen
+
+
 @pytest.mark.parametrize("typed", ["\n", "y\n", "yes\n", "\x04"])
 def test_anything_else_leaves_the_call_waiting(
     agents: Start, path: Path, tmp_path: Path, typed: str

@@ -504,6 +504,13 @@ class TestRoles:
         attributes = governed.attributes("execute_tool send_email")
         assert attributes[semconv.APPROVAL_APPROVER_ID] == "ada (finance), bob (security)"
 
+    def test_the_log_says_that_a_role_is_needed(self, called, path, caplog) -> None:
+        id = waiting(path).id
+        run(path, "deny", id)
+        called.exception(10)
+        [said] = [r.getMessage() for r in caplog.records if "waits for an answer" in r.getMessage()]
+        assert said.endswith(" --role ROLE (finance and security must approve)")
+
     def test_anyone_may_refuse(self, called, path, governed) -> None:
         questions, question = StoreQuestions(path), waiting(path)
         questions.answer(question, Answer("approved", "ada", roles=("finance",)))

@@ -363,6 +363,8 @@ class TestAnswers:
             browser.get(f"/?token={settings.token}")
             shown = browser.get("/approvals/12345678").text
             assert "finance and security must approve" in shown
+            assert "which no one may change" in shown
+            assert (f"as {name} ({roles[0]})" if roles else f"as {name}<") in shown
             form = self.form(settings, question, answer="approve")
             answer = browser.post("/approvals/12345678", data=form, headers=OURS)
             assert answer.status_code == code

@@ -534,10 +534,9 @@ class TestUsers:
     ) -> None:
         governed(policies=[self.RULE], user=lambda: 5)
         assert [tools.sends("x"), tools.sends("x")] == [False, False]
-        assert [r.getMessage() for r in caplog.records if "`user`" in r.getMessage()] == [
-            "`user` failed; rules treat the user as unknown: it returned int, not a `types.User`, "
-            "an id or None"
-        ]
+        said = [r.getMessage() for r in caplog.records if "`user` failed" in r.getMessage()]
+        assert len(said) == 1
+        assert said[0].endswith("it returned int, not a `types.User`, an id or None")
 
     @pytest.mark.parametrize("user", [5, {"id": "u"}, types.User])
     def test_a_session_takes_no_other_user(self, user: Any) -> None:
@@ -553,17 +552,17 @@ class TestUsers:
 
         resource = SimpleNamespace(attributes={})
         providers: Any = SimpleNamespace(tracer_provider=SimpleNamespace(resource=resource))
-        assert find(None, providers) is None
+        assert find(None, providers, print) is None
         resource.attributes = {"user.id": "u", "user.roles": "a b,c"}
-        assert find(None, providers) == types.User(id="u", roles=("a", "b", "c"))
+        assert find(None, providers, print) == types.User(id="u", roles=("a", "b", "c"))
         resource.attributes = {
             "enduser.pseudo.id": "p",
             "user.roles": ("a",),
             "user.tenant": "acme",
         }
-        assert find(None, providers) == types.User(id="p", roles=("a",), tenant="acme")
+        assert find(None, providers, print) == types.User(id="p", roles=("a",), tenant="acme")
         providers.tracer_provider = object()
-        assert find(None, providers) is None
+        assert find(None, providers, print) is None
 
     def test_enforce_reads_the_record_that_it_is_given(self) -> None:
         hook = policy.enforce([*RULES, policy.deny("wipe", when_user={"role": "intern"})])
