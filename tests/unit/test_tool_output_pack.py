@@ -19,6 +19,7 @@ from otelhooks.cli.policies import hook_lint, trials
 from otelhooks.cli.policies.subject import Subject
 from otelhooks.policy import packs
 from otelhooks.policy.files import result_functions
+from otelhooks.telemetry import semconv
 from tests.unit.test_secret_forms import PUBLISHED
 
 ALNUM = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -77,6 +78,23 @@ class Returned:
 @pytest.fixture
 def returned(governed: Any) -> Returned:
     return Returned(governed)
+
+
+@pytest.mark.parametrize(
+    ("secret", "kind"),
+    [
+        (KEY, "AWS access key"),
+        (TOKEN, "GitHub token"),
+        ("sk-" + ALNUM, "API key `sk-...`"),
+        ("glsa_" + ALNUM + ALNUM, "`glsa_...`"),
+    ],
+)
+def test_the_reason_names_the_kind_of_secret(governed: Any, secret: str, kind: str) -> None:
+    Returned(governed).text(secret)
+    [reason] = [
+        event.get(semconv.POLICY_REASON) for event in governed.event(semconv.EVENT_POLICY_DECISION)
+    ]
+    assert f"the result holds a secret of a known form ({kind})" in str(reason)
 
 
 def folder() -> Path:
