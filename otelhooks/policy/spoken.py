@@ -5,13 +5,14 @@ borders.
 
 Normal form: NFKC, lower case, each run of blanks and line ends as one blank. Characters that cannot
 be seen are left out of the user's text; a value that has one was not said, and neither was one of
-fewer than two characters.
+fewer than two characters, or without a letter or digit.
 
 Word border: the value is a whole word, or several, of the text. Before it may be a blank, or quotes
 and opening brackets after a blank; after it a blank, or quotes, closing brackets and the marks that
 end a sentence or a part of one before a blank. So `evil.com` does not occur in `evil.com.au`,
 `/x` or `x` does not in `../x`, and `12` not in `2012`, `1.12` or `-12`. A digit may be beside a
-sign of a currency, or after `#`.
+sign of a currency, or after `#`. Groups of three or four digits belong together: `100` does not
+occur in `100 000`, nor `4111` in `4111 1111`.
 
 Besides, in an e-mail address, blanks around ``@`` do not matter, and commas and semicolons are
 borders. In an IBAN whose checksum is right, blanks do not matter.
@@ -47,6 +48,10 @@ _SEEN_BLANKS = frozenset(" \t\n\r")
 _IBAN = re.compile(r"[a-z]{2}[0-9]{2}[a-z0-9]{11,30}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?")
 _EITHER = re.compile(r"[+-]?[0-9]{1,3}\.[0-9]{3}")
+_BREAK = re.compile(" ")
+_BREAK_OF_ADDRESSES = re.compile("[ ,;]")
+_GROUP_BEFORE = re.compile(r"[0-9] [0-9]{3,4}(?![0-9])")
+_GROUP_AFTER = re.compile(r" [0-9]{3,4}(?![0-9])")
 
 
 def all_said(args: Mapping[str, Any], names: Sequence[str], messages: Sequence[Message]) -> bool:
@@ -130,14 +135,14 @@ def _normal_of_value(value: str) -> str:
 
 
 def _is_text_said(value: str, messages: Sequence[Message]) -> bool:
-    if len(value) < 2:
+    if len(value) < 2 or not any(map(str.isalnum, value)):
         return False
     is_address = "@" in value
     if is_address:
         value = _joined(value)
     iban = _as_iban(value)
     for message in reversed(messages):
-        text = message.normal or _normal_of(message)
+        text = _normal_of(message)
         if is_address:
             text = _joined(text)
         if value in text and _has_word(text, value, is_address=is_address):
@@ -156,12 +161,24 @@ def _has_word(text: str, value: str, *, is_address: bool) -> bool:
     while start >= 0:
         if _is_apart(text, start, start + len(value), is_address=is_address):
             return True
-        start = text.find(value, start + 1)
+        start = text.find(value, _next_word(text, start, is_address=is_address))
     return False
+
+
+def _next_word(text: str, start: int, *, is_address: bool) -> int:
+    """Return where a word can begin next, so that a long run of one letter is looked at once."""
+    if text[start] in _OPENING:
+        return start + 1
+    found = (_BREAK_OF_ADDRESSES if is_address else _BREAK).search(text, start)
+    return len(text) if found is None else found.end()
 
 
 def _is_apart(text: str, start: int, end: int, *, is_address: bool = False) -> bool:
     """Return whether a part of a text is between two word borders."""
+    if text[end - 1].isdigit() and _GROUP_AFTER.match(text, end):
+        return False
+    if start > 1 and _GROUP_BEFORE.match(text, start - 2):
+        return False
     if start and text[start].isdigit() and (text[start - 1] == "#" or _is_money(text[start - 1])):
         start -= 1
     while start and text[start - 1] in _OPENING:

@@ -55,6 +55,8 @@ class TestText:
             ("café", "cafe\u0301"),
             ("12", "ticket #12, please"),
             ("100", "pay $100 or 100€"),
+            ("4111 1111", "card 4111 1111"),
+            ("(bob", "((bob)"),
             (IBAN, "pay DE89 3704 0044 0532 0130 00, please"),
             ("DE89 3704 0044 0532 0130 00", f"pay {IBAN}"),
             ("'quoted'", "a 'quoted' word"),
@@ -88,6 +90,12 @@ class TestText:
             ("12", "-12"),
             ("12", "1,12"),
             ("12", "12%"),
+            ("100", "pay 100 000"),
+            ("000", "pay 100 000"),
+            ("4111", "card 4111 1111 1111 1111"),
+            ("1111", "card 4111 1111"),
+            ("..", "hm ... what"),
+            ("--", "this -- that"),
             ("30", "at 12:30"),
             ("secret", "../secret"),
             ("secret", "/secret"),
@@ -119,6 +127,11 @@ class TestText:
     )
     def test_the_user_did_not_say_it(self, value: str, text: str) -> None:
         assert not said(value, text)
+
+    def test_a_long_run_of_one_letter_is_looked_at_once(self) -> None:
+        text = f"{'a' * 200_000} b"
+        assert not said("a" * 100_000, text)
+        assert not said("((a" + "a" * 100_000, "(" * 10 + text)
 
     def test_a_value_must_be_in_one_message(self) -> None:
         assert not said("new york", "new", "york")
@@ -154,6 +167,8 @@ class TestNumbers:
             (12, "12:30"),
             (12, "12%"),
             (12, "12km"),
+            (100, "€100 000"),
+            (4111, "card 4111 1111 1111 1111"),
             (12, "v1.12"),
             (12, "12.000"),
             (1, "1. Send it"),
