@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import json
 import os
 import threading
@@ -343,8 +344,8 @@ def function(value: object, origin: str) -> Any:
     """Read a function, or a reference to one as text."""
     if isinstance(value, str):
         value = load_object(value, origin)
-    if value is not None and not callable(value):
-        raise _wrong(origin, value, "a function, or one as module:attribute")
+    if value is not None and (not callable(value) or inspect.iscoroutinefunction(value)):
+        raise _wrong(origin, value, "a plain function, or one as module:attribute")
     return value
 
 

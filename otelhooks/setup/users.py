@@ -31,7 +31,11 @@ def find(
     """
     if function is None:
         resource = getattr(providers.tracer_provider, "resource", None)
-        return None if resource is None else _of_resource(resource.attributes)
+        if resource is None:  # spans are off: the variables still name the user
+            from opentelemetry.sdk.resources import OTELResourceDetector
+
+            resource = OTELResourceDetector().detect()
+        return _of_resource(resource.attributes)
     try:
         found = function()
     except Exception as error:  # code of the application may raise anything

@@ -560,9 +560,7 @@ class TestUsers:
                 pass
         assert "types.User" in str(raised.value)
 
-    def test_attributes_of_the_resource_name_the_user(
-        self, governed: Any, tools: Tools, tracer_provider: Any
-    ) -> None:
+    def test_attributes_of_the_resource_name_the_user(self) -> None:
         from otelhooks.setup.users import find
 
         resource = SimpleNamespace(attributes={})
@@ -576,8 +574,22 @@ class TestUsers:
             "user.tenant": "acme",
         }
         assert find(None, providers, print) == types.User(id="p", roles=("a",), tenant="acme")
-        providers.tracer_provider = object()
-        assert find(None, providers, print) is None
+
+    def test_the_variable_names_the_user_even_if_spans_are_off(
+        self, monkeypatch: pytest.MonkeyPatch, tools: Tools
+    ) -> None:
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "user.id=u,user.roles=admin")
+        monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+        rules = [policy.allow("send", when_user={"role": "admin"}), policy.deny("*")]
+        otelhooks.instrument(policies=rules)
+        assert tools.sends("x")
+
+    def test_the_function_must_be_a_plain_one(self) -> None:
+        async def user() -> str:
+            return "u"
+
+        with pytest.raises(ConfigError, match="a plain function"):
+            otelhooks.instrument(user=user)
 
     def test_enforce_reads_the_record_that_it_is_given(self) -> None:
         hook = policy.enforce([*RULES, policy.deny("wipe", when_user={"role": "intern"})])
