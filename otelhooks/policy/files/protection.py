@@ -87,7 +87,7 @@ class WritesInto:
     protected: tuple[Folder, ...]
 
     def __str__(self) -> str:
-        return f"a path leads to {', '.join(map(str, self.protected))}"
+        return f"a path leads to {' or '.join(map(str, self.protected))}"
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Return whether a path of the call leads there."""
@@ -115,7 +115,7 @@ class Names:
     protected: tuple[Folder, ...]
 
     def __str__(self) -> str:
-        return f"a text names {', '.join(map(str, self.protected))}"
+        return f"a text names {' or '.join(map(str, self.protected))}"
 
     def __call__(self, call: types.ToolCall) -> bool:
         """Return whether a word of an argument leads there, or its text contains the whole path."""
