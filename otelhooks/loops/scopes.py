@@ -170,7 +170,7 @@ def session(
             _end(rt, opened)
 
 
-def _pseudonym(user: str | User | None) -> str:
+def _pseudonym(user: Any) -> str:
     if user is None or isinstance(user, str):
         return user or ""
     from otelhooks.records.users import User  # loads pydantic
