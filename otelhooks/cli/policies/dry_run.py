@@ -102,7 +102,7 @@ class DryRun:
     ) -> None:
         self.rules = rules
         self.hooks = hooks
-        self.limits = frozenset(limits)
+        self.limits: frozenset[str] = frozenset(limits)
         self._monitor = monitor
         self._tested: list[Tested] = []
         for rule in rules.rules:

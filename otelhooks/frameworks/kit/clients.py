@@ -175,7 +175,10 @@ class ClientCall(ModelCall):
         self.holds_calls = could_deny(place.branch, None, frozenset())
         scope = current_scope()
         self.must_read = rt.loaded.can_deny or (scope is not None and scope.widens)
-        said = self._spoken(rt, place)  # as the loop sent it: hooks may add what others wrote
+        said: tuple[Message, ...] = ()
+        is_quiet = not rt.loaded.listens and scope is None and rt.candidate is None
+        if place.outer is None and not is_quiet and rt.listens(scope):  # a run or call knows better
+            said = self._spoken(place)  # as the loop sent it: hooks may add what others wrote
         with _lock:
             answers = rt.answers = rt.answers or Answers()
         owner = Owner.of(rt, place, context)
@@ -351,10 +354,8 @@ class ClientCall(ModelCall):
                 found.append((part, asked))
         return found
 
-    def _spoken(self, rt: Runtime, place: Op) -> tuple[Message, ...]:
-        """Return what the user said in the request, if no run or call around it knows better."""
-        if place.outer is not None or not rt.listens(current_scope()):
-            return ()
+    def _spoken(self, place: Op) -> tuple[Message, ...]:
+        """Return what the user said in the request."""
         speaker = place.session.context.speaker()
         texts = map(spoken_in, self.natives())
         return tuple(Message(text, speaker) for text in texts if text is not None)
