@@ -315,7 +315,7 @@ def is_role(name: str) -> bool:
 
 
 def _folded(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def check(question: Question, answer: Answer) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 __all__ = [
     "CHARACTERS_KEPT",
     "MESSAGES_KEPT",
+    "PART_END",
     "Message",
     "Said",
     "Speaker",
@@ -28,13 +29,11 @@ MESSAGES_KEPT = 100
 CHARACTERS_KEPT = 16_384
 """Most characters of these together."""
 
+PART_END = "\n\u2029"
+"""Between the texts of a message's parts: a value is in one of them."""
+
 _TEXTS = frozenset((None, "text", "input_text"))
-_RESULTS = frozenset(
-    (
-        *("tool_result", "tool_call_response", "tool-return", "retry-prompt"),
-        *("function_call_output", "computer_call_output", "mcp_tool_result"),
-    )
-)
+_RESULTS = ("_result", "_response", "_output", "_call", "tool-return", "retry-prompt")
 _OF_RESULTS = (
     *("toolResult", "functionResponse", "function_response"),
     *("tool_use_id", "tool_call_id", "call_id"),
@@ -111,6 +110,10 @@ def user_text(message: Any) -> str | None:
     parts = cast("Sequence[Any]", message)
     if _field(parts[-1], "role") is not None:
         return spoken_in(parts[-1])
+    return _text_of(parts)
+
+
+def _text_of(parts: Sequence[Any]) -> str | None:
     texts: list[str] = []
     for part in parts:
         if isinstance(part, str):
@@ -122,7 +125,7 @@ def user_text(message: Any) -> str | None:
         kind = _field(part, "type") or _field(part, "kind")
         if isinstance(text, str) and kind in _TEXTS and _field(part, "role") is None:
             texts.append(text)
-    return "\n".join(texts) or None
+    return PART_END.join(texts) or None
 
 
 def spoken_in(message: Any) -> str | None:
@@ -136,12 +139,18 @@ def spoken_in(message: Any) -> str | None:
     if _field(message, "role") != "user" or _is_result(message):
         return None
     content = _field(message, "content")
-    return user_text(_field(message, "parts") if content is None else content)
+    if content is None:
+        content = _field(message, "parts")
+    if isinstance(content, str):
+        return content or None
+    return _text_of(content) if isinstance(content, (list, tuple)) else None
 
 
 def _is_result(part: Any) -> bool:
     kind = _field(part, "type") or _field(part, "kind")
-    return kind in _RESULTS or any(_field(part, name) for name in _OF_RESULTS)
+    if isinstance(kind, str) and kind.endswith(_RESULTS):
+        return True
+    return any(_field(part, name) for name in _OF_RESULTS)
 
 
 def _field(value: Any, name: str) -> Any:

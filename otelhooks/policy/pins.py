@@ -203,7 +203,7 @@ def _fields(name: str, entry: Any) -> dict[str, Any]:
         ):
             raise _WrongError(f"the description of {name!a} is not a list of lines")
         fields["description"] = "\n".join(cast("list[str]", lines))
-    if given != _hash(name, fields):
+    if not given or given != _hash(name, fields):
         raise _WrongError(f"the hash of {what} is not that of its definition")
     return fields
 

@@ -33,7 +33,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otelhooks.hooks.said import Message
+from otelhooks.hooks.said import PART_END, Message
 from otelhooks.plain_text import is_unseen
 
 __all__ = ["all_said", "was_said"]
@@ -44,6 +44,7 @@ _MOST_VALUES = 10_000
 _QUOTES = "\"'`*\u201c\u201d\u2018\u2019\u201e\u201a\u00ab\u00bb\u2039\u203a"
 _OPENING = frozenset("([{<\u00bf\u00a1\u300c\u300e" + _QUOTES)
 _CLOSING = frozenset(")]}>.,;:!?\u3001\u3002\u300d\u300f" + _QUOTES)
+_BETWEEN_PARTS = " \0 "  # no value has it
 _SEEN_BLANKS = frozenset(" \t\n\r")
 _IBAN = re.compile(r"[a-z]{2}[0-9]{2}[a-z0-9]{11,30}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?")
@@ -116,10 +117,14 @@ def _normal(text: str) -> str:
 
 def _normal_of(message: Message) -> str:
     if message.normal is None:
-        text = unicodedata.normalize("NFKC", message.text)  # which makes ordinary blanks of others
-        seen = (char for char in text if char.isspace() or not is_unseen(char))
-        message.normal = _normal("".join(seen))
+        parts = map(_normal_of_part, message.text.split(PART_END))
+        message.normal = _BETWEEN_PARTS.join(parts)
     return message.normal
+
+
+def _normal_of_part(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text)  # which makes ordinary blanks of others
+    return _normal("".join(char for char in text if char.isspace() or not is_unseen(char)))
 
 
 def _normal_of_value(value: str) -> str:

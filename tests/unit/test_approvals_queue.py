@@ -24,7 +24,7 @@ from click.testing import CliRunner, Result
 import otelhooks
 from otelhooks import approvals, policy
 from otelhooks.approvals import store_questions
-from otelhooks.approvals.questions import Answer, Question
+from otelhooks.approvals.questions import Answer, Question, check
 from otelhooks.approvals.store_questions import StoreQuestions
 from otelhooks.cli import cli
 from otelhooks.errors import ConfigError, Denied
@@ -430,6 +430,11 @@ class TestSeveralApprovers:
         called.result(10)
         attributes = governed.attributes("execute_tool send_email")
         assert attributes[semconv.APPROVAL_APPROVER_TYPE] == "service"
+
+    def test_blanks_within_a_name_do_not_make_two_approvers_of_it(self) -> None:
+        question = dataclasses.replace(question_of("12345678"), needs=2, approver="ada l")
+        with pytest.raises(ConfigError, match="has approved question"):
+            check(question, Answer("approved", "Ada  L"))
 
     @pytest.mark.parametrize(
         "name", ["ada", " ada ", "ADA", "\uff41da", "ada\u200b", "\x1b[31mada"]

@@ -177,6 +177,13 @@ class TestFile:
         with pytest.raises(PolicyFileError, match=re.escape(problem)):
             otelhooks.instrument(mcp_pins=file)
 
+    def test_an_empty_hash_is_that_of_nothing(self, file):
+        content = json.loads(file.read_text())
+        content["servers"]["notes"]["read"] = {"hash": "", "annotations": {"evil": 1}}
+        file.write_text(json.dumps(content))
+        with pytest.raises(PolicyFileError, match="the hash of the tool"):
+            pins.read(file)
+
     @pytest.mark.parametrize(
         ("field", "value"),
         [("description", "text"), ("description", [1]), ("annotations", []), ("title", None)],

@@ -134,6 +134,9 @@ SEEN = {
     "in base64 for URLs, without padding": base64.urlsafe_b64encode(
         b"??>" + TOKEN.encode()
     ).decode(),
+    "in base64 with one sign of padding": in_base64("." * (2 - len(KEY) % 3) + KEY),
+    "in base64 with two signs of padding": in_base64("." * (-(len(KEY) + 2) % 3) + KEY),
+    "in base64 with bytes that are no text": base64.b64encode(KEY.encode() + b"\xff\xfe").decode(),
     "with zero-width characters within": "\u200b".join(TOKEN),
     "with a soft hyphen and a joiner within": TOKEN[:9] + "\u00ad\u200d" + TOKEN[9:],
     "in fullwidth letters": wide(TOKEN),

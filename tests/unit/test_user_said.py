@@ -133,6 +133,12 @@ class TestText:
         assert not said("a" * 100_000, text)
         assert not said("((a" + "a" * 100_000, "(" * 10 + text)
 
+    def test_a_value_must_be_in_one_part_of_a_message(self) -> None:
+        for parts, value in (("eve@", "x.com"), "eve@x.com"), (("new", "york"), "new york"):
+            message = {"role": "user", "content": [{"text": part} for part in parts]}
+            assert not said(value, str(spoken_in(message)))
+            assert said(parts[1], str(spoken_in(message)))
+
     def test_a_value_must_be_in_one_message(self) -> None:
         assert not said("new york", "new", "york")
         assert said("york", "new", "york")
@@ -238,7 +244,7 @@ class TestMessages:
             ([], None),
             ({"question": "a", "documents": ["b"]}, None),
             ([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": "b"}], "a"),
-            ([{"type": "input_text", "text": "a"}, "b"], "a\nb"),
+            ([{"type": "input_text", "text": "a"}, "b"], "a\n\u2029b"),
             ([{"type": "document", "text": "b"}, {"text": "a"}], "a"),
             ([{"type": "tool_result", "content": "x"}, {"type": "text", "text": "a"}], None),
             ([{"text": "a"}, {"toolResult": {"content": []}}], None),
@@ -246,6 +252,8 @@ class TestMessages:
             ([{"role": "user", "content": "old"}, {"role": "user", "content": "new"}], "new"),
             ([{"role": "user", "content": "old"}, {"role": "assistant", "content": "x"}], None),
             ([{"role": "user", "content": "a"}, {"type": "function_call_output"}], None),
+            ([{"type": "custom_tool_call_output"}, {"type": "text", "text": "a"}], None),
+            ([{"type": "mcp_call"}, {"type": "text", "text": "a"}], None),
         ],
     )
     def test_texts_of_the_user_count(self, message: Any, text: str | None) -> None:
@@ -257,6 +265,10 @@ class TestMessages:
             ("hello", "hello"),
             ({"role": "user", "content": "a"}, "a"),
             ({"role": "user", "parts": [{"text": "a"}]}, "a"),
+            ({"role": "user", "content": [{"text": "a"}, {"text": "b", "role": "user"}]}, "a"),
+            ({"role": "user", "content": [{"type": "tool_result"}, {"role": "user"}]}, None),
+            ({"role": "user", "content": {"text": "a"}}, None),
+            ({"role": "user", "content": ""}, None),
             ({"role": "assistant", "content": "a"}, None),
             ({"role": "system", "content": "a"}, None),
             ({"role": "tool", "content": "a", "tool_call_id": "1"}, None),

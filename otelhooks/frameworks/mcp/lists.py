@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from otelhooks.frameworks.kit import lists, servers
+from otelhooks.frameworks.kit import contents, lists, servers
 from otelhooks.frameworks.mcp.connections import Peer, peer_of
 
 __all__ = ["listing", "shown"]
@@ -34,10 +34,11 @@ async def shown(
     peer = peer_of(session)
     server = servers.name_at(peer.connection) if peer.connection is not None else None
     name = _name(peer, server)
-    hidden = lists.note(name, peer.says, peer.tools, [(tool.name, _json(tool)) for tool in tools])
+    named = [(contents.field(tool, "name"), tool) for tool in tools]
+    hidden = lists.note(name, peer.says, peer.tools, [(each, _json(tool)) for each, tool in named])
     if not hidden:
         return page
-    return page.model_copy(update={"tools": [tool for tool in tools if tool.name not in hidden]})
+    return page.model_copy(update={"tools": [tool for each, tool in named if each not in hidden]})
 
 
 def _name(peer: Peer, server: str | None) -> str:
@@ -53,4 +54,6 @@ def _name(peer: Peer, server: str | None) -> str:
 
 
 def _json(tool: Any) -> Callable[[], Any]:
+    if isinstance(tool, dict):  # of a request for another type of result
+        return lambda: tool
     return lambda: tool.model_dump(by_alias=True, mode="json")

@@ -117,8 +117,11 @@ def _readable(text: str) -> str:
 def _decoded(text: str) -> Iterator[str]:
     """Yield what the parts of a text that may be base64 encode, if that is text."""
     for match in _BASE64.finditer(text):
-        run = match[0][: len(match[0]) // 4 * 4]
+        run = match[0]
+        if len(run) % 4 == 1:  # its last sign is none of base64's
+            run = run[:-1]
+        run += "=" * (-len(run) % 4)
         try:
-            yield base64.b64decode(run, altchars=b"-_").decode()
+            yield base64.b64decode(run, altchars=b"-_").decode(errors="replace")
         except ValueError:
             continue
