@@ -143,7 +143,9 @@ def spoken_in(message: Any) -> str | None:
         content = _field(message, "parts")
     if isinstance(content, str):
         return content or None
-    return _text_of(content) if isinstance(content, (list, tuple)) else None
+    if not isinstance(content, (list, tuple)):
+        return None
+    return _text_of(cast("Sequence[Any]", content))
 
 
 def _is_result(part: Any) -> bool:

@@ -118,7 +118,7 @@ def _decoded(text: str) -> Iterator[str]:
     """Yield what the parts of a text that may be base64 encode, if that is text."""
     for match in _BASE64.finditer(text):
         run = match[0]
-        if len(run) % 4 == 1:  # its last sign is none of base64's
+        if len(run) % 4 == 1:  # no base64 has such a length
             run = run[:-1]
         run += "=" * (-len(run) % 4)
         try:
