@@ -134,12 +134,15 @@ async def run_mcp() -> None:
 def main() -> None:
     """Run the turns, then let everything that is queued go out."""
     framework, turns, audit = sys.argv[1:]
+    # No tool of an MCP server is called there: its counters start, and nothing else is different.
+    pins = "monitor:mcp-pins.json" if framework == "openai_agents" else None
     logging.disable(logging.CRITICAL)  # failing tools are part of the turns
     otelhooks.instrument(
         policies=story.policies(),
         hooks=[*story.HOOKS],
         approvals=story.approver,
         mcp_servers=[story.SERVER],
+        mcp_pins=pins,
         audit=audit,
         capture_content="SPAN_AND_EVENT",
     )

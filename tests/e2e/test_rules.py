@@ -61,6 +61,10 @@ OTHERS: Mapping[str, Mapping[str, str]] = {
         semconv.ADAPTER_VERSION: "1.0",
         semconv.ADAPTER_STATE: semconv.ADAPTER_REFUSED,
     },
+    semconv.METRIC_MCP_TOOLS_UNAPPROVED: {
+        semconv.MCP_TOOL_CHANGE: "changed",
+        semconv.POLICY_MODE: semconv.MODE_ENFORCE,
+    },
 }
 
 
