@@ -121,7 +121,4 @@ def _decoded(text: str) -> Iterator[str]:
         if len(run) % 4 == 1:  # no base64 has such a length
             run = run[:-1]
         run += "=" * (-len(run) % 4)
-        try:
-            yield base64.b64decode(run, altchars=b"-_").decode(errors="replace")
-        except ValueError:
-            continue
+        yield base64.b64decode(run, altchars=b"-_").decode(errors="replace")
