@@ -513,7 +513,7 @@ class TestRoles:
         id = waiting(path).id
         run(path, "deny", id)
         called.exception(10)
-        [said] = [r.getMessage() for r in caplog.records if "waits for an answer" in r.getMessage()]
+        said = next(m for m in caplog.messages if id[:8] in m and "waits for an answer" in m)
         assert said.endswith(" --role ROLE (finance and security must approve)")
 
     def test_anyone_may_refuse(self, called, path, governed) -> None:
