@@ -152,6 +152,8 @@ def read(path: Path) -> Approved:
         problem, place = error.msg, (error.lineno, error.colno)
     except RecursionError:
         problem, place = "it is nested too deep", (1, 1)
+    except ValueError as error:  # a number of thousands of digits
+        problem, place = str(error), (1, 1)
     except _WrongError as error:
         problem, place = str(error), (1, 1)
     raise PolicyFileError(str(path), *place, f"not a file of pins: {problem}", hint=_HINT)

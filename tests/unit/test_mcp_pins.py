@@ -167,6 +167,7 @@ class TestFile:
             ('"readOnlyHint"', '"readOnlyhint"', "the hash of the tool"),
             ("}\n", "", "Expecting"),
             ("{", "[" * 100_000 + "{", "nested too deep"),
+            ('"version": 1', f'"version": {"1" * 5_000}', "not a file of pins"),
         ],
     )
     def test_a_file_that_is_not_understood_is_an_error(self, file, old, new, problem):
