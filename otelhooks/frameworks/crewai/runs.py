@@ -204,11 +204,11 @@ class FlowResume(FlowRun):
 
     def read(self, flow: Any, /, feedback: Any = "") -> None:
         self.of(flow.name or type(flow).__name__, {"feedback": feedback}, (), {})
-        self.is_resumed = True
+        self.is_resumed, self.feedback = True, feedback
         self.belongs_to(flow.flow_id)
 
     def call(self, wrapped: Any) -> Any:
-        return wrapped(self.prompt)
+        return wrapped(self.feedback)
 
 
 class Feedback(Question):
