@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,18 @@ def _listen() -> None:
     ending: Any = getattr(signals, "worker_process_shutdown", None)
     if ending is not None and "celery" not in _heard:
         _heard.add("celery")
-        ending.connect(end, weak=False)
+        ending.connect(_end_of_celery, weak=False)
+
+
+def _end_of_celery(**_: object) -> None:
+    """End a child of Celery's pool, which tells its parent next, and exits a second later.
+
+    The parent ends it by SIGTERM once it has read that, maybe before the child has released the
+    lock of the queue: all others would wait for it forever. billiard 4.3 blocks the signal for this
+    reason, but in the main thread only, and a child that is observed has more.
+    """
+    end()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _finalize(*_: object) -> None:

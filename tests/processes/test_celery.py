@@ -141,3 +141,18 @@ def test_the_last_call_of_a_child_that_is_replaced_is_not_lost(client, tmp_path)
         worked = work_of(_answers(client, tmp_path, [0] * 4))
     assert list(worked.values()) == [1] * 4
     assert_all_told(tmp_path, worked)
+
+
+def test_a_child_that_has_told_of_its_end_exits_by_itself():
+    """Its parent's SIGTERM could hit it while it holds the lock of the queue, in any thread."""
+    end = """
+import os, signal, threading, time
+import celery.signals, otelhooks
+otelhooks.instrument(frameworks=[])
+celery.signals.worker_process_shutdown.send(sender=None, pid=os.getpid(), exitcode=0)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(0.1)
+os._exit(7)
+"""
+    ended = subprocess.run([sys.executable, "-c", end], timeout=STARTS_WITHIN_S, check=False)
+    assert ended.returncode == 7
