@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otelhooks import types
 
 if TYPE_CHECKING:
+    from otelhooks.hooks.context import OperationContext
     from otelhooks.hooks.said import Message
 
 __all__ = ["Call", "copy_json", "same_json"]
@@ -99,6 +100,7 @@ class Call:
             or only more is known of it now.
         op: The operation that carries it, if any.
         said: What the user said in the request whose answer asked for it.
+        ahead: Context in which it was judged ahead of its tool; None if it was not.
         owner: The object whose method is the seat, if that is needed to tell seats of one name
             apart.
         listing: What the MCP client that makes the call knows of the tool's definition, see
@@ -112,6 +114,7 @@ class Call:
         "_record",
         "_where",
         "agent",
+        "ahead",
         "args",
         "branch",
         "canonical",
@@ -177,6 +180,7 @@ class Call:
         self.is_counted: bool = False
         self.op: Any = None
         self.said: tuple[Message, ...] = ()
+        self.ahead: OperationContext | None = None
         self.foreign: Any = None
         self._record: types.ToolCall | None = None
         self._where: dict[str, Any] | None = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from otelhooks import state
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.labels import Keeper, Labels, Lasting
+from otelhooks.hooks.origins import Origins, Parts
 from otelhooks.hooks.said import Message, Said, Speaker
 from otelhooks.hooks.stages import StageParams
 
@@ -155,7 +156,11 @@ class HookContext(state.StateStore):
             label: Its name.
             per: ``session``: it lasts for the conversation; ``turn``: for this turn.
         """
-        self._labels.add(label, per)
+        self._labels.add(label, per).doubt()
+
+    def is_from(self, label: str, parts: Parts) -> bool:
+        """Return whether parts of a value came from results with a label in force; for rules."""
+        return any(origins.have(parts, self) for origins in self._labels.origins_of(label))
 
     @property
     def user(self) -> User | None:
@@ -363,10 +368,12 @@ class OperationContext(HookContext):
         canonical: Canonical names that the tool has besides its own.
         stages: Values of the tool's steps so far, if hooks look at them one by one.
         call: The tool call as the pipeline carries it, for the pipeline; None for a model call.
+        origins: What is remembered of results with the labels that the tool call has added.
     """
 
     call: Call | None = None
     stages: StageParams | None = None
+    origins: tuple[Origins, ...] = ()
 
     def __init__(self, turn_context: HookContext) -> None:
         super().__init__(turn_context)
@@ -380,6 +387,36 @@ class OperationContext(HookContext):
     def judged_under(self) -> frozenset[str]:
         """The labels in force at the decision, as far as rules have read them."""
         return self._labels.so_far() if self._noted is None else self._noted
+
+    def add_label(self, label: str, per: Lasting = "session") -> None:
+        """Add a label, which is never removed; a tool call's result then carries it.
+
+        Args:
+            label: Its name.
+            per: ``session``: it lasts for the conversation; ``turn``: for this turn.
+        """
+        if self.call is None:
+            super().add_label(label, per)
+            return
+        origins = self._labels.add(label, per)
+        origins.expect(self)
+        self.origins = (*self.origins, origins)
+
+    def take_over(self, ahead: OperationContext) -> None:
+        """Expect the result of a call that was judged ahead of its tool; for the pipeline."""
+        self.origins = ahead.origins
+        for origins in self.origins:
+            origins.expect(self)
+            origins.leave(ahead)
+
+    def come(self, parts: Parts | None) -> None:
+        """Remember the result of a tool call for its labels; for the pipeline.
+
+        Args:
+            parts: What it consists of; None if it cannot be read.
+        """
+        for origins in self.origins:
+            origins.come(self, parts)
 
     def note_labels(self) -> None:
         """Remember which labels are in force before the operation adds one; for the pipeline."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from otelhooks.hooks.origins import Origins
+
 __all__ = ["UNKNOWN", "Keeper", "Labels", "Lasting"]
 
 UNKNOWN = "unknown"
@@ -38,9 +40,10 @@ class Labels:
     Attributes:
         session: The labels that last for the conversation; itself for a session's own.
         keeper: Where a session's labels outlive it; None for nowhere.
+        origins: What is remembered of the results with each label that this process has added.
     """
 
-    __slots__ = ("_has_history", "_is_known", "_is_read", "_own", "keeper", "session")
+    __slots__ = ("_has_history", "_is_known", "_is_read", "_own", "keeper", "origins", "session")
 
     def __init__(self, session: Labels | None = None) -> None:
         self.session: Labels = session or self
@@ -48,6 +51,7 @@ class Labels:
         self._is_read = False
         self._is_known = False
         self._has_history = False
+        self.origins: dict[str, Origins] = {}
         self.keeper: Keeper | None = None
 
     def come_with_history(self) -> None:
@@ -71,25 +75,34 @@ class Labels:
             return frozenset(session._own)
         return frozenset(self._own) | session._own
 
-    def add(self, label: str, per: Lasting = "session") -> None:
-        """Add a label.
+    def add(self, label: str, per: Lasting = "session") -> Origins:
+        """Add a label; return what is remembered of the results with it.
 
         Args:
             label: Its name.
             per: Whether it lasts for the conversation, or for this turn.
         """
         target = self.session if per == "session" else self
-        if label in target._own:
-            return
-        target._own.add(label)
         if target.keeper is not None:
-            target.keeper.add(label)
+            target._read()  # so that a label of earlier is not taken for one of this process
+        origins = target.origins.setdefault(label, Origins())
+        if label not in target._own:
+            target._own.add(label)
+            if target.keeper is not None:
+                target.keeper.add(label)
+        return origins
+
+    def origins_of(self, label: str) -> list[Origins]:
+        """Return what is remembered of the results with a label, in the conversation and turn."""
+        layers = {self, self.session}
+        return [layer.origins[label] for layer in layers if label in layer.origins]
 
     def _read(self) -> Labels:
         """Read the kept labels, once; return the object itself."""
         if not self._is_read:
             if self.keeper is not None:
                 self._is_known, kept = self.keeper.open()
+                self.origins |= dict.fromkeys(kept, _UNSEEN)
                 self._own |= kept
             self._is_read = True
             self._doubt()
@@ -98,3 +111,7 @@ class Labels:
     def _doubt(self) -> None:
         if self._has_history and not self._is_known:
             self.add(UNKNOWN)
+
+
+_UNSEEN = Origins()
+_UNSEEN.doubt()

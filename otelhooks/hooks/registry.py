@@ -186,6 +186,7 @@ class HookSet:
         "can_deny",
         "has_background",
         "has_events",
+        "traces",
         "transforms_results",
     )
 
@@ -205,6 +206,7 @@ class HookSet:
         self.has_events: bool = "event" in self._points
         self.has_background: bool = any(r.background for r in self.all)
         self.transforms_results: bool = bool(self.at("post_tool_call").transformers)
+        self.traces: bool = any(getattr(r.judge, "traces", False) for r in self.all)
         self.can_deny: bool = any(r.kind in {"decide", "transform", "gate"} for r in self.all)
 
     def at(self, point: str) -> PointHooks:

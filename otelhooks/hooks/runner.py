@@ -313,13 +313,26 @@ class HookRunner:
 
     async def dispatch_post_tool_call(self, op_context: HookContext, tool_result: Any) -> Any:
         """Transform a tool's result, then let the inspectors see it."""
-        return await self._post("post_tool_call", op_context, tool_result, results.place_result)
+        data = await self._post("post_tool_call", op_context, tool_result, results.place_result)
+        self._came(op_context, data)
+        return data
 
     async def dispatch_on_tool_error(
         self, op_context: HookContext, error: Exception
     ) -> tuple[types.HookResult, Any]:
         """Ask for a value in place of a tool's failure."""
-        return await self._on_error("on_tool_error", op_context, error)
+        result, value = await self._on_error("on_tool_error", op_context, error)
+        self._came(op_context, value, error)
+        return result, value
+
+    def _came(
+        self, context: HookContext, data: Any, error: BaseException | None = None
+    ) -> None:
+        """Remember a result, or a failure, for the labels that the call has added."""
+        if isinstance(context, OperationContext) and context.origins:
+            from otelhooks.policy.origins import outcome  # which few runners need
+
+            context.come(outcome(data, error) if self._hooks.traces else None)
 
     # -- questions, compaction, stop, sub-agents --------------------------------------------------
 

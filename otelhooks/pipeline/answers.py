@@ -85,10 +85,11 @@ class Asked:
             in every request that repeats it; None for the same.
         beside: Denied calls of the same answer, in the form of the API, with id and reason.
         said: What the user said in the request.
+        context: In which it was decided about, if rules or hooks have looked at it.
     """
 
     __slots__ = (
-        *("args", "beside", "digest", "given", "heard", "id", "is_judged", "is_open", "name"),
+        *("args", "beside", "context", "digest", "given", "heard", "id", "is_judged", "is_open", "name"),
         *("owner", "reason", "said", "session", "verdict"),
     )
 
@@ -107,6 +108,7 @@ class Asked:
         self.heard: tuple[int, str | None] | None = None
         self.beside: tuple[Any, ...] = ()
         self.said: tuple[Message, ...] = ()
+        self.context: OperationContext | None = None
 
 
 class Answers:
@@ -191,7 +193,7 @@ class Answers:
             asked.is_open, asked.args = False, {}
             self._open.pop(id(asked), None)
             call.id = call.id or asked.id or None
-            call.said = asked.said
+            call.said, call.ahead = asked.said, asked.context
             if asked.verdict is not None and (approval := asked.verdict.approval) is not None:
                 # People approved what the model may choose; only now the rest is known.
                 approval.args = {**call.args, **approval.args}
@@ -246,7 +248,8 @@ class AnswerSeat(ToolSeat):
     def ahead(self, call: Call) -> Asked:
         """Return the call as allowed."""
         asked = Asked(call.id or "", call.name, call.args)
-        asked.verdict = call.op.verdict if call.op is not None else None
+        if call.op is not None:
+            asked.verdict, asked.context = call.op.verdict, call.op.known
         return asked
 
 
@@ -272,6 +275,8 @@ def returned(rt: Runtime, framework: str, asked: Asked, result: Any) -> Operatio
     op = frame_of(rt, context, call)
     hooks, _ = rt.in_force(around(context)[1], op.branch)
     call.op, op.resumed = op, asked.verdict
+    if asked.context is not None:
+        op.context.take_over(asked.context)
     seat = ToolSeat()
     seat.framework, seat.is_behind = framework, True
     steps = Execution(rt, seat, op, call, hooks, asked.verdict, context).steps()

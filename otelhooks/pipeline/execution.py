@@ -19,11 +19,12 @@ from otelhooks.hooks import points, results
 from otelhooks.hooks.calls import Call
 from otelhooks.hooks.context import OperationContext
 from otelhooks.hooks.drive import Raised, Run, escapes
+from otelhooks.hooks.origins import Parts
 from otelhooks.hooks.registry import EMPTY, HookSet
 from otelhooks.hooks.verdict import ALLOW, Judge, Verdict, text_of
 from otelhooks.pipeline.call_span import UNRECORDED, Traced, record
 from otelhooks.pipeline.drivers import Body, Closed, Operation, Unrun
-from otelhooks.pipeline.frames import Op, with_frame
+from otelhooks.pipeline.frames import Op, around, with_frame
 from otelhooks.pipeline.recording import record_end, record_unrun
 from otelhooks.pipeline.runtime import SUPPRESSED, Runtime
 from otelhooks.pipeline.shadow import try_out
@@ -111,7 +112,7 @@ class Execution(Traced):
 
     POINT_AFTER = semconv.POINT_POST_TOOL_CALL
 
-    __slots__ = ("call", "is_plain", "seat", "shape")
+    __slots__ = ("call", "error", "is_plain", "seat", "shape")
 
     def __init__(
         self,
@@ -127,6 +128,7 @@ class Execution(Traced):
         self.op = op
         self.hooks = hooks
         self.verdict = op.verdict = verdict
+        self.error: BaseException | None = None
         self.context = context
         self.started_ns = self.ended_ns = 0
         self.status = "ok"
@@ -142,6 +144,7 @@ class Execution(Traced):
         """Run the rest of the operation."""
         verdict = self.verdict
         is_ahead = self.seat.is_ahead and (verdict is None or verdict.allowed)
+        came: Parts | None = None
         if not is_ahead:
             self.open()
         try:
@@ -158,6 +161,9 @@ class Execution(Traced):
             if is_ahead:
                 return self.seat.ahead(self.call)
             raw = yield from self._run()
+            known = self.op.known
+            if known is not None and known.origins:
+                came = self._came(raw)
             if type(raw) is Unrun or self.status == "denied":
                 return raw
             if self.op.recorders and self.status != "paused":
@@ -169,6 +175,9 @@ class Execution(Traced):
             if is_ahead:
                 self.call.op = self.call.place = None
             else:
+                known = self.op.known
+                if known is not None and known.origins:
+                    known.come(came)
                 self.close()
 
     def _count_plain(self) -> bool:
@@ -347,6 +356,7 @@ class Execution(Traced):
             self.recovered(kind)
             recovered = seat.recovered(call, value)
             return (yield from self._post(recovered, None, None))
+        self.error = error
         self.mark_error(kind, error)
         if result.message:
             raw = seat.failed(call, error, result.message)
@@ -427,6 +437,16 @@ class Execution(Traced):
                 reason=verdict.reason or None if verdict is not None else None,
             )
 
+    def _came(self, raw: Any) -> Parts | None:
+        """Return what is remembered of the outcome as the model reads it; None if it is unknown."""
+        if self.status in _UNREAD or not self.rt.traces(around(self.context)[1]):
+            return None
+        from otelhooks.policy.origins import outcome  # which few programs need
+
+        if type(raw) is Raised:
+            return None if escapes(raw.error) else outcome(None, raw.error)
+        return outcome(self.seat.result(self.call, raw), self.error)
+
     # -- telling ------------------------------------------------------------------------------
 
     def _record_end(self, raw: Any) -> Generator[Run, Any, None]:
@@ -464,6 +484,7 @@ def _failure(data: types.ToolResult, verdict: Verdict) -> tuple[types.ToolResult
     return data, data.error or ""
 
 
+_UNREAD = frozenset(("denied", "paused"))
 _SUCCESSES = frozenset(("ok", "denied", "paused", "withheld"))
 
 

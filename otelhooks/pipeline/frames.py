@@ -313,6 +313,8 @@ class Op:
                 self.known.canonical = self.call.canonical
                 self.known.starts_agent = self.call.name if self.subagent else ""
                 self.known.hear(*self.call.said)
+                if self.call.ahead is not None:
+                    self.known.take_over(self.call.ahead)
             if self.span is not None:
                 self.known.span = self.span
                 self.known.know_trace(trace_id_of(self.span))

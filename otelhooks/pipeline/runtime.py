@@ -76,9 +76,10 @@ class Loaded:
         monitor: Whether denies and asks are only recorded.
         can_deny: Whether any hook or rule can stop anything.
         listens: Whether any hook or rule may look at what the user said.
+        traces: Whether any rule looks at where values came from.
     """
 
-    __slots__ = ("can_deny", "hooks", "judges", "listens", "monitor")
+    __slots__ = ("can_deny", "hooks", "judges", "listens", "monitor", "traces")
 
     def __init__(
         self, hooks: HookSet, judges: tuple[Judge, ...] = (), monitor: bool = False
@@ -90,6 +91,7 @@ class Loaded:
         self.listens: bool = any(r.gate is None for r in hooks.all) or any(
             getattr(judge, "listens", False) for judge in judges
         )
+        self.traces: bool = hooks.traces or any(getattr(j, "traces", False) for j in judges)
 
 
 class _Held:
@@ -378,6 +380,14 @@ class Runtime:
             self.loaded.listens
             or (scope is not None and scope.widens)
             or (self.candidate is not None and self.candidate.rules.listens)
+        )
+
+    def traces(self, scope: Scope | None) -> bool:
+        """Return whether any rule looks at where values came from."""
+        return (
+            self.loaded.traces
+            or (scope is not None and scope.widens)
+            or (self.candidate is not None and self.candidate.rules.traces)
         )
 
     def about(self, op: Op) -> dict[str, Any]:

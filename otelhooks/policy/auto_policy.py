@@ -8,7 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from otelhooks.policy.rules import AskUserHandler, Decision, Policy, Predicate, WhenUser
+from otelhooks.policy.rules import (
+    AskUserHandler,
+    Decision,
+    Origins,
+    Policy,
+    Predicate,
+    WhenUser,
+)
 
 __all__ = ["AutoPolicy", "auto"]
 
@@ -35,6 +42,7 @@ class AutoPolicy(Policy):
         default=None, init=False, repr=False
     )
     when_user: WhenUser | None = dataclasses.field(default=None, init=False, repr=False)
+    when_argument_from: Origins | None = dataclasses.field(default=None, init=False, repr=False)
     reason: str = dataclasses.field(default="", init=False, repr=False)
     name: str = "auto"
     ask_user: AskUserHandler | None = None

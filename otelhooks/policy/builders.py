@@ -58,6 +58,7 @@ class _Allow(_Hide, _Conditions, total=False): ...
 class _Veto(_Conditions, total=False):
     when_annotations: Mapping[str, bool] | None
     unless_user_said: str | Collection[str] | None
+    when_argument_from: Mapping[str, str | Collection[str]] | None
 
 
 class _Deny(_Hide, _Veto, total=False): ...
@@ -208,14 +209,17 @@ def deny(
     when_annotations: Mapping[str, bool] | None = None,
     unless_user_said: str | Collection[str] | None = None,
     when_user: Mapping[str, str | Collection[str]] | None = None,
+    when_argument_from: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls; parameters, return value and errors as for `allow`.
 
     ``when_annotations``, such as ``{"readOnlyHint": False}``, restricts the rule to tools of MCP
     servers that are annotated like this, or whose annotations are not known. With
     ``unless_user_said``, names of arguments, the rule does not apply if the user said every value
-    of them, at any depth; see `otelhooks.policy.spoken`. A ``when`` that raises denies. ``reason``
-    is what the model reads instead of ``Denied by policy 'LABEL'.``
+    of them, at any depth; see `otelhooks.policy.spoken`. ``when_argument_from``, such as
+    ``{"url": "untrusted"}``, restricts it to calls where a value of one of these arguments came
+    from a tool's result with the label; see `otelhooks.policy.origins`. A ``when`` that raises
+    denies. ``reason`` is what the model reads instead of ``Denied by policy 'LABEL'.``
 
     Example:
         >>> deny("run_command", when=lambda args: "rm -rf" in args["CommandLine"]).label
@@ -256,6 +260,7 @@ def ask_user(
     when_annotations: Mapping[str, bool] | None = None,
     unless_user_said: str | Collection[str] | None = None,
     when_user: Mapping[str, str | Collection[str]] | None = None,
+    when_argument_from: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Ask a human before calls run; parameters, return value and errors as for `deny`.
 
@@ -305,6 +310,7 @@ def veto(
     when_annotations: Mapping[str, bool] | None = None,
     unless_user_said: str | Collection[str] | None = None,
     when_user: Mapping[str, str | Collection[str]] | None = None,
+    when_argument_from: Mapping[str, str | Collection[str]] | None = None,
 ) -> Policy | list[Policy]:
     """Refuse calls before any other rule is checked, in any mode, even if people approve.
 

@@ -21,6 +21,7 @@ from otelhooks.hooks.verdict import ALLOW, ASK, DENY, Ruling, Verdict
 from otelhooks.policy.evaluate import PolicySet
 
 if TYPE_CHECKING:
+    from otelhooks.hooks.origins import Parts
     from otelhooks.records.users import User
 
 __all__ = ["Candidate", "Known"]
@@ -113,10 +114,15 @@ class Known:
         self.labels: frozenset[str] = labels
         self.user: User | None = None if context is None else context.user
         self._messages = () if context is None else context.messages()
+        self._context = context
 
     def messages(self) -> tuple[Message, ...]:
         """Return what the user said."""
         return self._messages
+
+    def is_from(self, label: str, parts: Parts) -> bool:
+        """Return whether parts of a value came from results with a label, as of now."""
+        return self._context is None or self._context.is_from(label, parts)
 
 
 def said(verdict: Verdict | None) -> str:

@@ -26,6 +26,7 @@ from otelhooks.hooks.verdict import ALLOW, ASK, DENY, RuleLike, Ruling
 from otelhooks.policy import fingerprints
 from otelhooks.policy.definitions import may_be
 from otelhooks.policy.index import Index, Match, ServerList
+from otelhooks.policy.origins import came_from
 from otelhooks.policy.predicates import check_numbers
 from otelhooks.policy.rules import (
     Decision,
@@ -149,9 +150,10 @@ class PolicySet:
         can_deny: Whether any call can be denied or must wait.
         can_hide: Whether any tool's definition is kept from the model.
         names_tools: Whether a rule that denies or asks names one tool.
-        needs_context: Whether rules read the operation's context, for its labels, the user, or what
-            the user said.
+        needs_context: Whether rules read the operation's context, for its labels, the user, what
+            the user said, or where values came from.
         listens: Whether rules may look at what the user said.
+        traces: Whether rules look at where values came from.
         reads_annotations: Whether rules look at the annotations of MCP tools.
 
     Raises:
@@ -245,9 +247,11 @@ class PolicySet:
             rule.selector.specificity == EXACT and rule.decision != ALLOW for rule in self.rules
         )
         self.needs_context: bool = any(
-            not (rule.labels is rule.said is rule.user is None) for rule in self.rules
+            not (rule.labels is rule.said is rule.user is rule.origins is None)
+            for rule in self.rules
         )
         self.listens: bool = any(rule.listens for rule in self.rules)
+        self.traces: bool = any(rule.origins is not None for rule in self.rules)
         self.reads_annotations: bool = any(rule.annotations is not None for rule in self.rules)
         self._plans: dict[tuple[Any, ...], _Plan] = {}
         self._lock = threading.Lock()
@@ -321,8 +325,8 @@ class PolicySet:
 
         Args:
             call: The call with its final arguments; predicates see a copy of them.
-            context: The operation's context, in which rules read labels, user, and what the user
-                said. Without it, only what the call's record has is known.
+            context: The operation's context, in which rules read labels, user, what the user said,
+                and where values came from. Without it, only what the call's record has is known.
 
         Returns:
             The ruling; must not be changed, because it may be shared.
@@ -352,6 +356,8 @@ class PolicySet:
             if rule.user is not None and not rule.fits_user(_user(call, context)):
                 continue
             if rule.said is not None and all_said(call.args, rule.said, _said(call, context)):
+                continue
+            if rule.origins is not None and not came_from(call.args, rule.origins, context):
                 continue
             test = rule.test
             if test is not None:

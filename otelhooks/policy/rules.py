@@ -43,6 +43,8 @@ Severity = Literal["low", "medium", "high", "critical"]
 Mode = Literal["enforce", "monitor"]
 WhenUser = tuple[tuple[str, tuple[str, ...]], ...]
 """What a user must be: pairs of ``id``, ``role`` or ``tenant`` and the values that fit."""
+Origins = tuple[tuple[str, tuple[str, ...]], ...]
+"""Where arguments came from: pairs of an argument and the labels of the results."""
 
 
 class Decision(enum.Enum):
@@ -83,6 +85,9 @@ class Policy:
             see `otelhooks.policy.spoken`. None for none; not for rules that allow.
         when_user: What the user must be, as pairs of ``id``, ``role`` or ``tenant`` and the values
             that fit; None for anyone.
+        when_argument_from: Pairs of an argument and labels: a value of one of the arguments must
+            have come from a result with one of its labels, see `otelhooks.policy.origins`. None
+            for any; not for rules that allow.
         place: Where it is written, as ``file:line:column``; empty for code.
 
     Raises:
@@ -105,6 +110,7 @@ class Policy:
     when_annotations: Mapping[str, bool] | None = None
     unless_user_said: Collection[str] | None = None
     when_user: WhenUser | None = None
+    when_argument_from: Origins | None = None
     place: str = dataclasses.field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +157,15 @@ class Policy:
         if self.when_user is not None:
             pairs = read_user(f"rule `{self.label}`: when_user", self.when_user)
             object.__setattr__(self, "when_user", pairs)
+        if self.when_argument_from is not None:
+            if self.decision is Decision.APPROVE:
+                raise ConfigError(
+                    f"rule `{self.label}` would allow what came from a labelled result",
+                    hint="deny it with `when_argument_from`, and allow the tool without it",
+                )
+            what = f"rule `{self.label}`: when_argument_from"
+            origins = read_origins(what, self.when_argument_from)
+            object.__setattr__(self, "when_argument_from", origins)
 
     def _check_annotations(self, given: Any) -> None:
         if self.decision is Decision.APPROVE:
@@ -250,6 +265,7 @@ class Rule:
         annotations: Those that the tool must have; None for any.
         said: Arguments; the rule does not apply if the user said every value. None for none.
         user: What the user must be; None for anyone.
+        origins: Where a value of one of these arguments must have come from; None for anywhere.
         listens: Whether it may look at what the user said.
         fits_branch: Whether the rule is for an agent; None for every agent.
         handler: Handler that is asked, as the user gave it.
@@ -275,6 +291,7 @@ class Rule:
         "listens",
         "monitored",
         "order",
+        "origins",
         "policy",
         "policy_id",
         "policy_version",
@@ -327,6 +344,7 @@ class Rule:
         said: Any = policy.unless_user_said
         self.said: tuple[str, ...] | None = said
         self.user: WhenUser | None = policy.when_user
+        self.origins: Origins | None = policy.when_argument_from
         self.test: Callable[[Any], Any] | None = None
         self.wants_call: bool = False
         if policy.when is not None:
@@ -350,7 +368,7 @@ class Rule:
     @property
     def has_condition(self) -> bool:
         """Whether it depends on more than tool and agent if the rule applies."""
-        given = (self.test, self.labels, self.annotations, self.said, self.user)
+        given = (self.test, self.labels, self.annotations, self.said, self.user, self.origins)
         return any(each is not None for each in given)
 
     @property
@@ -422,6 +440,7 @@ def identity(policy: Policy) -> str:
         policy.when_annotations,
         policy.unless_user_said,
         policy.when_user,
+        policy.when_argument_from,
     )
     selects = (repr(each) for each in further if each is not None)
     digest = fingerprints.digest(
@@ -441,7 +460,7 @@ def content(policy: Policy) -> str:
     return " ".join((repr(plain), *described))
 
 
-_LATER = ("when_annotations", "unless_user_said", "when_user")
+_LATER = ("when_annotations", "unless_user_said", "when_user", "when_argument_from")
 
 
 def read_labels(what: str, given: Any) -> tuple[str, ...]:
@@ -493,6 +512,25 @@ def read_user(what: str, given: Any) -> WhenUser:
                 f"{what}: a user has no `{key}`{near}", hint="use one of id, role, tenant"
             )
     return tuple((key, _names(f"{what}: {key}", keys[key])) for key in sorted(keys))
+
+
+def read_origins(what: str, given: Any) -> Origins:
+    """Return where arguments must have come from as pairs, in order.
+
+    Args:
+        what: Name in the error message.
+        given: A mapping of arguments to a label or several, or such pairs.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    if isinstance(given, tuple):
+        given = dict(cast("Origins", given))
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigError(f"{what}: no argument is named: {given!r}", hint='write {"url": "label"}')
+    labels = cast("Mapping[Any, Any]", given)
+    names = _names(what, tuple(labels))
+    return tuple((name, read_labels(f"{what}: {name}", labels[name])) for name in names)
 
 
 def _names(what: str, given: Any) -> tuple[str, ...]:

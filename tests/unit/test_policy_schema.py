@@ -99,6 +99,7 @@ VALUES: dict[str, Any] = {
     "storage": "memory",
     "calls": 3,
     "when_user": {"role": "x"},
+    "when_argument_from": {"url": "x"},
 }
 
 

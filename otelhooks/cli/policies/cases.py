@@ -40,6 +40,7 @@ _CALL_KEYS = (
     "agent",
     "branch",
     "labels",
+    "results",
     "prompt",
     "user",
 )
@@ -57,11 +58,14 @@ class Known(NamedTuple):
         labels: Labels in force.
         prompts: What the user said in the conversation, the last one in this turn.
         user: The user; None if unknown.
+        results: Pairs of a label and all that results with it contained; without it, any value may
+            have come from results with a label in force.
     """
 
     labels: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
     user: types.User | None = None
+    results: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,13 @@ def read_call(node: Node) -> tuple[Call, Known]:
         branch=text("branch") or text("agent"),
     )
     prompts = _texts(found["prompt"], "prompt") if "prompt" in found else ()
-    return call, Known(texts("labels"), prompts, _user(found.get("user")))
+    results = found["results"].mapping("results") if "results" in found else {}
+    return call, Known(
+        texts("labels"),
+        prompts,
+        _user(found.get("user")),
+        tuple((label, each.plain()) for label, each in results.items()),
+    )
 
 
 def _texts(node: Node, what: str) -> tuple[str, ...]:

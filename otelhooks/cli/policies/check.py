@@ -126,8 +126,9 @@ def lint_needs(
         )
     added = {*labels, UNKNOWN}
     for rule in table.rules:
-        wanted = rule.policy.when_labels
-        if wanted and not added.intersection(wanted):
+        for wanted in (rule.policy.when_labels, _origin_labels(rule)):
+            if not wanted or added.intersection(wanted):
+                continue
             said = ", ".join(f"`{name}`" for name in sorted(wanted))
             yield Finding(
                 "warning",
@@ -135,6 +136,10 @@ def lint_needs(
                 f"{_text(rule)} waits for {said}, which nothing here adds",
                 "write an entry `label: TOOL` with `adds:`, or add it in a hook",
             )
+
+
+def _origin_labels(rule: Rule) -> set[str]:
+    return {label for _, labels in rule.origins or () for label in labels}
 
 
 # -- rules behind others --------------------------------------------------------------------------
@@ -175,6 +180,7 @@ def _always_first(other: Rule, rule: Rule) -> bool:
         and (wide.when_annotations is None or wide.when_annotations == narrow.when_annotations)
         and wide.unless_user_said in (None, narrow.unless_user_said)
         and wide.when_user in (None, narrow.when_user)
+        and wide.when_argument_from in (None, narrow.when_argument_from)
         and (wide.when is None or describe_when(other) == describe_when(rule))
     )
 
@@ -182,7 +188,7 @@ def _always_first(other: Rule, rule: Rule) -> bool:
 def _condition(rule: Rule) -> tuple[object, ...]:
     given = rule.policy
     selectors = given.when_labels, given.when_annotations, given.unless_user_said, given.when_user
-    return describe_when(rule), given.agent, *selectors
+    return describe_when(rule), given.agent, *selectors, given.when_argument_from
 
 
 def covers(wide: Selector, narrow: Selector) -> bool:

@@ -22,6 +22,7 @@ __all__ = ["Entry", "Note", "diff"]
 _FIELDS = (
     *("tool", "name", "reason", "severity", "mode", "agent", "hide"),
     *("when_labels", "when_annotations", "unless_user_said", "when_user"),
+    "when_argument_from",
 )
 
 

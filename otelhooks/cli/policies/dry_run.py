@@ -20,6 +20,7 @@ from otelhooks.hooks.said import Message, Speaker
 from otelhooks.hooks.verdict import ALLOW, Approval, RuleLike, Verdict
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.evaluate import PolicySet
+from otelhooks.policy.origins import outcome
 from otelhooks.policy.rules import Rule
 from otelhooks.policy.starlark import CallExpression
 
@@ -51,7 +52,9 @@ class Judgement:
         verdict: The pipeline's verdict.
         tested: Predicates that ran, in order.
         hooks: Hooks that ran, in order.
+        context: The context in which it was decided about.
         asked_user: Whether a rule looked at the user, or at what the user said.
+        asked_results: Whether a rule looked at results of tools.
     """
 
     call: Call
@@ -59,7 +62,9 @@ class Judgement:
     verdict: Verdict
     tested: list[Tested] = field(default_factory=list[Tested])
     hooks: list[Registration] = field(default_factory=list[Registration])
+    context: OperationContext | None = None
     asked_user: bool = False
+    asked_results: bool = False
 
     @property
     def decision(self) -> str:
@@ -72,7 +77,7 @@ class Judgement:
     @property
     def needs_args(self) -> bool:
         """Whether anything that ran may have read the arguments."""
-        return bool(self.tested or self.hooks or self.asked_user)
+        return bool(self.tested or self.hooks or self.asked_user or self.asked_results)
 
     @property
     def observed(self) -> str:
@@ -116,6 +121,7 @@ class DryRun:
         *,
         prompts: Sequence[str] = (),
         user: types.User | None = None,
+        results: Sequence[tuple[str, Any]] = (),
         approves: bool = False,
     ) -> Judgement:
         """Decide about a call.
@@ -125,17 +131,26 @@ class DryRun:
             labels: Labels in force when the call is made.
             prompts: What the user said in the conversation; the last one in this turn.
             user: The user; None if unknown.
+            results: Pairs of a label and all that results with it contained; without them, any
+                value may have come from results with a label in force.
             approves: Whether approvers would say yes; otherwise the question stays open.
         """
         given = copy_json(call.args)
-        context = OperationContext(TurnContext(SessionContext()))
+        turn = TurnContext(SessionContext())
+        context = OperationContext(turn)
         context.serve(user)
         context.hear(*(Message(text, Speaker()) for text in prompts))
         place = {"agent": call.agent, "branch": call.branch}
         said = {"prompt": context.prompt, "prompts": context.prompts, "user": user}
         call.place = lambda: {**place, **said}
+        for label, result in results:
+            earlier = OperationContext(turn)
+            earlier.call = call
+            earlier.add_label(label)
+            earlier.come(outcome(result))
         for label in labels:
-            context.add_label(label)
+            if label not in context.labels:
+                context.add_label(label)
         context.know(tool_name=call.name, agent_name=call.agent, branch=call.branch)
         watch = _DryWatch(approves)
         self._tested.clear()
@@ -145,20 +160,32 @@ class DryRun:
             )
         )
         tested = list(self._tested)
-        asked = any(map(_asks_user, tested)) or self._asks_user(call, context.labels, verdict)
-        return Judgement(call, given, verdict, tested, watch.ran, asked)
+        selected = self._selects(call, context.labels, verdict)
+        return Judgement(
+            call,
+            given,
+            verdict,
+            tested,
+            watch.ran,
+            context,
+            asked_user=any(map(_asks_user, tested)) or "user" in selected,
+            asked_results="results" in selected,
+        )
 
-    def _asks_user(self, call: Call, labels: frozenset[str], verdict: Verdict) -> bool:
-        """Return whether a rule up to the one that decides has a selector for user or prompt."""
+    def _selects(self, call: Call, labels: frozenset[str], verdict: Verdict) -> set[str]:
+        """Return whether rules up to the one that decides look at ``user`` and ``results``."""
+        found: set[str] = set()
         for rule, _, _ in self.rules.candidates(call):
             is_apart = rule.fits_branch is not None and not rule.fits_branch(call.branch)
             if is_apart or (rule.labels is not None and rule.labels.isdisjoint(labels)):
                 continue
             if not (rule.said is rule.user is None):
-                return True
+                found.add("user")
+            if any(not labels.isdisjoint(names) for _, names in rule.origins or ()):
+                found.add("results")
             if (rule.policy_id, rule.id) == (verdict.policy_id, verdict.rule_id):
-                return False
-        return False
+                break
+        return found
 
 
 def _asks_user(tested: Tested) -> bool:

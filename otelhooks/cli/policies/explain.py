@@ -20,6 +20,7 @@ from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
 from otelhooks.policy.rules import Rule
 from otelhooks.policy.spelling import Spelling
+from otelhooks.policy.origins import came_from
 from otelhooks.policy.spoken import all_said
 from otelhooks.telemetry.masking import Redactor
 
@@ -78,7 +79,9 @@ def explain(policy: DryRun, call: Call, known: Known = NOTHING) -> Explanation:
         call: Ends with the arguments that would run.
         known: What is known besides the call when it is made.
     """
-    judged = policy.judge(call, known.labels, prompts=known.prompts, user=known.user)
+    judged = policy.judge(
+        call, known.labels, prompts=known.prompts, user=known.user, results=known.results
+    )
     tried = [_tried(match, judged, known) for match in policy.rules.candidates(judged.call)]
     near = () if tried else Spelling(policy.rules).meet([judged.call])
     return Explanation(judged, tuple(tried), known, tuple(each.rule for each in near))
@@ -106,11 +109,20 @@ def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
         outcome = f"does not apply: it is for users with {_user_words(rule)}"
     elif rule.said is not None and all_said(judged.call.args, rule.said, _messages(known)):
         outcome = f"does not apply: the user said every value of {', '.join(rule.said)}"
+    elif rule.origins is not None and not came_from(
+        judged.call.args, rule.origins, judged.context
+    ):
+        outcome = f"does not apply: no value came from {_origin_words(rule)}"
     return Tried(rule, _level_name(match), outcome, when, value)
 
 
 def _user_words(rule: Rule) -> str:
     return ", ".join(f"{key} {' or '.join(values)}" for key, values in rule.user or ())
+
+
+def _origin_words(rule: Rule) -> str:
+    pairs = (f"{' or '.join(labels)} in {name}" for name, labels in rule.origins or ())
+    return ", ".join(pairs)
 
 
 def _messages(known: Known) -> list[Message]:

@@ -20,7 +20,10 @@ from otelhooks.policy.rules import BUILT_IN
 __all__ = ["Change", "Replay", "replay"]
 
 Gap = Literal[
-    "arguments not captured", "arguments masked or shortened", "user and prompt not recorded"
+    "arguments not captured",
+    "arguments masked or shortened",
+    "user and prompt not recorded",
+    "results not recorded",
 ]
 
 _ELSEWHERE = frozenset({stops.POLICY_ID, pins.POLICY_ID, BUILT_IN})
@@ -145,6 +148,8 @@ def _gap(recorded: RecordedCall, judged: Judgement) -> Gap | None:
         return (
             "arguments not captured" if recorded.args is None else "arguments masked or shortened"
         )
+    if judged.asked_results:
+        return "results not recorded"
     return "user and prompt not recorded" if judged.asked_user else None
 
 

@@ -107,8 +107,10 @@ def run_suite(suite: Suite, tested: Subject) -> Iterator[Result]:
 def _call(case: Case, policy: DryRun) -> dict[str, Any]:
     assert case.call is not None
     approves = case.expected.get("asked") is True
-    labels, prompts, user = case.known
-    judged = policy.judge(case.call, labels, prompts=prompts, user=user, approves=approves)
+    labels, prompts, user, results = case.known
+    judged = policy.judge(
+        case.call, labels, prompts=prompts, user=user, results=results, approves=approves
+    )
     names = {rule.id: described(rule) for rule in policy.rules.rules}
     verdict = judged.verdict
     failed = [described(tested.rule) for tested in judged.tested if tested.error is not None]

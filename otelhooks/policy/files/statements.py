@@ -31,7 +31,7 @@ from otelhooks.policy.files.kinds import (
 from otelhooks.policy.files.when import WHEN
 from otelhooks.policy.labels import label
 from otelhooks.policy.quotas import Budget, Of, OnBreach, OnError, Per, RateLimit, Repeat, Unknown
-from otelhooks.policy.rules import Mode, Policy, Severity, read_user
+from otelhooks.policy.rules import Mode, Policy, Severity, read_origins, read_user
 from otelhooks.policy.workspace import workspace_only
 
 __all__ = ["PRESETS", "STATEMENTS", "Statement"]
@@ -96,6 +96,16 @@ _WHEN_USER = Key(
     ),
     "What the user must be; what is unknown of the user fits rules that do not allow.",
 )
+_ORIGINS = map_of(list_of(LINE))
+_WHEN_ARGUMENT_FROM = Key(
+    "when_argument_from",
+    Kind(
+        _ORIGINS.schema,
+        lambda node, what: read_origins(what, _ORIGINS.read(node, what)),
+        lambda pairs: _ORIGINS.write(dict(pairs)),
+    ),
+    "Arguments and labels; a value of one of them must have come from a result with its label.",
+)
 _AGENT = Key("agent", GLOB, "Glob on the branch of agents that the rule is for.")
 _ID = Key("id", LINE, "Stable name in telemetry; without it a hash of the rule.")
 _NAME = Key("name", LINE, "What messages call the rule.")
@@ -106,7 +116,7 @@ _MODE = Key(
 )
 _HIDE = (_AGENT, _ID, _NAME, _REASON, _SEVERITY, _MODE)
 _RULE = (_WHEN, _WHEN_LABELS, _WHEN_USER, *_HIDE)
-_STRICT = (_WHEN_ANNOTATIONS, _UNLESS_USER_SAID, *_RULE)
+_STRICT = (_WHEN_ANNOTATIONS, _UNLESS_USER_SAID, _WHEN_ARGUMENT_FROM, *_RULE)
 
 
 def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], list[Policy]]:
