@@ -145,6 +145,7 @@ def explanation_as_data(explanation: Explanation) -> dict[str, Any]:
         "branch": call.branch,
         "labels": list(explanation.known.labels),
         "prompt": list(explanation.known.prompts),
+        "results": dict(explanation.known.results),
         "user": None if explanation.known.user is None else explanation.known.user.model_dump(),
         "args": judged.given,
         "args_after": call.args,

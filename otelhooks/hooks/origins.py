@@ -12,7 +12,7 @@ from collections.abc import Set
 __all__ = ["MOST_PARTS", "Origins", "Parts"]
 
 MOST_PARTS = 50_000
-"""Most parts that are remembered for a label: hashes of words, of pairs of words, and of numbers."""
+"""Most parts that are remembered for a label: hashes of words, of pairs of them, of numbers."""
 
 Parts = Set[int]
 

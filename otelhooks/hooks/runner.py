@@ -325,9 +325,7 @@ class HookRunner:
         self._came(op_context, value, error)
         return result, value
 
-    def _came(
-        self, context: HookContext, data: Any, error: BaseException | None = None
-    ) -> None:
+    def _came(self, context: HookContext, data: Any, error: BaseException | None = None) -> None:
         """Remember a result, or a failure, for the labels that the call has added."""
         if isinstance(context, OperationContext) and context.origins:
             from otelhooks.policy.origins import outcome  # which few runners need

@@ -18,7 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from otelhooks.hooks.calls import Call, copy_json
-from otelhooks.hooks.context import current_branch
+from otelhooks.hooks.context import OperationContext, current_branch
 from otelhooks.hooks.said import Message
 from otelhooks.pipeline.drivers import Body, Operation
 from otelhooks.pipeline.execution import Execution
@@ -89,8 +89,8 @@ class Asked:
     """
 
     __slots__ = (
-        *("args", "beside", "context", "digest", "given", "heard", "id", "is_judged", "is_open", "name"),
-        *("owner", "reason", "said", "session", "verdict"),
+        *("args", "beside", "context", "digest", "given", "heard", "id", "is_judged", "is_open"),
+        *("name", "owner", "reason", "said", "session", "verdict"),
     )
 
     def __init__(self, id: str, name: str, args: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def _ways(value: Any) -> Iterator[Parts]:
         for text in _forms(value):
             yield from _ways_of_text(text)
     elif kind is int or (kind is float and math.isfinite(value)):
-        yield _readings(_digits(value))
+        yield {_of_number(_digits(value))}
     else:
         yield frozenset()  # cannot be compared
 
@@ -240,7 +240,10 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _folded(text: str, filler: str) -> str:
     """Return a text in normal form, with something else for what cannot be seen."""
-    if not text.isascii():
+    if text.isascii():
+        if text.isprintable():
+            return text.lower()
+    else:
         text = unicodedata.normalize("NFKC", text)
         text = unicodedata.normalize("NFKC", text.lower())
     unseen = {ord(char): filler for char in set(text) if is_unseen(char) and not char.isspace()}
@@ -269,13 +272,14 @@ def _digits(number: float | decimal.Decimal) -> str:
 
 
 def _readings(number: str) -> set[int]:
-    """Return a number in digits as what it may be."""
+    """Return a number in digits as what it may be; the parts of a date, for example."""
     readings: set[int] = set()
     for thousands, point in (",.", ".,"):
-        plain = number.replace(thousands, "").replace(point, ".")
-        if plain.count(".") < 2:
-            readings.add(_of_number(plain))
-    return readings
+        whole, _, part = number.partition(point)
+        first, *groups = whole.split(thousands)
+        if (part.isdigit() or not part) and all(len(group) == 3 for group in groups):
+            readings.add(_of_number(f"{first}{''.join(groups)}.{part}"))
+    return readings or set(map(_of_number, re.split("[.,]", number)))
 
 
 def _of_number(digits: str) -> int:

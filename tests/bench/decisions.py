@@ -17,6 +17,7 @@ from otelhooks.hooks.said import Message, Said, Speaker
 from otelhooks.hooks.watch import Watch
 from otelhooks.policy.files.rules import read_rules
 from otelhooks.policy.files.source import Source
+from otelhooks.policy.origins import outcome
 from tests.bench.measure import Row, scaled
 
 DECISIONS = 5_000
@@ -104,6 +105,27 @@ def heard() -> OperationContext:
     return OperationContext(turn)
 
 
+def about_values(count: int) -> policy.PolicySet:
+    """Return as many rules for as many tools, each about where a value came from."""
+    return policy.PolicySet(
+        [
+            policy.deny(f"tool{number}", when_argument_from={"to": "untrusted"})
+            for number in range(count)
+        ]
+    )
+
+
+def read() -> OperationContext:
+    """Return the context of a call in a conversation that has read some twenty pages."""
+    turn = TurnContext(SessionContext())
+    for page in range(20):
+        source = OperationContext(turn)
+        source.call = Call("fetch", {})
+        source.add_label("untrusted")
+        source.come(outcome(" ".join(f"word{page}x{number}" for number in range(500))))
+    return OperationContext(turn)
+
+
 def from_yaml(*entries: str) -> policy.PolicySet:
     """Return the rules of a YAML file with these entries."""
     text = "\n- ".join(("policies:", *entries))
@@ -171,6 +193,7 @@ def measure(rounds: int) -> list[Row]:
     guarded = policy.PolicySet([policy.deny("run_command", when=is_destructive)])
     to_bob = [Call(f"tool{number}", {"to": "bob@example.com"}) for number in range(10)]
     ten_users, many_users, context = about_users(10), about_users(10_000), heard()
+    ten_values, many_values, pages = about_values(10), about_values(10_000), read()
     scripted = from_yaml("""{deny: run_command, when: '"rm -rf" in args["CommandLine"]'}""")
     seconds = best(
         {
@@ -182,6 +205,8 @@ def measure(rounds: int) -> list[Row]:
             "starlark": engine(scripted, command),
             "users": engine(ten_users, to_bob, context),
             "many_users": engine(many_users, to_bob, context),
+            "values": engine(ten_values, to_bob, pages),
+            "many_values": engine(many_values, to_bob, pages),
             "point": whole_point(ten, allowed),
             "empty": empty_calls,
         },
@@ -217,6 +242,13 @@ def measure(rounds: int) -> list[Row]:
         Row(
             "user and what the user said, 10,000 rules",
             seconds["many_users"] / seconds["users"],
+            1.05,
+            "of 10",
+        ),
+        row("where values came from, engine", 40.0, "values"),
+        Row(
+            "where values came from, 10,000 rules",
+            seconds["many_values"] / seconds["values"],
             1.05,
             "of 10",
         ),

@@ -18,9 +18,9 @@ from otelhooks.hooks.verdict import text_of
 from otelhooks.policy.definitions import may_be
 from otelhooks.policy.files.document import parse
 from otelhooks.policy.index import Match
+from otelhooks.policy.origins import came_from
 from otelhooks.policy.rules import Rule
 from otelhooks.policy.spelling import Spelling
-from otelhooks.policy.origins import came_from
 from otelhooks.policy.spoken import all_said
 from otelhooks.telemetry.masking import Redactor
 
@@ -109,9 +109,7 @@ def _tried(match: Match, judged: Judgement, known: Known) -> Tried:
         outcome = f"does not apply: it is for users with {_user_words(rule)}"
     elif rule.said is not None and all_said(judged.call.args, rule.said, _messages(known)):
         outcome = f"does not apply: the user said every value of {', '.join(rule.said)}"
-    elif rule.origins is not None and not came_from(
-        judged.call.args, rule.origins, judged.context
-    ):
+    elif rule.origins is not None and not came_from(judged.call.args, rule.origins, judged.context):
         outcome = f"does not apply: no value came from {_origin_words(rule)}"
     return Tried(rule, _level_name(match), outcome, when, value)
 
