@@ -94,9 +94,10 @@ def of_explanation(explanation: Explanation) -> Iterator[str]:
         rows.append(("become", json.dumps(call.args, default=str)))
     if call.branch:
         rows.append(("agent", call.branch))
-    labels, prompts, user = explanation.known
+    labels, prompts, user, results = explanation.known
     if labels:
         rows.append(("labels", ", ".join(labels)))
+    rows += [(f"from {label}", json.dumps(each, default=str)) for label, each in results]
     rows += [("said", text) for text in prompts]
     if user is not None:
         rows.append(("user", ", ".join(f"{name} {one}" for name, one in user if one)))

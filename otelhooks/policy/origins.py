@@ -24,7 +24,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.plain_text import is_unseen
@@ -90,7 +90,7 @@ def _has_one(value: Any, labels: Iterable[str], known: Known | None) -> bool:
     left, stack = _MOST_VALUES, [value]
     while stack:
         one = stack.pop()
-        kind: Any = type(one)
+        kind: Any = type(one)  # pyright: ignore[reportUnknownVariableType]
         left -= 1
         if not left:
             return True
@@ -117,7 +117,7 @@ _CONTAINERS = frozenset((list, tuple, set, frozenset))
 
 def _ways(value: Any) -> Iterator[Parts]:
     """Yield sets of parts; the value came from results that have all of one."""
-    kind: Any = type(value)
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         for text in _forms(value):
             yield from _ways_of_text(text)
@@ -181,8 +181,9 @@ def outcome(result: Any, error: BaseException | None = None) -> Parts | None:
             texts += (str(each), repr(each))
     except Exception:  # code of values and exceptions may raise anything
         return None
-    if type(result) is list and all(type(each) is str for each in result):
-        texts.append("".join(result))  # pieces of a stream
+    pieces = cast("list[Any]", result) if type(result) is list else ()
+    if pieces and all(type(each) is str for each in pieces):
+        texts.append("".join(pieces))  # a stream
     if sum(map(len, texts)) > MOST_CHARACTERS:
         return None
     parts: set[int] = set()
@@ -293,7 +294,7 @@ def _ibans(text: str) -> set[int]:
     for match in _IBAN.finditer(text):
         compact = match[1].replace(" ", "").replace("-", "")
         head = int("".join(str(int(char, 36)) for char in compact[:4]))
-        rest = 0  # modulo 97, as in ISO 7064, which goes on with every character
+        rest = 0  # modulo 97, see ISO 7064
         for length, char in enumerate(compact[4:], 5):
             digit = int(char, 36)
             rest = (rest * (100 if digit > 9 else 10) + digit) % 97

@@ -644,12 +644,16 @@ class TestFiles:
         ],
     )
     def test_explain_says_why(self, file: Any, further: Any, outcome: str) -> None:
+        from otelhooks.cli import policy_words
         from otelhooks.cli.policies.explain import explain, read_call_text
         from otelhooks.cli.policies.subject import Subject
 
         words = [json.dumps({"tool": "send", "args": {"to": "bob@evil.com"}, **further})]
         found = explain(Subject.open([file]).dry_run(), *read_call_text(words))
         assert found.tried[0].outcome.endswith(outcome)
+        text = "\n".join(policy_words.of_explanation(found))
+        assert ("from untrusted" in text.split("rules for this tool")[0]) is bool(further)
+        assert policy_words.explanation_as_data(found)["results"] == further.get("results", {})
 
     @pytest.mark.parametrize(
         ("labels", "gaps"), [((), {}), (("untrusted",), {"results not recorded": 1})]

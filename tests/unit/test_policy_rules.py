@@ -77,6 +77,7 @@ class TestBuilders:
             "when_annotations": None,
             "unless_user_said": None,
             "when_user": None,
+            "when_argument_from": None,
             "place": "",
             "hide": False,
         }
