@@ -122,7 +122,7 @@ class TestValues:
             ("alice@good.org", "bob@evil.com"),
             ("alice@good.org", "alice@evil.com, bob@good.org"),
             ("https://a.co.uk/", "b.co.uk"),
-            ("https:///", "x"),
+            ("https://@/x", "y"),
             ("mailto:x", "y"),
             ("evil.com", "not evil, dot com"),
             ("12", "112"),
