@@ -616,6 +616,21 @@ class Contract:
         assert world.ran == [("safe", SAFE.args), ("danger", of_user.args)]
         assert REASON in world.told
 
+    def test_values_of_results(self, path: Path, seen: Seen) -> None:
+        """What a labelled result has said may not run, and another value may."""
+        of_tool, other = Ask("danger", {"path": "4711"}), Ask("danger", {"path": "/tmp/mine"})
+        world = World((SAFE,), (of_tool,), (other,), ANSWER)
+        run = path.build(world)
+        self.instrument(
+            policy.label(path.selector("safe"), adds="untrusted"),
+            policy.deny(
+                path.selector("danger"), when_argument_from={"path": "untrusted"}, reason=REASON
+            ),
+        )
+        assert perform(path, run) == ANSWER
+        assert world.ran == [("safe", SAFE.args), ("danger", other.args)]
+        assert REASON in world.told
+
     def test_limit(self, path: Path, seen: Seen) -> None:
         """As many calls run as a limit allows, each counted once, however many seats it passes."""
         world = World((SAFE,), (DANGER, SAFE, Ask("safe", {"x": 2})), ANSWER)
