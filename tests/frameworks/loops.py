@@ -87,6 +87,19 @@ class Loops:
         assert tools.ran == ["safe", *(["danger"] if repeats else [])]
         assert REASON in told(model)
 
+    def test_what_a_labelled_result_has_said_may_not_run(self, path, model, tools):
+        model.steps = [
+            [("call_1", "safe", {"x": 4711})],
+            [("call_2", "danger", {"path": "4711"})],
+            [("call_3", "danger", {"path": "/tmp/mine"})],
+            "done",
+        ]
+        rule = policy.deny("danger", when_argument_from={"path": "untrusted"}, reason=REASON)
+        otelhooks.instrument(policies=[policy.label("safe", adds="untrusted"), rule])
+        assert path(model, tools) == "done"
+        assert tools.ran == ["safe", "danger"]
+        assert REASON in told(model)
+
     def test_a_loop_works_as_without(self, path, model, tools):
         model.steps = [[DANGER], [SAFE], "done"]
         otelhooks.instrument()
