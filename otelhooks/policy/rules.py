@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from otelhooks.records.users import User
 
 __all__ = [
+    "SELECTORS",
     "AskUserHandler",
     "Decision",
     "Mode",
@@ -33,6 +34,7 @@ __all__ = [
     "RuleSource",
     "Severity",
     "flatten_policies",
+    "selection",
 ]
 
 Predicate = Callable[[Any], Any] | Callable[[], Any]
@@ -45,6 +47,15 @@ WhenUser = tuple[tuple[str, tuple[str, ...]], ...]
 """What a user must be: pairs of ``id``, ``role`` or ``tenant`` and the values that fit."""
 Origins = tuple[tuple[str, tuple[str, ...]], ...]
 """Where arguments came from: pairs of an argument and the labels of the results."""
+
+SELECTORS = (
+    "when_labels",
+    "when_annotations",
+    "unless_user_said",
+    "when_user",
+    "when_argument_from",
+)
+"""Parameters of rules by which they apply to fewer calls, besides tool, agent and `when`."""
 
 
 class Decision(enum.Enum):
@@ -435,14 +446,7 @@ def identity(policy: Policy) -> str:
     when = fingerprints.describe(policy.when, code=False)
     agent = policy.agent or ""
     kind = f"{policy.veto}{policy.hide}"
-    further = (
-        policy.when_labels,
-        policy.when_annotations,
-        policy.unless_user_said,
-        policy.when_user,
-        policy.when_argument_from,
-    )
-    selects = (repr(each) for each in further if each is not None)
+    selects = [repr(each) for each in selection(policy) if each is not None]
     digest = fingerprints.digest(
         policy.tool, word, policy.name, agent, kind, when, *selects, length=8
     )
@@ -452,7 +456,8 @@ def identity(policy: Policy) -> str:
 def content(policy: Policy) -> str:
     """Return a policy's whole content, as one text for the version of its source."""
     plain = {**policy.__dict__, "decision": policy.decision.value, "_selector": None}
-    unused = [field for field in _LATER if plain.get(field) is None]  # versions stay what they were
+    later = SELECTORS[1:]  # versions of policies without them stay what they were
+    unused = [field for field in later if plain.get(field) is None]
     for field in ("when", "ask_user", "place", *unused):
         plain.pop(field, None)
     functions = (policy.when, policy.ask_user)
@@ -460,7 +465,9 @@ def content(policy: Policy) -> str:
     return " ".join((repr(plain), *described))
 
 
-_LATER = ("when_annotations", "unless_user_said", "when_user", "when_argument_from")
+def selection(policy: Policy) -> tuple[Any, ...]:
+    """Return what a rule selects calls by besides tool, agent and `when`, as in `SELECTORS`."""
+    return tuple(getattr(policy, name) for name in SELECTORS)
 
 
 def read_labels(what: str, given: Any) -> tuple[str, ...]:

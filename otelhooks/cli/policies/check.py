@@ -14,7 +14,7 @@ from otelhooks.hooks.gates import Gate
 from otelhooks.hooks.labels import UNKNOWN
 from otelhooks.hooks.verdict import ALLOW, ASK
 from otelhooks.policy.evaluate import PolicySet
-from otelhooks.policy.rules import Policy, Rule
+from otelhooks.policy.rules import Policy, Rule, selection
 from otelhooks.policy.selectors import WILDCARD, Selector
 
 __all__ = ["Finding", "KnownTools", "covers", "lint_needs", "lint_rules"]
@@ -176,19 +176,17 @@ def _always_first(other: Rule, rule: Rule) -> bool:
     wide, narrow = other.policy, rule.policy
     return (
         (wide.agent is None or wide.agent == narrow.agent)
-        and (wide.when_labels is None or wide.when_labels == narrow.when_labels)
-        and (wide.when_annotations is None or wide.when_annotations == narrow.when_annotations)
-        and wide.unless_user_said in (None, narrow.unless_user_said)
-        and wide.when_user in (None, narrow.when_user)
-        and wide.when_argument_from in (None, narrow.when_argument_from)
+        and all(map(_as_wide, selection(wide), selection(narrow)))
         and (wide.when is None or describe_when(other) == describe_when(rule))
     )
 
 
+def _as_wide(wide: Any, narrow: Any) -> bool:
+    return wide is None or wide == narrow
+
+
 def _condition(rule: Rule) -> tuple[object, ...]:
-    given = rule.policy
-    selectors = given.when_labels, given.when_annotations, given.unless_user_said, given.when_user
-    return describe_when(rule), given.agent, *selectors, given.when_argument_from
+    return describe_when(rule), rule.policy.agent, *selection(rule.policy)
 
 
 def covers(wide: Selector, narrow: Selector) -> bool:

@@ -15,15 +15,11 @@ from otelhooks.policy import fingerprints
 from otelhooks.policy.evaluate import PolicySet
 from otelhooks.policy.files.front_matter import FrontMatter
 from otelhooks.policy.files.rules import written
-from otelhooks.policy.rules import Rule
+from otelhooks.policy.rules import SELECTORS, Rule
 
 __all__ = ["Entry", "Note", "diff"]
 
-_FIELDS = (
-    *("tool", "name", "reason", "severity", "mode", "agent", "hide"),
-    *("when_labels", "when_annotations", "unless_user_said", "when_user"),
-    "when_argument_from",
-)
+_FIELDS = ("tool", "name", "reason", "severity", "mode", "agent", "hide", *SELECTORS)
 
 
 @dataclass(frozen=True)
