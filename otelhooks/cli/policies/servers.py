@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from pydantic_core import from_json
+
 from otelhooks.cli.policies.otlp_calls import otlp_calls
 from otelhooks.cli.policies.recorded import RecordedCall, Source, read_call
 from otelhooks.errors import ConfigError
@@ -105,8 +107,8 @@ class Web:
             most = f"{self.most_bytes >> 20} MiB, or for more than {self.longest_s:g} s"
             raise ConfigError(f"`{url}` answers with more than {most}", hint="lower --limit")
         try:
-            return json.loads(body)
-        except (ValueError, RecursionError) as error:
+            return from_json(body)  # which, unlike json, fails early on `[[[[...`
+        except ValueError as error:
             raise ConfigError(
                 f"`{url}` does not answer in JSON", hint="check the address, port and kind"
             ) from error
