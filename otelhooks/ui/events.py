@@ -1,12 +1,11 @@
-"""Stored spans and events as server-sent events, for programs and pages of others."""
+"""What happens in every program that writes to the store, as server-sent `HookEvent`s."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -15,6 +14,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from otelhooks.store.reader import Position
 from otelhooks.store.records import Event, Span
 from otelhooks.store.schema import StoreError
+from otelhooks.ui.hook_events import hook_event
 from otelhooks.ui.site import Site
 
 __all__ = ["stream"]
@@ -25,7 +25,7 @@ _SILENT_TURNS = 30
 
 
 async def stream(site: Site, request: Request) -> Response:
-    """Send records as they are stored, from now on, or from the id that the client saw last."""
+    """Send events as they are stored, from now on, or from the id that the client saw last."""
     seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
     if seen and not re.fullmatch(r"\d{1,18}-\d{1,18}", seen):
         return PlainTextResponse("This is not an event id.\n", 400)
@@ -34,11 +34,7 @@ async def stream(site: Site, request: Request) -> Response:
 
 
 async def _messages(site: Site, position: Position | None) -> AsyncIterator[str]:
-    """Yield messages at the client's pace; a slow one delays no program, because it reads a file.
-
-    The last record of each reading has the id: a client that resumes there misses nothing, and may
-    receive some records of an interrupted reading again.
-    """
+    """Yield messages at the client's pace; a slow one delays no program: it reads a file."""
     yield ": otelhooks\n\n"
     silent, store = 0, site.store
     while not site.over.is_set():
@@ -51,14 +47,24 @@ async def _messages(site: Site, position: Position | None) -> AsyncIterator[str]
             if error.cause != "missing":
                 raise
             position = Position()
-        for number, record in enumerate(records, 1):
-            kind = "span" if isinstance(record, Span) else "event"
-            if number == len(records):
-                yield f"id: {position.span}-{position.event}\n"
-            data = json.dumps({"type": kind, **dataclasses.asdict(record)}, default=str)
-            yield f"event: {kind}\ndata: {data}\n\n"
+        for record, at in _placed(records, position):
+            if (event := hook_event(record)) is not None:
+                data = event.model_dump_json()
+                yield f"id: {at.span}-{at.event}\ndata: {data}\n\n"
         silent = 0 if records else silent + 1
         if not records:
             if silent % _SILENT_TURNS == 0:
                 yield ": still here\n\n"
             await asyncio.sleep(_PAUSE_S)
+
+
+def _placed(
+    records: Sequence[Span | Event], end: Position
+) -> Iterator[tuple[Span | Event, Position]]:
+    """Yield each record of a reading, log records first, with the position after it."""
+    first = next((record.id for record in records if isinstance(record, Span)), end.span + 1)
+    at = Position(first - 1, end.event)
+    for record in records:
+        is_span = isinstance(record, Span)
+        at = replace(at, **{"span" if is_span else "event": record.id})
+        yield record, at

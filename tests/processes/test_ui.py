@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import concurrent.futures
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,18 +14,23 @@ from typing import Any
 
 import pytest
 
+from otelhooks import types
+
 pytest.importorskip("starlette")
 httpx2 = pytest.importorskip("httpx2")
 
 PROGRAM = """
 import otelhooks
-from otelhooks import policy
+from otelhooks import hooks, policy
 
-otelhooks.instrument(policies=[policy.deny("drop")])
-try:
-    otelhooks.call_tool("drop", {}, lambda: None)
-except otelhooks.errors.Denied:
-    pass
+rules = [policy.deny("drop", reason="Kept."), policy.allow("*")]
+listener = hooks.observing_hooks(lambda event: print(event.model_dump_json()))
+otelhooks.instrument(policies=rules, hooks=[listener], capture_content=True)
+for name in ("drop", "look"):
+    try:
+        otelhooks.call_tool(name, {"at": "a"}, lambda at: {"found": at})
+    except otelhooks.errors.Denied:
+        pass
 """
 
 
@@ -33,8 +39,11 @@ def env(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"OTELHOOKS_STORE": str(tmp_path / "store.db")}
 
 
-def run_program(env: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], env=env, check=True, capture_output=True)
+def run_program(env: dict[str, str]) -> list[types.HookEvent]:
+    """Return what its own listener got."""
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    return [types.HookEvent.model_validate_json(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -55,22 +64,72 @@ def console(process: subprocess.Popen[str]) -> Iterator[httpx2.Client]:
         yield client
 
 
-def events(console: httpx2.Client, number: int, seen: str) -> list[dict[str, Any]]:
-    """Return the first events after an id, each with its fields."""
-    found: list[dict[str, Any]] = []
-    fields: dict[str, Any] = {}
+def events(console: httpx2.Client, number: int, seen: str) -> Iterator[tuple[str, types.HookEvent]]:
+    """Yield the first events after an id, each with its own."""
+    id = ""
     with console.stream("GET", "/events", headers={"last-event-id": seen}) as stream:
         for line in stream.iter_lines():
             name, _, value = line.partition(": ")
-            if name:
-                fields[name] = value
-                continue
-            if "data" in fields:
-                found.append({**fields, "data": json.loads(fields["data"])})
-                if len(found) == number:
-                    return found
-            fields = {}
-    raise AssertionError("the stream has ended")
+            if name == "id":
+                id = value
+            if name == "data":
+                yield id, types.HookEvent.model_validate_json(value)
+                number -= 1
+            if not number:
+                return
+
+
+@pytest.mark.timeout(120)  # another process starts
+def test_the_stream_has_the_events_that_listeners_get(
+    console: httpx2.Client, env: dict[str, str]
+) -> None:
+    live = [one for one in run_program(env) if one.type.endswith("_use")]
+    streamed = [one for _, one in events(console, 3, "0-0")]
+    refused = next(one for one in live if one.decision == "deny")
+    ended = next(one for one in live if one.type == "post_tool_use")
+    at_once, stored = (one for one in streamed if one.type == "pre_tool_use")
+    done = next(one for one in streamed if one.type == "post_tool_use")
+    loose = {"timestamp", "duration"}
+    assert stored.model_dump(exclude=loose) == refused.model_dump(exclude=loose)
+    assert at_once.model_dump(exclude={*loose, "input"}) == refused.model_dump(
+        exclude={*loose, "input"}
+    )
+    assert done.model_dump(exclude={*loose, "input", "rule_id"}) == ended.model_dump(
+        exclude={*loose, "input", "rule_id"}
+    )
+    assert done.input == {"at": "a"}
+    assert done.rule_id == "allow:*"
+    assert done.duration
+
+
+@pytest.mark.timeout(120)  # as above
+def test_a_program_listens_as_the_documentation_says(
+    process: subprocess.Popen[str], env: dict[str, str]
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    [code] = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert process.stdout is not None
+    run_program(env)
+    address = process.stdout.readline().strip()
+    heard = names["listen"](address)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(next, heard)
+        while not first.done():
+            run_program(env)
+    assert first.result().tool_name == "drop"
+
+
+@pytest.mark.timeout(120)  # as above
+def test_a_stream_goes_on_after_any_event_of_it(
+    console: httpx2.Client, env: dict[str, str]
+) -> None:
+    run_program(env)
+    run_program(env)
+    whole = list(events(console, 6, "0-0"))
+    for number, (id, _) in enumerate(whole[:-1], 1):
+        assert list(events(console, 6 - number, id)) == whole[number:]
 
 
 @pytest.mark.timeout(120)  # as above
