@@ -33,6 +33,8 @@ KEPT_S = 7 * 86_400
 
 _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+:\d+(/|$)")
 
+_NAME = 60  # most columns of a name that is quoted
+
 _OPEN = {"status": "pending"}
 _ENDED = {"approved", "rejected"}
 
@@ -341,6 +343,20 @@ def check(question: Question, answer: Answer) -> str:
             hint="deny it, and let the agent call again",
         )
     return _roles(question, answer) if answer.status == "approved" else ""
+
+
+def added(question: Question, edit: Mapping[str, Any] | None) -> str:
+    """Return what to warn an approver of: names in an edit that the call does not have.
+
+    They may be parameters of the tool, which a question does not know. If they are misspelt, many
+    frameworks drop them, and the person would have changed nothing.
+    """
+    args: Mapping[str, Any] = question.facts.get("args", {})
+    new, has = (
+        ", ".join(f"`{one_line(name, _NAME)}`" for name in names)
+        for names in ([name for name in edit or () if name not in args], args)
+    )
+    return new and f"the call does not have {new}; it has {has or 'no arguments'}"
 
 
 def _roles(question: Question, answer: Answer) -> str:

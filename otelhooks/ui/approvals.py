@@ -12,7 +12,7 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from otelhooks.approvals.questions import Answer, Question, questions_at
+from otelhooks.approvals.questions import Answer, Question, added, questions_at
 from otelhooks.hooks.calls import same_json
 from otelhooks.plain_text import is_unseen, one_line, sanitize
 from otelhooks.store import terminal
@@ -92,6 +92,10 @@ def _answer(site: Site, request: Request, form: Mapping[str, str]) -> Response:
     except (ValueError, RecursionError) as error:
         return _page(site, question, f"The arguments cannot be read: {error}", 400, args)
     by = site.settings
+    warning = added(question, edit)
+    if warning and form.get("warned") != warning:
+        problem = f"Check the names: {warning}. Approve again to add them."
+        return _page(site, question, problem, 400, args, warning)
     questions.answer(question, Answer(status, by.approver, edit, roles=by.roles))
     return RedirectResponse(f"{site.settings.root}/approvals", 303)
 
@@ -101,7 +105,12 @@ def _questions(site: Site) -> Any:
 
 
 def _page(
-    site: Site, question: Question, problem: str = "", status: int = 200, args: str | None = None
+    site: Site,
+    question: Question,
+    problem: str = "",
+    status: int = 200,
+    args: str | None = None,
+    warned: str = "",
 ) -> Response:
     """Return the page of a question; with arguments as a person has changed them, if given."""
     shown = _shown(question)
@@ -116,6 +125,7 @@ def _page(
         rows=min(rows + 1, _MOST_ROWS),
         digest=question.digest,
         problem=problem,
+        warned=warned,
     )
 
 

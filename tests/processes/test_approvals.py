@@ -95,6 +95,17 @@ def test_an_edit_is_shown_and_runs(agents: Start, path: Path, tmp_path: Path) ->
     assert "sent to ada@example.com" in agent.communicate(timeout=30)[0]
 
 
+def test_an_argument_that_the_call_does_not_have_is_warned_of(path: Path, tmp_path: Path) -> None:
+    now, questions = time.time(), StoreQuestions(path)
+    facts = dict.fromkeys(("server", "agent", "rule", "reason", "trace", "program"), "")
+    about = json.dumps({**facts, "args": {"to": "ada"}, "pid": 1})
+    questions.put(Question("12345678", now, now + 60, "pending", "send_email", about))
+    command = ["approvals", "approve", "12345678", "--edit", '{"tp": "x"}']
+    code, screen = at_terminal(command, lambda screen: "\n", cwd=tmp_path)
+    assert code == 1
+    assert "Warning: the call does not have `tp`; it has `to`" in screen
+
+
 def test_no_process_is_waited_for_that_takes_the_answer_about_a_parked_call(
     path: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,10 +209,10 @@ class TestAnswers:
 
     def test_or_with_other_arguments(self, client, settings, path) -> None:
         question = asked(path)
-        form = self.form(settings, question, answer="approve", args='{"to": "ada", "cc": 1}')
+        form = self.form(settings, question, answer="approve", args='{"to": "ada"}')
         client.post("/approvals/12345678", data=form, headers=OURS)
         answer = StoreQuestions(path).answer_of(question)
-        assert answer == Answer("approved", "u-17", {"to": "ada", "cc": 1})
+        assert answer == Answer("approved", "u-17", {"to": "ada"})
 
     def test_or_denied(self, client, settings, path) -> None:
         form = self.form(settings, asked(path), answer="deny", args="{")
@@ -237,6 +238,23 @@ class TestAnswers:
         shown = client.post("/approvals/12345678", data=form, headers=OURS).text
         assert "ada@example.org" in shown
         assert "all@example.org" not in shown
+
+    def test_a_name_that_the_call_does_not_have_is_warned_of(self, client, settings, path) -> None:
+        question = asked(path)
+        args = '{"to": "all@example.org", "too": "ada@example.org"}'
+        form = self.form(settings, question, answer="approve", args=args)
+        answer = client.post("/approvals/12345678", data=form, headers=OURS)
+        shown = html.unescape(answer.text)
+        assert answer.status_code == 400
+        assert "the call does not have `too`; it has `to`. Approve again to add" in shown
+        assert "ada@example.org" in shown
+        assert self.status(path) == "pending"
+        [warned] = re.findall(r'name="warned" value="(.*?)"', answer.text)
+        other = {**form, "args": '{"to": "x", "two": 1}', "warned": html.unescape(warned)}
+        assert client.post("/approvals/12345678", data=other, headers=OURS).status_code == 400
+        form["warned"] = html.unescape(warned)
+        client.post("/approvals/12345678", data=form, headers=OURS)
+        assert StoreQuestions(path).answer_of(question).edit == {"too": "ada@example.org"}
 
     @pytest.mark.parametrize("args", ["[" * 100_000, b"\xff\xfe"])
     def test_hostile_bodies_are_errors(self, client, settings, path, args) -> None:
