@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Server", "open_server"]
 
+_PAGE_S = 10.0
+"""How long a page waits for all that it needs of a server."""
+
 _PAUSE_S, _PAUSE_AFTER_FAILURE_S = 2.0, 5.0
 _WINDOW_NS = 24 * 3600 * 10**9
 _OVERLAP_NS = 15 * 60 * 10**9
@@ -68,8 +71,8 @@ class Server(Store):
     Args:
         kind: ``Jaeger`` or ``Tempo``.
         address: Its base address, for links and texts.
-        newest: Return the spans of the newest traces since a time, in nanoseconds.
-        one: Return the spans of one trace.
+        newest: Return the spans of the newest traces since a time, in nanoseconds, by answer.
+        one: Return the spans of one trace, in one answer.
         page: Return the address at which people see a trace; empty for none.
     """
 
@@ -77,8 +80,8 @@ class Server(Store):
         self,
         kind: str,
         address: str,
-        newest: Callable[[int], Iterable[ReadableSpan]],
-        one: Callable[[str], Iterable[ReadableSpan]],
+        newest: Callable[[int], Iterable[Iterable[ReadableSpan]]],
+        one: Callable[[str], Iterable[Iterable[ReadableSpan]]],
         page: Callable[[str], str],
     ) -> None:
         folder = tempfile.mkdtemp(prefix="otelhooks-ui-")
@@ -89,7 +92,8 @@ class Server(Store):
         self._fetch_newest, self._fetch_one = newest, one
         self._writer = SqliteSpanExporter(self.path, max_bytes=_MOST_BYTES)
         check(self.path)
-        self._reads = threading.Lock()
+        self._starts, self._keeps = threading.Lock(), threading.Lock()
+        self._reading_now: _Reading | None = None
         self._read_at = self._due = 0.0
         self._problem = ""
 
@@ -101,50 +105,62 @@ class Server(Store):
             f"Read from {self._kind} at {self._address}: the newest traces of the last 24 hours, at"
             f" most {_MOST_TRACES} at a time. {_LOST}"
         )
-        if not self._problem:
-            return what
-        last = terminal.clock(int(self._read_at * 1e9)) if self._read_at else "never"
-        return f"{self._kind} could not be read: {self._problem} Last read: {last}. {what}"
+        if self._problem:
+            last = terminal.clock(int(self._read_at * 1e9)) if self._read_at else "never"
+            return f"{self._kind} could not be read: {self._problem} Last read: {last}. {what}"
+        now = self._reading_now
+        if now is not None and now.is_late():
+            return (
+                f"{self._kind} has not answered everything in {_PAGE_S:g} s: newer traces are not "
+                f"shown yet. They are still being read; load the page again. {what}"
+            )
+        return what
 
     def trace(self, trace_id_prefix: str, *, wanted: Wanted | None = None) -> Trace | None:
         """Return one whole trace, read from the server if its whole id is given."""
         if re.fullmatch(r"[0-9a-f]{32}", trace_id_prefix):
-            with self._reads, self._noted():
-                self._keep(self._fetch_one(trace_id_prefix))
+            one = _Reading(lambda: self._take(self._fetch_one(trace_id_prefix)))
+            one.wait()
+            self._refresh(one.until)
+            if one.is_late():
+                self._problem = f"it has not answered in {_PAGE_S:g} s about this run."
         return super().trace(trace_id_prefix, wanted=wanted)
 
     @contextlib.contextmanager
     def _reading(self) -> Generator[sqlite3.Connection, None, None]:
-        self._refresh()
+        self._refresh(time.monotonic() + _PAGE_S)
         with super()._reading() as db:
             yield db
 
-    def _refresh(self) -> None:
+    def _refresh(self, until: float) -> None:
         """Read what is new; a page waits for another one's reading only at the start."""
-        if not self._reads.acquire(blocking=not self._due):
-            return
-        try:
-            if time.monotonic() < self._due:
-                return
-            now = time.time()
-            since = self._read_at * 1e9 - _OVERLAP_NS if self._read_at else now * 1e9 - _WINDOW_NS
-            with self._noted():
-                self._keep(self._fetch_newest(int(since)))
-                self._read_at = now
-            pause_s = _PAUSE_AFTER_FAILURE_S if self._problem else _PAUSE_S
-            self._due = time.monotonic() + pause_s
-        finally:
-            self._reads.release()
+        with self._starts:
+            now = self._reading_now
+            is_new = (now is None or now.is_over()) and time.monotonic() >= self._due
+            if is_new:
+                now = self._reading_now = _Reading(self._read_newest, until)
+        if now is not None and (is_new or not self._read_at):
+            now.wait()
 
-    @contextlib.contextmanager
-    def _noted(self) -> Generator[None, None, None]:
-        self._problem = ""
+    def _read_newest(self) -> None:
+        now = time.time()
+        since = self._read_at * 1e9 - _OVERLAP_NS if self._read_at else now * 1e9 - _WINDOW_NS
+        if self._take(self._fetch_newest(int(since))):
+            self._read_at = now
+        pause_s = _PAUSE_AFTER_FAILURE_S if self._problem else _PAUSE_S
+        self._due = time.monotonic() + pause_s
+
+    def _take(self, answers: Iterable[Iterable[ReadableSpan]]) -> bool:
+        """Store each answer when it is there; return whether all could be read."""
         try:
-            yield
+            for spans in answers:
+                self._keep(spans)
         except ConfigError as error:
-            self._problem = one_line(error.problem, _WORDS)
-            if not self._problem.endswith("."):
-                self._problem += "."
+            problem = one_line(error.problem, _WORDS)
+            self._problem = problem if problem.endswith(".") else f"{problem}."
+        else:
+            self._problem = ""
+        return not self._problem
 
     def _keep(self, spans: Iterable[ReadableSpan]) -> None:
         """Store new spans, of traces in which at least one span is ours."""
@@ -155,10 +171,32 @@ class Server(Store):
             traces[f"{place.trace_id:032x}"][f"{place.span_id:016x}"] = span
         for id, new in traces.items():
             if any(map(_is_ours, new.values())):
-                with super()._reading() as db:
-                    query = "SELECT span_id FROM spans WHERE trace_id = ?"
-                    known = {row[0] for row in db.execute(query, (id,))}
-                self._writer.export([new[each] for each in new.keys() - known])
+                with self._keeps:
+                    with super()._reading() as db:
+                        query = "SELECT span_id FROM spans WHERE trace_id = ?"
+                        known = {row[0] for row in db.execute(query, (id,))}
+                    self._writer.export([new[each] for each in new.keys() - known])
+
+
+class _Reading:
+    """Runs in a thread of its own, for which a page waits so long and no longer.
+
+    A server that sends a byte now and then outlasts any time-out of a socket.
+    """
+
+    def __init__(self, read: Callable[[], Any], until: float | None = None) -> None:
+        self.until: float = time.monotonic() + _PAGE_S if until is None else until
+        self._thread = threading.Thread(target=read, daemon=True, name="otelhooks-ui-reading")
+        self._thread.start()
+
+    def wait(self) -> None:
+        self._thread.join(max(self.until - time.monotonic(), 0))
+
+    def is_over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def is_late(self) -> bool:
+        return self._thread.is_alive() and time.monotonic() >= self.until
 
 
 def _is_ours(span: ReadableSpan) -> bool:
@@ -202,15 +240,15 @@ class _Jaeger:
 
     fetch: Fetch
 
-    def newest(self, since_ns: int) -> Iterator[ReadableSpan]:
+    def newest(self, since_ns: int) -> Iterator[Iterator[ReadableSpan]]:
         services = items_in(self.fetch("/api/services", {}), "data")[:_MOST_SERVICES]
         times = {"start": since_ns // 1_000, "end": time.time_ns() // 1_000 + 1}
         for service in services:
             query: dict[str, str | int] = {"service": str(service), "limit": _MOST_TRACES}
-            yield from _read(jaeger_spans(self.fetch("/api/traces", query | times)), _of_jaeger)
+            yield _read(jaeger_spans(self.fetch("/api/traces", query | times)), _of_jaeger)
 
-    def one(self, id: str) -> Iterator[ReadableSpan]:
-        yield from _read(jaeger_spans(_found(self.fetch, f"/api/traces/{id}")), _of_jaeger)
+    def one(self, id: str) -> Iterator[Iterator[ReadableSpan]]:
+        yield _read(jaeger_spans(_found(self.fetch, f"/api/traces/{id}")), _of_jaeger)
 
 
 @dataclass(frozen=True)
@@ -221,7 +259,7 @@ class _Tempo:
     seen: dict[str, Any] = field(default_factory=dict[str, Any])
     """What the last search said of each trace: one that says the same is not read again."""
 
-    def newest(self, since_ns: int) -> Iterator[ReadableSpan]:
+    def newest(self, since_ns: int) -> Iterator[Iterator[ReadableSpan]]:
         ours = f'{{ span.{semconv.GEN_AI_OPERATION_NAME} =~ ".+" }}'
         query: dict[str, str | int] = {"q": ours, "limit": _MOST_TRACES}
         times = {"start": since_ns // 10**9, "end": time.time_ns() // 10**9 + 1}
@@ -234,8 +272,8 @@ class _Tempo:
         for id in self.seen.keys() - said.keys():
             del self.seen[id]
 
-    def one(self, id: str) -> Iterator[ReadableSpan]:
-        yield from _read(otlp_spans(_found(self.fetch, f"/api/v2/traces/{id}")), _of_otlp)
+    def one(self, id: str) -> Iterator[Iterator[ReadableSpan]]:
+        yield _read(otlp_spans(_found(self.fetch, f"/api/v2/traces/{id}")), _of_otlp)
 
 
 def _found(fetch: Fetch, path: str) -> Any:

@@ -287,6 +287,39 @@ def test_an_answer_without_end_ends(
         assert "Jaeger could not be read" in browser.get("/runs").text
 
 
+@pytest.mark.parametrize("page", ["/live", "/runs", f"/runs/{'a' * 32}", "/decisions"])
+def test_a_page_has_one_deadline_for_all_that_a_slow_server_answers(
+    tmp_path: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.setattr(servers, "_PAGE_S", 0.4)
+    goes_on = threading.Event()
+
+    def answer(path: str, query: dict[str, str]) -> Any:
+        if path.endswith("/services"):
+            return {"data": [f"s{number}" for number in range(9)]}
+        if query.get("service") != "s0" and not path.endswith("a" * 32):
+            goes_on.wait(9)
+        return jaeger(jaeger_span())(path, query)
+
+    answers.answer = answer
+    browser = console(tmp_path, "jaeger", answers.address)
+    began = time.monotonic()
+    shown = browser.get(page)
+    assert time.monotonic() - began < 2
+    assert shown.status_code == 200
+    assert "execute_tool rm" in browser.get("/live").text, "what has been answered"
+    late = "Jaeger has not answered everything in 0.4 s"
+    assert late in browser.get("/runs").text
+    began = time.monotonic()
+    browser.get("/runs")
+    assert time.monotonic() - began < 0.4, "one that another page reads is not waited for again"
+    assert "has not answered in 0.4 s about this run" in browser.get(f"/runs/{'c' * 32}").text
+    goes_on.set()
+    while late in browser.get("/runs").text:
+        time.sleep(0.05)
+    assert "execute_tool rm" in browser.get("/live").text
+
+
 @pytest.mark.parametrize(
     "url",
     [
