@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from otelhooks import types
 from otelhooks.config import Config, values
 from otelhooks.errors import ConfigError
 from otelhooks.hooks.base import Hook
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Handle",
+    "check_servers",
     "load_candidate",
     "load_pins",
     "rebuild",
@@ -403,6 +405,21 @@ def split(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
         else:
             rules.append(item)  # the engine reports the problem
     return rules, hooks
+
+
+def check_servers(config: Config) -> None:
+    """Check that what ``mcp_servers=`` has are configurations of servers.
+
+    Raises:
+        ConfigError: One is not, such as a dict.
+    """
+    for number, server in enumerate(config.mcp_servers or ()):
+        if not isinstance(server, types.BaseMcpServerConfig):
+            raise ConfigError(
+                f"`mcp_servers[{number}]` is of type {type(server).__name__}, and not a server",
+                hint='write `types.McpStdioServer(name="files", command="files-server")`, or '
+                '`types.McpHttpServer(name="bank", url="https://bank.example/mcp")`',
+            )
 
 
 def load_pins(config: Config) -> Approved | None:

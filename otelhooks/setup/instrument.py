@@ -29,6 +29,7 @@ from otelhooks.process import exits, forks, signals
 from otelhooks.setup import catalogue, first_verdict, guarded, stop_places, unasked, users
 from otelhooks.setup.handle import (
     Handle,
+    check_servers,
     load_candidate,
     load_pins,
     rebuild,
@@ -265,6 +266,7 @@ def _set_up(config: Config) -> Handle:
     policies = Policies.load(rules, config)
     _refuse_unknown(config, policies)
     policies.refuse_unanswered((*policy_hooks, *hooks), config)
+    check_servers(config)
     pins = load_pins(config)
     place = stop_places.place_of(config.stops)
     given = () if place is None else place.kept()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,10 @@ __all__ = ["find"]
 
 _ROLES = "user.roles"
 _TENANT = "user.tenant"
+_SLOW_S = 0.1
+_SLOW = "`user` took %.0f ms: calls whose rules look at the user wait for it, event loops included"
+_RECURSION = "`user` makes a call that asks for the user: for that call, the user is unknown"
+_is_asked: contextvars.ContextVar[bool] = contextvars.ContextVar("is_asked", default=False)
 
 
 def find(
@@ -36,6 +42,10 @@ def find(
 
             resource = OTELResourceDetector().detect()
         return _of_resource(resource.attributes)
+    if _is_asked.get():
+        warn_once("user calls", _RECURSION)
+        return None
+    token, began = _is_asked.set(True), time.perf_counter()
     try:
         found = function()
     except Exception as error:  # code of the application may raise anything
@@ -46,6 +56,10 @@ def find(
         if isinstance(found, str):
             return types.User(id=found) if found else None
         problem = f"it returned {type(found).__qualname__}, not a `types.User`, an id or None"
+    finally:
+        _is_asked.reset(token)
+        if (seconds := time.perf_counter() - began) > _SLOW_S:
+            warn_once("slow user", _SLOW, seconds * 1e3)
     warn_once(problem, "`user` failed; rules treat the user as unknown: %s", problem)
     return None
 

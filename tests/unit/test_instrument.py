@@ -131,6 +131,12 @@ class TestTwice:
 
 
 class TestBadInput:
+    @pytest.mark.parametrize("servers", [[{"name": "files"}], {"files": {"command": "x"}}])
+    def test_what_is_no_server_is_an_error(self, servers: Any) -> None:
+        with pytest.raises(ConfigError, match=r"`mcp_servers\[0\]` is of type dict") as caught:
+            otelhooks.instrument(mcp_servers=servers)
+        assert "types.McpStdioServer(name=" in caught.value.hint
+
     def test_an_unknown_mode(self, governed: Any) -> None:
         with pytest.raises(ConfigError, match="mode"):
             governed(mode="lenient")

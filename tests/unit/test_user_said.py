@@ -565,6 +565,32 @@ class TestUsers:
         assert len(said) == 1
         assert said[0].endswith("it returned int, not a `types.User`, an id or None")
 
+    def test_a_function_that_calls_a_tool_has_no_user_for_it(
+        self, governed: Any, tools: Tools, caplog: Any
+    ) -> None:
+        sent: list[bool] = []
+
+        def user() -> types.User:
+            sent.append(tools.sends("who"))
+            return types.User(id="boss")
+
+        rules = [policy.allow("send", when_user={"id": "boss"}), policy.deny("*")]
+        governed(policies=rules, user=user)
+        assert tools.sends("x")
+        assert sent == [False]
+        assert "`user` makes a call that asks for the user" in caplog.text
+
+    def test_a_slow_function_is_warned_of_once(
+        self, governed: Any, tools: Tools, caplog: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("otelhooks.setup.users._SLOW_S", 0.0)
+        governed(policies=[self.RULE], user=lambda: "u")
+        tools.sends("x")
+        tools.sends("x")
+        said = [r.getMessage() for r in caplog.records if "`user` took" in r.getMessage()]
+        assert len(said) == 1
+        assert said[0].endswith("wait for it, event loops included")
+
     @pytest.mark.parametrize("user", [5, {"id": "u"}, types.User])
     def test_a_session_takes_no_other_user(self, user: Any) -> None:
         with pytest.raises(ConfigError, match="`user` is of type") as raised:
