@@ -68,7 +68,10 @@ class Terminal:
         import sys
 
         if sys.stdin is None or not sys.stdin.isatty():
-            raise Unavailable("there is no one to ask: standard input is not a terminal")
+            raise Unavailable(
+                "standard input is not a terminal, so no one can be asked here; with `approvals="
+                "approvals.Queue()`, people answer in another terminal or in the console"
+            )
         return await ask_user_handler(call, reason)
 
 

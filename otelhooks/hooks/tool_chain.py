@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from otelhooks import types
-from otelhooks.errors import OtelHooksError
+from otelhooks.errors import ConfigError, OtelHooksError
 from otelhooks.hooks.calls import Call, copy_json, same_json
 from otelhooks.hooks.chain import Chain, observed, rule_verdict
 from otelhooks.hooks.context import HookContext
@@ -277,8 +277,10 @@ class ToolChain(Chain):
 
     def _refusal(self, approval: Approval, deciding: RuleLike) -> str:
         rule = approval.rejected_by or deciding
-        if approval.status == "error" and isinstance(approval.error, OtelHooksError):
+        if approval.status == "error" and isinstance(approval.error, ConfigError):
             return f"Policy evaluation failed for policy '{rule.label}'."  # it is about the set-up
+        if approval.status == "error" and isinstance(approval.error, OtelHooksError):
+            return f"No one could be asked about tool '{self.call.name}' (policy '{rule.label}')."
         if approval.status == "error":
             cause = "None" if approval.error is None else text_of(approval.error)
             return f"Policy evaluation failed for policy '{rule.label}': {cause}"

@@ -15,6 +15,7 @@ from otelhooks.hooks.verdict import ALLOW, DENY
 from otelhooks.plain_text import one_line
 from otelhooks.process.console import program_logs
 from otelhooks.setup.unasked import is_one_of_several
+from otelhooks.telemetry import semconv
 from otelhooks.telemetry.quiet import fails_open
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def tell(verdict: Verdict, tool: str, providers: Providers) -> None:
         providers: They say where the rest goes.
     """
     shown: Verdict | Observed = verdict
+    if tool == semconv.TOOL_NAME_OTHER:
+        tool = "a tool that only the model or a server names"
     what = f"first verdict: {verdict.decision} {tool}"
     if verdict.observed and verdict.decision == ALLOW:
         denies = (seen for seen in verdict.observed if seen.decision == DENY)

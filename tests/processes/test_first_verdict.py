@@ -55,6 +55,20 @@ def test_it_is_said_once_with_where_to_look(stderr):
     )
 
 
+def test_a_name_that_no_code_of_the_program_has_is_not_repeated(stderr):
+    line, *_ = stderr(
+        """
+        from otelhooks.hooks.verdict import Verdict
+        from otelhooks.telemetry.semconv import TOOL_NAME_OTHER
+        from otelhooks.pipeline import runtime
+        start()
+        verdict = Verdict("pre_tool_call", "allow")
+        runtime.active().verdicts.count(verdict, TOOL_NAME_OTHER, "", None)
+        """
+    )
+    assert "first verdict: allow a tool that only the model or a server names;" in line
+
+
 WOULD = "otelhooks: monitor mode would {} (rule {} of code); `otelhooks trace show` shows it;"
 
 
