@@ -10,12 +10,12 @@ fewer than two characters, or without a letter or digit.
 Word border: the value is a whole word, or several, of the text. Before it may be a blank, or quotes
 and opening brackets after a blank; after it a blank, or quotes, closing brackets and the marks that
 end a sentence or a part of one before a blank. So `evil.com` does not occur in `evil.com.au`,
-`/x` or `x` does not in `../x`, and `12` not in `2012`, `1.12` or `-12`. A digit may be beside a
-sign of a currency, or after `#`. Groups of three or four digits belong together: `100` does not
-occur in `100 000`, nor `4111` in `4111 1111`.
+`/x` or `x` does not in `../x`, and `12` not in `2012`, `1.12`, `-12` or `- 12`. A digit may be
+beside a sign of a currency, or after `#`. Groups of three or four digits belong together: `100`
+does not occur in `100 000`, nor `4111` in `4111 1111`.
 
-Besides, in an e-mail address, blanks around ``@`` do not matter, and commas and semicolons are
-borders. In an IBAN whose checksum is right, blanks do not matter.
+Besides, in an e-mail address, a blank on each side of ``@`` does not matter, and commas and
+semicolons are borders. In an IBAN whose checksum is right, blanks do not matter.
 
 The user said a number if the text has it in digits: `100`, `100.0` and `1e2` are one number, and
 the text may say `100`, `100.00`, or `1,000` for a thousand. `1.000` may be one or a thousand, so
@@ -45,6 +45,7 @@ _QUOTES = "\"'`*\u201c\u201d\u2018\u2019\u201e\u201a\u00ab\u00bb\u2039\u203a"
 _OPENING = frozenset("([{<\u00bf\u00a1\u300c\u300e" + _QUOTES)
 _CLOSING = frozenset(")]}>.,;:!?\u3001\u3002\u300d\u300f" + _QUOTES)
 _BETWEEN_PARTS = " \0 "  # no value has it
+_SIGNS = ("- ", "\u2212 ")  # or a dash, or the mark of a list
 _SEEN_BLANKS = frozenset(" \t\n\r")
 _IBAN = re.compile(r"[a-z]{2}[0-9]{2}[a-z0-9]{11,30}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?")
@@ -144,21 +145,17 @@ def _is_text_said(value: str, messages: Sequence[Message]) -> bool:
         return False
     is_address = "@" in value
     if is_address:
-        value = _joined(value)
+        value = value.replace(" @", "@").replace("@ ", "@")
     iban = _as_iban(value)
     for message in reversed(messages):
         text = _normal_of(message)
         if is_address:
-            text = _joined(text)
+            text = text.replace(" @ ", "@")  # in `report @bob`, someone is spoken to
         if value in text and _has_word(text, value, is_address=is_address):
             return True
         if iban and _has_iban(text, iban):
             return True
     return False
-
-
-def _joined(text: str) -> str:
-    return text.replace(" @", "@").replace("@ ", "@")
 
 
 def _has_word(text: str, value: str, *, is_address: bool) -> bool:
@@ -184,8 +181,11 @@ def _is_apart(text: str, start: int, end: int, *, is_address: bool = False) -> b
         return False
     if start > 1 and _GROUP_BEFORE.match(text, start - 2):
         return False
-    if start and text[start].isdigit() and (text[start - 1] == "#" or _is_money(text[start - 1])):
+    is_number = text[start].isdigit()
+    if start and is_number and (text[start - 1] == "#" or _is_money(text[start - 1])):
         start -= 1
+    if is_number and text[max(start - 2, 0) : start] in _SIGNS:
+        return False
     while start and text[start - 1] in _OPENING:
         start -= 1
     if start and text[start - 1] != " " and not (is_address and text[start - 1] in ",;"):

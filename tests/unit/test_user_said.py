@@ -88,6 +88,10 @@ class TestText:
             ("12", "1.12"),
             ("12", "12.5"),
             ("12", "-12"),
+            ("12", "- 12"),
+            ("12", "it is \u2212 $12"),
+            ("report@bob", "send the report @bob"),
+            ("bob@x.com", "bob @x.com"),
             ("12", "1,12"),
             ("12", "12%"),
             ("100", "pay 100 000"),
@@ -158,6 +162,7 @@ class TestNumbers:
             (-12, "it is -12."),
             (42, "ticket #42"),
             (0.5, "0.5"),
+            (25, "a dash \u2014 25, and a range of 3 to 25"),
         ],
     )
     def test_the_user_said_it(self, value: float, text: str) -> None:
@@ -169,6 +174,8 @@ class TestNumbers:
             (12, "in 2012"),
             (12, "12.5"),
             (12, "-12"),
+            (25, "set it to - 25"),
+            (25, "10 - 25"),
             (12, "10-12"),
             (12, "12:30"),
             (12, "12%"),
