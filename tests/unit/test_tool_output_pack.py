@@ -137,6 +137,8 @@ SEEN = {
     "in base64 with one sign of padding": in_base64("." * (2 - len(KEY) % 3) + KEY),
     "in base64 with two signs of padding": in_base64("." * (-(len(KEY) + 2) % 3) + KEY),
     "in base64 with bytes that are no text": base64.b64encode(KEY.encode() + b"\xff\xfe").decode(),
+    "in base64 with line breaks": base64.encodebytes(f"{'.' * 45} {KEY} .".encode()).decode(),
+    "in narrow base64 below a word": "Key\n" + "\r\n".join(re.findall(".{1,12}", in_base64(KEY))),
     "with zero-width characters within": "\u200b".join(TOKEN),
     "with a soft hyphen and a joiner within": TOKEN[:9] + "\u00ad\u200d" + TOKEN[9:],
     "in fullwidth letters": wide(TOKEN),
@@ -194,7 +196,14 @@ def test_a_secret_in_two_results_is_not_seen(returned: Returned) -> None:
 
 
 def test_hostile_results_take_time_in_proportion_to_their_length() -> None:
-    for bad in ("-----BEGIN PRIVATE KEY", "AKIA0", "eyJaaaaaaaa.", "abc0Q~", "a1B2c3D4e5F6g7H8/"):
+    for bad in (
+        "-----BEGIN PRIVATE KEY",
+        "AKIA0",
+        "eyJaaaaaaaa.",
+        "abc0Q~",
+        "a1B2c3D4e5F6g7H8/",
+        "QUtJ\n",
+    ):
         started = time.thread_time()
         result_functions.secrets(bad * (300_000 // len(bad)))
         assert time.thread_time() - started < 5

@@ -29,6 +29,7 @@ _LONGEST = 1_000
 
 _compiled: list[tuple[str, re.Pattern[str]]] = []
 _BASE64 = re.compile(r"[0-9A-Za-z+/_-]{24,}")
+_WRAP = re.compile(r"(?<=[0-9A-Za-z+/_-])[ \t]*\r?\n[ \t]*(?=[0-9A-Za-z+/=_-])")
 _BYTE = re.compile(r"\\x[0-9a-f]{2}")
 """A byte that is not part of a text in UTF-8, as scripts see it."""
 
@@ -62,7 +63,8 @@ def phrases(value: Any, patterns: Sequence[str]) -> list[str]:
 def secrets(value: Any) -> list[str]:
     """Return the forms of the keys, tokens and private keys in a value, as masking knows them.
 
-    Texts are read as a reader sees them, see `phrases`, and once more out of base64.
+    Texts are read as a reader sees them, see `phrases`, and once more out of base64, whose
+    lines may be broken.
 
     Args:
         value: Such as ``payload["result"]``.
@@ -116,9 +118,15 @@ def _readable(text: str) -> str:
 
 def _decoded(text: str) -> Iterator[str]:
     """Yield what the parts of a text that may be base64 encode, if that is text."""
-    for match in _BASE64.finditer(text):
-        run = match[0]
-        if len(run) % 4 == 1:  # no base64 has such a length
-            run = run[:-1]
-        run += "=" * (-len(run) % 4)
-        yield base64.b64decode(run, altchars=b"-_").decode(errors="replace")
+    yield from (_read(match[0]) for match in _BASE64.finditer(text))
+    joined = _WRAP.sub("", text)  # as in mail, where a line of words may be before the first
+    if joined != text:
+        for match in _BASE64.finditer(joined):
+            yield from (_read(match[0][start:]) for start in range(4))
+
+
+def _read(run: str) -> str:
+    if len(run) % 4 == 1:  # no base64 has such a length
+        run = run[:-1]
+    run += "=" * (-len(run) % 4)
+    return base64.b64decode(run, altchars=b"-_").decode(errors="replace")
