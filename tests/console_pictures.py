@@ -7,6 +7,7 @@ again only if the page says something else, times and ids aside.
 from __future__ import annotations
 
 import base64
+import contextlib
 import html
 import os
 import re
@@ -19,12 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.pictures import description
-from tests.programs import starting
+from tests.programs import Start, starting
 
-__all__ = ["take"]
+__all__ = ["beside", "take"]
 
 POLICY = """
 version: 1
@@ -72,25 +73,48 @@ assistant()
 _CHANGING = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d(\.\d+)?|[\d.]+ m?s\b|\b[0-9a-f]{8}\b|\s+")
 
 
+@contextlib.contextmanager
+def beside(agent: str) -> Iterator[tuple[Start, str, Browser]]:
+    """Start a console under `POLICY`.
+
+    Yields:
+        What starts the agent, the console's address, and a browser.
+    """
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium, "the console is looked at with Chromium: apt-get install chromium"
+    command = [sys.executable, "-m", "otelhooks", "ui", "--port", "0", "--as", "ada"]
+    command += ["--policy", "policy.yaml"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "policy.yaml").write_text(POLICY, encoding="utf-8")
+        env = {**os.environ, "OTELHOOKS_STORE": str(place / "store.db")}
+        with (
+            subprocess.Popen(command, cwd=place, env=env, **pipes) as console,
+            starting(place, agent, env=env) as start,
+            sync_playwright() as playwright,
+        ):
+            try:
+                assert console.stdout is not None
+                address = console.stdout.readline().strip()
+                browser = playwright.chromium.launch(
+                    executable_path=chromium, args=["--no-sandbox"]
+                )
+                yield start, address, browser
+                browser.close()
+            finally:
+                console.terminate()
+
+
 def take(folder: Path) -> list[Path]:
     """Take the pictures that differ from what pages say, and return their paths.
 
     Args:
         folder: Holds them, or will.
     """
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        (place / "policy.yaml").write_text(POLICY, encoding="utf-8")
-        env = {**os.environ, "OTELHOOKS_STORE": str(place / "store.db")}
-        with starting(place, AGENT, env=env) as start:
-            start()
-            command = [sys.executable, "-m", "otelhooks", "ui", "--port", "0", "--as", "ada"]
-            command += ["--policy", "policy.yaml"]
-            pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-            with subprocess.Popen(command, cwd=place, env=env, **pipes) as console:
-                assert console.stdout is not None
-                found = dict(_pages(console.stdout.readline().strip()))
-                console.terminate()
+    with beside(AGENT) as (start, address, browser):
+        start()
+        found = dict(_pages(browser, address))
     drawn: list[Path] = []
     for name, (picture, said) in found.items():
         target = folder / f"console-{name}.svg"
@@ -100,27 +124,22 @@ def take(folder: Path) -> list[Path]:
     return drawn
 
 
-def _pages(address: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "pictures of the console need Chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1000, "height": 500}, color_scheme="light")
-        expect.set_options(timeout=30_000)
-        page.goto(address)
-        while page.get_by_text("Nothing is stored yet").is_visible():
-            page.reload()
-        expect(page.get_by_role("row", name="ask send_email")).to_be_visible()
-        expect(page.locator("#count")).to_have_text("1")
-        yield "live", _picture(page)
-        page.get_by_role("link", name="policy/no-removal").click()
-        expect(page.get_by_text("Let this call through")).to_be_visible()
-        yield "why", _picture(page)
-        page.get_by_role("link", name="Approvals").click()
-        page.get_by_role("link", name="send_email").click()
-        expect(page.get_by_role("button", name="Approve")).to_be_visible()
-        yield "approval", _picture(page)
-        browser.close()
+def _pages(browser: Browser, address: str) -> Iterator[tuple[str, tuple[bytes, str]]]:
+    page = browser.new_page(viewport={"width": 1000, "height": 500}, color_scheme="light")
+    expect.set_options(timeout=30_000)
+    page.goto(address)
+    while page.get_by_text("Nothing is stored yet").is_visible():
+        page.reload()
+    expect(page.get_by_role("row", name="ask send_email")).to_be_visible()
+    expect(page.locator("#count")).to_have_text("1")
+    yield "live", _picture(page)
+    page.get_by_role("link", name="policy/no-removal").click()
+    expect(page.get_by_text("Let this call through")).to_be_visible()
+    yield "why", _picture(page)
+    page.get_by_role("link", name="Approvals").click()
+    page.get_by_role("link", name="send_email").click()
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    yield "approval", _picture(page)
 
 
 def _picture(page: Page) -> tuple[bytes, str]:

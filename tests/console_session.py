@@ -6,18 +6,13 @@ it, and the agent goes on. Each step is a picture in the folder; both terminals 
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.console_pictures import POLICY
-from tests.programs import starting
+from tests.console_pictures import beside
 
 __all__ = ["play"]
 
@@ -70,34 +65,12 @@ def play(folder: Path) -> str:
         folder: Takes the pictures.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        (place / "policy.yaml").write_text(POLICY, encoding="utf-8")
-        env = {**os.environ, "OTELHOOKS_STORE": str(place / "store.db")}
-        command = [sys.executable, "-m", "otelhooks", "ui", "--port", "0", "--as", "ada"]
-        command += ["--policy", "policy.yaml"]
-        pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        with (
-            subprocess.Popen(command, cwd=place, env=env, **pipes) as console,
-            starting(place, AGENT, env=env) as start,
-            sync_playwright() as playwright,
-        ):
-            try:
-                assert console.stdout is not None
-                address = console.stdout.readline().strip()
-                chromium = shutil.which("chromium") or shutil.which("google-chrome")
-                assert chromium, "the session needs Chromium: apt-get install chromium"
-                browser = playwright.chromium.launch(
-                    executable_path=chromium, args=["--no-sandbox"]
-                )
-                expect.set_options(timeout=120_000)  # on a machine with other work
-                agent = start()
-                _watch(browser, address, folder)
-                said = agent.communicate(timeout=60)[0]
-                browser.close()
-            finally:
-                console.terminate()
-    print(f"$ otelhooks {' '.join(command[3:])}\n{address.partition('?')[0]}?token=...\n")
+    with beside(AGENT) as (start, address, browser):
+        expect.set_options(timeout=120_000)  # on a machine with other work
+        agent = start()
+        _watch(browser, address, folder)
+        said = agent.communicate(timeout=60)[0]
+    print(f"$ otelhooks ui\n{address.partition('?')[0]}?token=...\n")
     print(f"$ python agent.py\n{said}\npictures: {folder}")
     return said
 

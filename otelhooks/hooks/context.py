@@ -428,7 +428,12 @@ locate: Callable[[], str] = _branch.get
 
 
 whose: Callable[[], User | None] = ContextVar[Any]("otelhooks_user", default=None).get
-"""Returns the user that the code runs for; the pipeline replaces it when it is imported."""
+"""Returns the user that the code runs for; the pipeline replaces it when it is imported.
+
+An import would not do: the user is that of a scope, which the pipeline keeps, and hooks must work
+without it and without OpenTelemetry. The variable is never set: its `get` is a function without a
+frame that returns None.
+"""
 
 
 def current_branch(located: str | None = None) -> str:
