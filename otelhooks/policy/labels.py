@@ -7,7 +7,7 @@ denied one has not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from typing import Any, get_args
 
 from otelhooks.errors import ConfigError
@@ -29,7 +29,7 @@ class Label(Gate):
     """Marks the conversation with labels when a tool runs; see `label`.
 
     Attributes:
-        tool: The tools that it is about.
+        tools: The tools that it is about.
         adds: The labels.
         per: ``session`` or ``turn``.
     """
@@ -39,8 +39,16 @@ class Label(Gate):
     can_deny: bool = False
 
     def __init__(
-        self, tool: str, adds: str | Collection[str], *, per: Lasting, name: str, id: str | None
+        self,
+        tools: Sequence[str],
+        adds: str | Collection[str],
+        *,
+        per: Lasting,
+        name: str,
+        id: str | None,
     ) -> None:
+        if not tools:
+            raise ConfigError("a label names no tool", hint="give one, or a list of them")
         labels = read_labels("adds", adds)
         if UNKNOWN in labels:
             raise ConfigError(
@@ -49,19 +57,25 @@ class Label(Gate):
             )
         if per not in get_args(Lasting):
             raise ConfigError(f"unknown per `{per}`", hint="use one of session, turn")
-        policy = Policy(tool, Decision.DENY, name=name)
-        self.tool: str = policy.tool
+        # Matched like a deny: if a server's name is in doubt, it applies.
+        policies = [Policy(tool, Decision.DENY, name=name) for tool in tools]
+        self.tools: tuple[str, ...] = tuple(policy.tool for policy in policies)
         self.adds: tuple[str, ...] = labels
         self.per: Lasting = per
-        self.label: str = policy.label
-        self.id: str = id if id is not None else f"label_{policy.label}_{'_'.join(labels)}"
-        # Matched like a deny: if a server's name is in doubt, it applies.
-        rule = Rule(policy, order=0, source="code", version="", mode="enforce", id=self.id)
-        self._index = Index([rule], ())
+        self.label: str = policies[0].label
+        self.id: str = id if id is not None else f"label_{self.label}_{'_'.join(labels)}"
+        self._index = Index(
+            [
+                Rule(policy, order=order, source="code", version="", mode="enforce", id=self.id)
+                for order, policy in enumerate(policies)
+            ],
+            (),
+        )
         self._known: dict[tuple[Any, ...], bool] = {}
 
     def __repr__(self) -> str:
-        return f"label({self.tool!r}, adds={self.adds!r})"
+        tools = self.tools[0] if len(self.tools) == 1 else list(self.tools)
+        return f"label({tools!r}, adds={self.adds!r})"
 
     def matches(self, call: Call) -> bool:
         """Return whether it is about a call's tool."""
@@ -92,25 +106,25 @@ class Label(Gate):
 
 
 def label(
-    tool: str,
+    tool: str | Sequence[str],
     *,
     adds: str | Collection[str],
     per: Lasting = "session",
     name: str = "",
     id: str | None = None,
 ) -> Label:
-    """Mark the conversation when a tool runs; a mark is never removed.
+    """Mark the conversation when a tool runs, or one of several; a mark is never removed.
 
     Rules with ``when_labels`` read it, in the agent that called the tool, its sub-agents, and the
     agents that started it. A tool that fails has marked the conversation; a denied one has not.
 
     Args:
-        tool: As for `allow`.
+        tool: As for `allow`; several are one object, so that a call looks at it once.
         adds: One label or several: letters, digits and ``_ . : / -``.
         per: ``session`` for the rest of the conversation; ``turn`` for this user message, if the
             tool's result is not in the history of the next one.
-        name: Name in messages; the tool if empty.
-        id: Stable name; made of tool and labels if None.
+        name: Name in messages; the first tool if empty.
+        id: Stable name; made of the first tool and the labels if None.
 
     Raises:
         ConfigError: An argument is not understood.
@@ -122,4 +136,5 @@ def label(
         ...     policy.deny("send_email", when_labels={"untrusted"}),
         ... ]
     """
-    return Label(tool, adds, per=per, name=name, id=id)
+    tools = [tool] if isinstance(tool, str) else tool
+    return Label(tools, adds, per=per, name=name, id=id)

@@ -184,6 +184,13 @@ class TestMarks:
             tools.fetch()
             assert not tools.sends()
 
+    def test_a_label_may_be_about_several_tools(self, governed: Any, tools: Tools) -> None:
+        governed(policies=[policy.label(["web_*", "fe*"], adds="untrusted"), RULES[1]])
+        with otelhooks.session("c"):
+            assert tools.sends()
+            tools.fetch()
+            assert not tools.sends()
+
     def test_enforce_reads_the_context_it_is_given(self) -> None:
         hook = policy.enforce([policy.deny("send", when_labels={"untrusted"})])
         context = TurnContext(SessionContext())
@@ -546,6 +553,7 @@ class TestWrongValues:
             (lambda: policy.label("t", adds="unknown"), "reserved for histories"),
             (lambda: policy.label("t", adds="a", per="run"), "unknown per `run`"),
             (lambda: policy.label("", adds="a"), "is not a tool name"),
+            (lambda: policy.label([], adds="a"), "names no tool"),
             (lambda: policy.deny("t", when_labels=[]), "no label is given"),
             (lambda: policy.deny("t", when_labels="a b"), "is not a label"),
         ],
@@ -557,6 +565,7 @@ class TestWrongValues:
     def test_the_text_of_a_label_shows_what_it_says(self) -> None:
         shown = repr(policy.label("t", adds=["b", "a"]))
         assert shown == "label('t', adds=('a', 'b'))"
+        assert repr(policy.label(["t", "u"], adds="a")) == "label(['t', 'u'], adds=('a',))"
 
 
 class TestContexts:

@@ -144,7 +144,6 @@ def test_limits_budgets_and_labels_are_gates_of_the_file() -> None:
         "turns",
         "budget_0.5_USD_per_day",
         "label_web_fetch_untrusted",
-        "label_web/*_untrusted",
     ]
     assert {(gate.policy_id, gate.policy_version) for gate in found.gates} == {
         ("f", "123456789abc")

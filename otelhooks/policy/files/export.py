@@ -133,7 +133,7 @@ def _rule(rule: Rule) -> _Part:
     return _Part([rule], _entry(word, policy.tool, vars(policy)))
 
 
-def _entry(word: str, tool: str, values: dict[str, Any]) -> dict[str, Any]:
+def _entry(word: str, tool: str | list[str], values: dict[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {word: tool}
     for key in STATEMENTS[word].options:
         value = values.get(key.name)
@@ -144,9 +144,10 @@ def _entry(word: str, tool: str, values: dict[str, Any]) -> dict[str, Any]:
 
 def _gate(gate: Gate) -> _Part:
     if isinstance(gate, Label):
-        name = gate.label if gate.label != gate.tool else ""
+        name = gate.label if gate.label != gate.tools[0] else ""
         values = {"adds": gate.adds, "per": gate.per, "id": gate.id, "name": name}
-        return _Part([gate], _entry("label", gate.tool, values))
+        tools = gate.tools[0] if len(gate.tools) == 1 else list(gate.tools)
+        return _Part([gate], _entry("label", tools, values))
     entry = written(gate)
     return _Part([gate], entry, "" if entry else "its numbers are in code")
 
@@ -170,7 +171,7 @@ def _is_same(found: Policy | Gate, wanted: Policy | Gate) -> bool:
 
 
 def _facts(label: Label) -> tuple[Any, ...]:
-    return label.tool, label.adds, label.per, label.id, label.label
+    return label.tools, label.adds, label.per, label.id, label.label
 
 
 def _name(part: _Part) -> str:

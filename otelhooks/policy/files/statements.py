@@ -137,7 +137,7 @@ def _rules(builder: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], li
 
 
 def _labels(tools: Sequence[str], options: Mapping[str, Any]) -> list[Gate]:
-    return [label(tool, **options) for tool in tools]
+    return [label(tools, **options)]
 
 
 def _limit(value: Mapping[str, Any], options: Mapping[str, Any]) -> list[Gate]:
