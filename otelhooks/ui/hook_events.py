@@ -120,7 +120,7 @@ def _end(span: Span) -> dict[str, Any]:
 
 
 def _content(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what went in and came out, as far as it was captured."""
+    """Return what went in and came out, if it was captured."""
     return {
         field: _decoded(attributes[name]) for name, field in _CONTENT.items() if name in attributes
     }
