@@ -413,7 +413,8 @@ def check_servers(config: Config) -> None:
     Raises:
         ConfigError: One is not, such as a dict.
     """
-    for number, server in enumerate(config.mcp_servers or ()):
+    servers: tuple[object, ...] = config.mcp_servers or ()
+    for number, server in enumerate(servers):
         if not isinstance(server, types.BaseMcpServerConfig):
             raise ConfigError(
                 f"`mcp_servers[{number}]` is of type {type(server).__name__}, and not a server",
