@@ -168,7 +168,7 @@ class RunTracing:
     @fails_open
     def event(self, name: str, point: str) -> None:
         """Emit the event of a point, in the run's trace."""
-        if self._rt.is_suppressed():
+        if not self._rt.events.is_enabled or self._rt.is_suppressed():
             return
         turn = self._turn
         context = trace.set_span_in_context(turn.span) if turn.span is not None else None

@@ -227,7 +227,7 @@ def emit(
         context: Trace that it belongs to; None for the current one.
         further: More attributes.
     """
-    if not rt.is_suppressed():
+    if rt.events.is_enabled and not rt.is_suppressed():
         of_session = session.wire_attributes(rt.user_attribute)
         attributes = {**of_session, semconv.HOOK_POINT: point, **(further or {})}
         rt.events.emit(name, 9, attributes, context=context)
