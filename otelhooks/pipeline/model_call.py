@@ -174,9 +174,11 @@ class _ModelCall(Traced):
     def _hide_tools(self) -> None:
         """Remove tools that a rule hides, and denied ones whose calls do not pass a seat."""
         request, op = self.request, self.op
+        if not (self.judges and request.tools):
+            return
         hiding: list[Any] = [judge for judge in self.judges if getattr(judge, "can_hide", False)]
-        hosted = self.seat.hosted if self.judges else None
-        if not (hiding or hosted) or not request.tools:
+        hosted = self.seat.hosted
+        if not (hiding or hosted):
             return
         shown: list[Any] = []
         for definition in request.tools:

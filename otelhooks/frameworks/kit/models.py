@@ -107,6 +107,11 @@ class ModelCall(Passage, ModelRequest):
     tokens: ClassVar[Mapping[str, str]] = {}
     runs_here: Container[str] = ()
     is_typed: bool = False
+    _steps: ClassVar[list[tuple[str, list[str]]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._steps = [(name, path.split(".")) for name, path in cls.tokens.items()]
 
     # -- what an adapter writes ---------------------------------------------------------------
 
@@ -208,9 +213,9 @@ class ModelCall(Passage, ModelRequest):
     def used(self, usage: Any) -> dict[str, int]:
         """Return the `tokens` in the framework's record of usage; empty if it counted none."""
         found: dict[str, int] = {}
-        for name, path in self.tokens.items():
+        for name, steps in self._steps:
             value = usage
-            for step in path.split("."):
+            for step in steps:
                 value = value.get(step) if isinstance(value, dict) else getattr(value, step, None)
             if value is not None:
                 found[name] = value

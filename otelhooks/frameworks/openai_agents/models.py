@@ -2,8 +2,7 @@
 
 The SDK asks one function for the model of each turn; it gets a stand-in whose two call methods are
 the seat, so that models created before `instrument()`, subclasses and retries are covered. The
-history of a call grows with the run: nothing of it, of the settings or of the answer is read before
-it is needed.
+history of a call grows with the run: nothing of it or of the answer is read before it is needed.
 """
 # pyright: basic
 
@@ -13,7 +12,7 @@ import contextlib
 import contextvars
 import functools
 import weakref
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from typing import Any, ClassVar
 
 from otelhooks.frameworks import kit
@@ -41,33 +40,6 @@ _CALLS = {  # kinds of calls, and the name of those without one
     "shell_call": "shell",
     "local_shell_call": "local_shell",
 }
-
-
-class Settings(Mapping[str, Any]):
-    """A model call's arguments besides messages and tools, read on first use.
-
-    Args:
-        arguments: The call's arguments, by name.
-    """
-
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._arguments = arguments
-
-    @functools.cached_property
-    def _found(self) -> dict[str, Any]:
-        settings = self._arguments.get("model_settings")
-        found = {name: getattr(settings, name, None) for name in _SETTINGS}
-        found["instructions"] = self._arguments.get("system_instructions") or None
-        return {name: value for name, value in found.items() if value is not None}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
 
 class ModelCall(kit.ModelCall):
@@ -99,7 +71,14 @@ class ModelCall(kit.ModelCall):
         is_text = isinstance(given, str)
         self.messages = [{"role": "user", "content": given}] if is_text else list(given or ())
         self.tools = [*(named("tools") or ()), *(named("handoffs") or ())]
-        self.settings = Settings(self.arguments)
+        settings = named("model_settings")
+        self.settings = {
+            name: value
+            for name in _SETTINGS
+            if (value := getattr(settings, name, None)) is not None
+        }
+        if instructions := named("system_instructions"):
+            self.settings["instructions"] = instructions
 
     def call(self, wrapped: Any) -> Any:
         """Call the model as the SDK did, with what hooks wrote."""
