@@ -32,9 +32,10 @@ def items(passage: Any, run: Run, operation: Operation, body: Body) -> Generator
     given = run(operation, body)
     try:
         for item in given:
-            found = _of(passage, item)
+            found = _now(passage.deliver(item))
             if passage.is_over:
-                found = [*found, *(each for more in list(given) for each in _of(passage, more))]
+                rest = [_now(passage.deliver(more)) for more in list(given)]
+                found = [*found, *(each for more in rest for each in more)]
             yield from found
         _now(passage.delivered())
     finally:
@@ -71,10 +72,6 @@ async def aresult(passage: Any, run: Run, operation: Operation, body: Body) -> A
     (found,) = await _awaited(passage.deliver(await run(operation, body)))
     await _awaited(passage.delivered())
     return found
-
-
-def _of(passage: Any, item: Any) -> Any:
-    return _now(passage.deliver(item))
 
 
 def _now(steps: Any) -> Any:

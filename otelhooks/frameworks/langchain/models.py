@@ -33,11 +33,6 @@ _PROVIDERS = {
 }
 """``ls_provider`` of langchain -> ``gen_ai.provider.name``; any other is used as it is."""
 
-_ATTRIBUTES = (
-    ("temperature", semconv.GEN_AI_REQUEST_TEMPERATURE),
-    ("max_tokens", semconv.GEN_AI_REQUEST_MAX_TOKENS),
-)
-
 _MESSAGE = "langchain_core.messages.base:BaseMessage"
 _message_of = operator.attrgetter("message")
 _FREE_CHOICES = (None, "auto", "none", "any", "required", True, False)
@@ -79,7 +74,6 @@ class ChatCall(kit.ModelCall):
         "cache_write_input_tokens": "input_token_details.cache_creation",
         "reasoning_output_tokens": "output_token_details.reasoning",
     }
-    runs_here = _local_tools
     hosted = staticmethod(hosted)
 
     def read(
@@ -123,12 +117,7 @@ class ChatCall(kit.ModelCall):
         self.provider = _PROVIDERS.get(provider, provider)
         self.messages, self.tools = messages, further.get("tools") or []
         self.given = messages
-        self.settings = given = {key: one for key, one in settings.items() if one is not None}
-        self.attributes = {
-            attribute: given[key]
-            for key, attribute in _ATTRIBUTES
-            if key in given and isinstance(given[key], (int, float))
-        }
+        self.settings = {key: one for key, one in settings.items() if one is not None}
         self.further = further
 
     def call(self, wrapped: Any) -> Any:
@@ -181,6 +170,16 @@ class ChatCall(kit.ModelCall):
             # without one from the provider, langchain makes one from its run
             "response_id": "" if id.startswith(("run-", "lc_run-")) else id,
             "model": name if isinstance(name, str) else "",
+        }
+
+    def asks(self, raw: Any) -> dict[str, str]:
+        """Return the calls of the first candidate that a graph here will run."""
+        found = self.candidates(raw)
+        calls = getattr(found[0], "tool_calls", None) if found else None
+        return {
+            call["id"]: call["name"]
+            for call in calls or ()
+            if call["id"] and call["name"] in _local_tools
         }
 
     def parts(self, message: Any) -> Iterable[kit.Part]:
