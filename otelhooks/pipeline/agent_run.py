@@ -369,7 +369,7 @@ class _AgentRun:
     def _stop(self, raw: Any) -> Generator[Run, Any, RunRequest | None]:
         """Ask whether the run may end; return the request that continues it if it may not."""
         found, turn, rt = self.hooks.at("stop"), self.turn, self.rt
-        result = types.StopHookResult()
+        result: types.StopHookResult | None = None
         if found:
             args = types.StopArgs(
                 response_text=str(self._answer(raw) or ""),
@@ -384,9 +384,11 @@ class _AgentRun:
                 log.error("a stop hook failed; the run stops: %s", outline(error))
         self.tracing.event(semconv.EVENT_STOP, "stop")
         if self.hooks.has_events:
-            yield from rt.tell(self.hooks, "stop", turn.context, reason=result.reason or None)
+            reason = None if result is None else result.reason or None
+            yield from rt.tell(self.hooks, "stop", turn.context, reason=reason)
         if (
-            result.decision is not types.StopDecision.CONTINUE
+            result is None
+            or result.decision is not types.StopDecision.CONTINUE
             or turn.continuations >= rt.max_continuations
         ):
             return None
