@@ -149,10 +149,15 @@ class Switch:
 
     def check(self) -> None:
         """Guard what other code has put in a seat meanwhile; next to free if there is nothing."""
-        for names, name, value in self.held:
-            if names.get(name) is not value:
-                self.mend()
+        try:
+            for names, name, value in self.held:
+                if names[name] is not value:
+                    break
+            else:
                 return
+        except KeyError:
+            pass  # the name is gone
+        self.mend()
 
 
 class SeatWrapper(wrapt.FunctionWrapper[..., Any]):
