@@ -36,7 +36,7 @@ TOOL_ATTRIBUTES = 7
 BYTES_A_SPAN = 400
 FRAMES_OF_A_TOOL_CALL = 45
 """Python calls in our own code that an allowed call of a plain tool makes, sampled or not."""
-FRAMES_OF_A_MODEL_CALL = 46
+FRAMES_OF_A_MODEL_CALL = 45
 OURS = str(Path(otelhooks.__file__).parent)
 
 
