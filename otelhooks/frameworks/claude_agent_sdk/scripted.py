@@ -5,73 +5,28 @@ from __future__ import annotations
 
 import json
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import claude_agent_sdk as sdk
 
-from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit import loopback, trials
 
 __all__ = ["ScriptedClaude", "offline", "prove"]
 
 
-class ScriptedClaude:
-    """A server on loopback that answers like the Messages API, with what a function returns.
+class ScriptedClaude(loopback.ScriptedServer):
+    """A server that answers like the Messages API."""
 
-    Args:
-        next_step: Takes everything that the model is shown, one text for each part of a message;
-            returns a final text, or the tool calls to ask for: pairs of name and arguments. Called
-            in a thread of the server.
-
-    Attributes:
-        tools: Names of the tools that the model was last offered.
-    """
-
-    def __init__(self, next_step: Callable[[list[str]], trials.Step]) -> None:
-        self._next_step = next_step
-        self._calls = 0
-        self.tools: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args: Any) -> None:
-                """Log nothing."""
-
-            def do_POST(self) -> None:
-                """Answer one model call with a stream of events."""
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                events = outer.events(asked)
-                lines = (f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
-                body = "".join(lines).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> ScriptedClaude:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    _calls = 0
 
     def events(self, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the events that answer one request."""
         step: trials.Step = "a title"
         if asked.get("tools"):  # without tools, the CLI asks for a title
             self.tools = [tool["name"] for tool in asked["tools"]]
-            step = self._next_step(_shown(asked))
+            step = self.next_step(_shown(asked))
         self._calls += 1
         used = {"input_tokens": 7, "output_tokens": 1}
         message = {"id": f"msg_{self._calls}", "type": "message", "role": "assistant"}

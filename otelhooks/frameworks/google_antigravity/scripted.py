@@ -3,75 +3,28 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from google.antigravity import Agent, GeminiAPIEndpoint, LocalAgentConfig, ModelType, types
 from google.antigravity.hooks import policy as native
 
-from otelhooks.frameworks.kit import trials
+from otelhooks.frameworks.kit import loopback, trials
 
 __all__ = ["ScriptedGemini", "offline", "prove"]
 
 
-class ScriptedGemini:
-    """A server on loopback that answers like Gemini, with what a function returns.
+class ScriptedGemini(loopback.ScriptedServer):
+    """A server that answers like Gemini, with one event."""
 
-    Args:
-        next_step: Takes everything that the model is shown, one text for each part of a message;
-            returns a final text, or the tool calls to ask for: pairs of name and arguments. Called
-            in a thread of the server.
-
-    Attributes:
-        tools: Names of the tools that the model was last offered.
-    """
-
-    def __init__(self, next_step: Callable[[list[str]], trials.Step]) -> None:
-        self._next_step = next_step
-        self.tools: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args: Any) -> None:
-                """Log nothing."""
-
-            def do_POST(self) -> None:
-                """Answer one model call with one event."""
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                body = f"data: {json.dumps(outer.answer(asked))}\r\n\r\n".encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> ScriptedGemini:
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to one request."""
+    def events(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
         self.tools = [
             function["name"]
             for tool in asked.get("tools", ())
             for function in tool.get("functionDeclarations", ())
         ]
-        step = self._next_step(_shown(asked))
+        step = self.next_step(_shown(asked))
         parts: list[Any] = [{"text": step}] if isinstance(step, str) else []
         if not isinstance(step, str):
             summary = {"toolAction": "Working", "toolSummary": "Work"}
@@ -79,15 +32,9 @@ class ScriptedGemini:
                 {"functionCall": {"name": name, "args": {**args, **summary}}} for name, args in step
             ]
         content = {"role": "model", "parts": parts}
-        return {
-            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
-            "usageMetadata": {
-                "promptTokenCount": 7,
-                "candidatesTokenCount": 3,
-                "totalTokenCount": 10,
-            },
-            "modelVersion": "scripted",
-        }
+        used = {"promptTokenCount": 7, "candidatesTokenCount": 3, "totalTokenCount": 10}
+        candidates = [{"content": content, "finishReason": "STOP", "index": 0}]
+        return [{"candidates": candidates, "usageMetadata": used, "modelVersion": "scripted"}]
 
 
 def _shown(asked: dict[str, Any]) -> list[str]:
