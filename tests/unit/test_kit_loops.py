@@ -29,6 +29,7 @@ class SubRun(loops.RemoteRun):
 
 class Loop(loops.Loop):
     framework, provider, agent_run = "fake", "fake", SubRun
+    package, unnamed = ("otelhooks", "otelhooks"), "main"
 
     def __init__(self, conversation: str = "talk") -> None:
         super().__init__(conversation, "main", "model")
@@ -217,12 +218,41 @@ def test_a_failure_in_the_other_process_stays_one_with_another_text(governed: An
 
     async def work(loop: Loop) -> None:
         _, call = await loop.ask(Remote, "shell")
-        error = RuntimeError("gone")
-        assert loop.ended(call.id) is call
-        with pytest.raises(RuntimeError) as raised:
-            await call.has_failed(error)
-        assert raised.value is error
-        assert call.error_text == "try the other"
+        assert await loop.failed(call.id, RuntimeError("gone")) == "try the other"
+        assert await loop.failed(call.id, RuntimeError("gone")) is None
+
+    in_turn(work)
+
+
+def test_another_error_than_the_loops_is_not_lost(governed: Any) -> None:
+    class Failing(Remote):
+        def failed(self, error: BaseException, message: str) -> Any:
+            raise OSError(message)
+
+    @hooks.on_tool_error
+    def other(error: Exception) -> str:
+        return "try the other"
+
+    governed(hooks=[other])
+
+    async def work(loop: Loop) -> None:
+        _, call = await loop.ask(Failing, "shell")
+        with pytest.raises(OSError, match="try the other"):
+            await loop.failed(call.id, RuntimeError("gone"))
+
+    in_turn(work)
+
+
+def test_the_failure_of_a_tool_of_this_process_keeps_its_text_in_the_other(governed: Any) -> None:
+    @hooks.on_tool_error
+    def recover(error: Exception) -> str:
+        return "try the other"
+
+    governed(hooks=[recover])
+
+    async def work(loop: Loop) -> None:
+        _, call = await loop.ask(Asked, "broken")
+        assert await loop.failed(call.id, RuntimeError("gone")) is None
 
     in_turn(work)
 
@@ -237,10 +267,24 @@ def test_a_result_that_is_taken_back_is_known_to_be(governed: Any) -> None:
     async def work(loop: Loop) -> None:
         for tool, is_taken_back in (("shell", True), ("other", False)):
             _, call = await loop.ask(Remote, tool)
-            await loop.ended(call.id).has_ended("secret")
-            assert call.is_taken_back is is_taken_back
+            found = await loop.returned(call.id, "secret")
+            assert found is (call if is_taken_back else None)
+            assert await loop.returned(call.id, "secret") is None
 
     in_turn(work)
+
+
+def test_a_call_that_has_not_run_although_it_may_ends_once(governed: Any) -> None:
+    governed()
+
+    async def work(loop: Loop) -> None:
+        _, call = await loop.ask(Remote, "shell")
+        assert await loop.not_run(call.id, "Its own policy.")
+        assert not await loop.not_run(call.id, "Its own policy.")
+
+    in_turn(work)
+    attributes = span_of(governed, "execute_tool shell").attributes
+    assert attributes[semconv.ERROR_TYPE] == semconv.ERROR_TOOL_ERROR
 
 
 def test_calls_whose_end_is_not_told_end_with_the_turn(governed: Any) -> None:
@@ -410,16 +454,16 @@ def test_a_loop_that_asks_nothing_is_refused_where_anything_could_be_denied(
     governed: Any,
 ) -> None:
     governed()
-    Loop.unguarded("main", "otelhooks", "otelhooks", "started before")
+    Loop.unguarded("started before")
     with otelhooks.scope(policies=[policy.deny("x")]):
         with pytest.raises(SeatError, match="started before"):
-            Loop.unguarded("main", "otelhooks", "otelhooks", "started before")
+            Loop.unguarded("started before")
 
 
 def test_without_instrumentation_all_goes_on(governed: Any) -> None:
     async def run() -> None:
         loop = Loop()
-        Loop.unguarded("main", "otelhooks", "otelhooks", "started before")
+        Loop.unguarded("started before")
         turn = Turn.of("", "hello")
         assert await loop.begin(turn)
         with loops.inside(turn.context):

@@ -233,9 +233,7 @@ async def _judged_again(
         again = await _call_of(session, known[0], changed, known[1])
         if not again.is_remote:
             return None, changed  # the seat at the tool's body judges what arrives there
-        if before is not None:
-            session.ended(id)
-            await before.has_not_run(_CHANGED, is_refused=False)
+        await session.not_run(id, _CHANGED)
         reason = await again.ask()
         return reason, dict(changed if again.approved is None else again.approved)
     except Denied as refusal:
@@ -247,11 +245,8 @@ async def _judged_again(
 
 async def after_call(session: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Answer ``PostToolUse``: the model gets what hooks leave of the result, or nothing at all."""
-    call = session.ended(given["tool_use_id"])
+    call = await session.returned(given["tool_use_id"], given.get("tool_response"))
     if call is None:
-        return {}
-    await call.has_ended(given.get("tool_response"))
-    if not call.is_remote or not call.is_taken_back:
         return {}
     if call.shown is not None:
         return verdict("PostToolUse", updatedToolOutput=call.shown)
@@ -261,18 +256,8 @@ async def after_call(session: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 async def after_error(session: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Answer ``PostToolUseFailure``: a hook's text is added, and the call stays a failure."""
-    call = session.ended(given["tool_use_id"])
-    if call is None:
-        return {}
-    error = RuntimeError(given.get("error") or "")
-    try:
-        await call.has_failed(error)
-    except RuntimeError as raised:
-        if raised is not error:
-            raise
-    if not call.is_remote or call.error_text is None:
-        return {}
-    return verdict("PostToolUseFailure", additionalContext=call.error_text)
+    text = await session.failed(given["tool_use_id"], RuntimeError(given.get("error") or ""))
+    return {} if text is None else verdict("PostToolUseFailure", additionalContext=text)
 
 
 # -- what runs in this process ----------------------------------------------------------------

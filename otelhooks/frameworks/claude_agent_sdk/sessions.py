@@ -26,7 +26,6 @@ __all__ = [
     "close",
     "configure",
     "disconnect",
-    "unguarded",
 ]
 
 AGENT = "Claude"
@@ -108,7 +107,8 @@ class Claude(loops.Loop):
         is_stopped: Whether we stopped the last one.
     """
 
-    framework = "claude_agent_sdk"
+    framework, unnamed = "claude_agent_sdk", AGENT
+    package = "claude-agent-sdk", "claude_agent_sdk"
     provider = "anthropic"
     agent_run = SubRun
     unseen = "the CLI did not report an end"
@@ -126,7 +126,6 @@ class Claude(loops.Loop):
         self.turns: collections.deque[Turn] = collections.deque()
         self.halted, self.is_stopped = "", False
         self._counted: dict[str, dict[str, int]] = {}
-        self._done: dict[str, int] = {}
 
     async def begin(self, turn: Any) -> bool:
         """Begin a turn; one that may not is kept as well, since the CLI answers it."""
@@ -153,7 +152,7 @@ class Claude(loops.Loop):
         if not self.turns or self.turns[0] is not self.sent:
             return  # the reader is behind, at an earlier turn
         try:
-            unguarded(_BARE)
+            self.unguarded(_BARE)
         except SeatError:
             await self.stop(_BARE)  # closing alone lets the CLI work on for seconds
             await self._query().transport.close()
@@ -182,7 +181,7 @@ class Claude(loops.Loop):
             or (server is None and f"mcp__{_plain(one['name'])}__{_plain(tool['name'])}" == full)
         }
         if len(found) != 1:
-            unguarded(f"the CLI does not tell the name of the tool that it calls {full}")
+            self.unguarded(f"the CLI does not tell the name of the tool that it calls {full}")
             found.add((server or full.split("__")[1], short or full))
         return found.pop()
 
@@ -195,34 +194,26 @@ class Claude(loops.Loop):
 
     async def spent(self, message: dict[str, Any]) -> None:
         """Count the tokens of a model call, which the CLI reports with each part of its answer."""
-        usage = message.get("usage") or {}
+        usage, id = message.get("usage") or {}, message.get("id", "")
         cached = usage.get("cache_read_input_tokens") or 0
         written = usage.get("cache_creation_input_tokens") or 0
-        self._counted[message.get("id", "")] = {
+        total = collections.Counter(self.used)
+        total.subtract(self._counted.get(id, {}))
+        self._counted[id] = {
             "input_tokens": (usage.get("input_tokens") or 0) + cached + written,
             "output_tokens": usage.get("output_tokens") or 0,
             "cache_read_input_tokens": cached,
         }
-        await self._count()
+        total.update(self._counted[id])
+        await self.count(total)
 
     async def spent_in_all(self, usage: dict[str, Any]) -> None:
         """Correct the tokens of a turn at its end: before, the CLI reports those of the start."""
-        before, self._counted = self._counted, {}
-        written = sum(one["output_tokens"] for one in before.values())
-        late = max(0, (usage.get("output_tokens") or 0) - written)
-        done = collections.Counter(self._done)
-        for one in before.values():
-            done.update(one)
-        done["output_tokens"] += late
-        self._done = dict(done)
-        await self._count()
-
-    async def _count(self) -> None:
-        total = collections.Counter(self._done)
-        for one in self._counted.values():
-            total.update(one)
-        if dict(total) != self.used:
-            await self.count(total)
+        counted, self._counted = self._counted.values(), {}
+        late = (usage.get("output_tokens") or 0) - sum(one["output_tokens"] for one in counted)
+        total = collections.Counter(self.used)
+        total["output_tokens"] += max(0, late)
+        await self.count(total)
 
 
 _FLAGS = {"resume", "r", "continue", "c", "session-id", "fork-session"}
@@ -248,7 +239,7 @@ def configure(wrapped: Any, transport: Any, prompt: Any, options: Any) -> None:
     """
     is_on = _is_on(loops.variable(_SIMPLE, options.env))
     if "bare" in options.extra_args or is_on or _SIMPLE in str(options.settings):
-        unguarded(_BARE)
+        Claude.unguarded(_BARE)
     given, has_past = _conversation(options)
     hiding = unjudged.Hiding(AGENT)
     calls = [unjudged.Call(n, {}, kind=what[1], canonical=what[0]) for n, what in _TOOLS.items()]
@@ -272,15 +263,6 @@ _BARE = (
 )
 
 
-def unguarded(problem: str) -> None:
-    """Refuse to use a connection that does not ask, if anything could be denied.
-
-    Raises:
-        SeatError: Something could.
-    """
-    Claude.unguarded(AGENT, "claude-agent-sdk", "claude_agent_sdk", problem)
-
-
 def _is_on(value: Any) -> bool:
     return str(value).lower() in ("1", "true", "yes", "on")
 
@@ -295,7 +277,7 @@ async def check_settings(query: Any) -> None:
     with loops.understood("the CLI's settings"):
         settings = await query._send_control_request({"subtype": "get_settings"}, _STATUS_S)
     if _is_on(((settings.get("effective") or {}).get("env") or {}).get(_SIMPLE)):
-        unguarded(_BARE)
+        Claude.unguarded(_BARE)
 
 
 async def close(wrapped: Any, query: Any) -> None:

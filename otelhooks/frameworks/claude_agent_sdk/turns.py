@@ -21,7 +21,7 @@ from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.claude_agent_sdk import calls
 from otelhooks.frameworks.claude_agent_sdk.chained import Chain
-from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, check_settings, unguarded
+from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, check_settings
 from otelhooks.frameworks.kit import loops, telemetry
 
 __all__ = ["ask_client", "initialize", "read_frames", "write"]
@@ -187,7 +187,7 @@ async def ask_client(wrapped: Any, client: Any, *args: Any, **kwargs: Any) -> No
         SeatError: The client connected before us, and something could be denied.
     """
     if client._query is not None and Claude.of(client._query) is None:
-        unguarded(_LATE)
+        Claude.unguarded(_LATE)
     await wrapped(*args, **kwargs)
 
 
@@ -270,11 +270,9 @@ async def _see(session: Any, frame: dict[str, Any]) -> None:
 async def _returned(session: Any, block: dict[str, Any]) -> None:
     """Close a call whose result has come without its end; note one that was never judged."""
     id, text = block["tool_use_id"], str(block.get("content"))
-    call = session.ended(id)
-    if call is not None:
-        await call.has_not_run(text, is_refused=False)
-    elif id not in session.judged and not block.get("is_error"):
-        session.asks_for("", {id: "a tool of the CLI's"})  # it ran, and no hook was asked
+    if await session.not_run(id, text) or id in session.judged or block.get("is_error"):
+        return
+    session.asks_for("", {id: "a tool of the CLI's"})  # it ran, and no hook was asked
 
 
 async def _shown(session: Any, frame: dict[str, Any]) -> list[dict[str, Any]]:

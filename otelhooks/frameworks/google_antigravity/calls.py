@@ -126,10 +126,7 @@ async def after_call(wrapped: Any, runner: Any, op_context: Any, result: Any) ->
     """Listen to ``HookRunner.dispatch_post_tool_call``."""
     await wrapped(op_context, result)
     harness = Harness.of(runner)
-    if harness is None or (call := harness.ended(getattr(result, "id", None))) is None:
-        return
-    await call.has_ended(result.result)
-    if call.is_remote and call.is_taken_back:
+    if harness is not None and await harness.returned(getattr(result, "id", None), result.result):
         await harness.close_for(_TAKEN_BACK)
 
 
@@ -137,16 +134,10 @@ async def after_error(wrapped: Any, runner: Any, op_context: Any, error: Any) ->
     """Listen to ``HookRunner.dispatch_on_tool_error``: another text, but always an error."""
     given = await wrapped(op_context, error)
     harness = Harness.of(runner)
-    if harness is None or (call := harness.ended(getattr(error, "call_id", None))) is None:
+    if harness is None:
         return given
-    try:
-        await call.has_failed(error)
-    except Exception as raised:
-        if raised is not error:
-            raise
-    if call.is_remote and call.error_text is not None:
-        return given[0].model_copy(update={"allow": True}), call.error_text
-    return given
+    text = await harness.failed(getattr(error, "call_id", None), error)
+    return given if text is None else (given[0].model_copy(update={"allow": True}), text)
 
 
 async def run_python_tool(wrapped: Any, processor: Any, tool_call: Any) -> Any:

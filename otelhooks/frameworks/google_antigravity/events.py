@@ -104,9 +104,8 @@ async def _close_unrun(harness: Any, step: Any) -> None:
         return
     waiting = [call for call in harness.calls.values() if call.key == trajectory]
     if len(waiting) == 1:  # otherwise the end of the turn closes it
-        call = harness.ended(waiting[0].id)
         harness.unshown[trajectory] = max(0, harness.unshown.get(trajectory, 0) - 1)
-        await call.has_not_run(step.error or step.content, is_refused=False)
+        await harness.not_run(waiting[0].id, step.error or step.content)
 
 
 async def skip_native(wrapped: Any, hook: Any, context: Any, data: Any) -> Any:

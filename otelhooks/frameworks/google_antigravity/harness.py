@@ -58,7 +58,8 @@ class Harness(loops.Loop):
         is_read: Whether the steps are being read.
     """
 
-    framework = "google_antigravity"
+    framework, unnamed = "google_antigravity", AGENT
+    package = "google-antigravity", "google.antigravity"
     provider, operation = "gcp.gemini", semconv.OP_GENERATE_CONTENT
     agent_run = SubRun
     unseen = "the harness did not report an end"

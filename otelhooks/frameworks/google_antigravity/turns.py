@@ -93,7 +93,7 @@ def _guarded(connection: Any) -> Any:
     """
     harness = Harness.of(connection)
     if harness is None:
-        Harness.unguarded(AGENT, "google-antigravity", "google.antigravity", _LATE)
+        Harness.unguarded(_LATE)
     return harness
 
 

@@ -32,6 +32,8 @@ class AskedCall(ToolCall):
         approved: The arguments, once it may run.
         split: Its operation.
         is_remote: Whether it runs in the other process.
+        is_taken_back: Whether hooks changed or withheld a result that the loop already has.
+        error_text: A hook's text for a failure, which remains one there; None for its own text.
     """
 
     must = ()
@@ -41,6 +43,8 @@ class AskedCall(ToolCall):
     approved: Any = None
     split: Split
     is_remote = False
+    is_taken_back = False
+    error_text: str | None = None
 
     # -- what an adapter writes ---------------------------------------------------------------
 
@@ -117,17 +121,10 @@ class AskedCall(ToolCall):
 
 
 class RemoteCall(AskedCall):
-    """A call of a tool that runs in the other process.
-
-    Attributes:
-        is_taken_back: Whether hooks changed or withheld the result, which the loop already has.
-        error_text: A hook's text for its failure, which remains a failure; None for its own text.
-    """
+    """A call of a tool that runs in the other process."""
 
     recovers = False
     is_remote = True
-    is_taken_back = False
-    error_text: str | None = None
 
     def with_value(self, raw: Any, value: Any) -> Any:
         """Note that the loop must not continue with the result."""

@@ -130,6 +130,8 @@ class Loop:
 
     Attributes:
         framework: Adapter's name.
+        package: Its distribution and import name.
+        unnamed: Name of an agent without one.
         provider: Provider of its models, as in the conventions.
         operation: Operation name of its model calls, as in the conventions.
         agent_run: Class for the runs of agents that it starts.
@@ -151,6 +153,8 @@ class Loop:
     """
 
     framework: ClassVar[str]
+    package: ClassVar[tuple[str, str]]
+    unnamed: ClassVar[str]
     provider: ClassVar[str] = ""
     operation: ClassVar[str] = semconv.OP_CHAT
     agent_run: ClassVar[type[RemoteRun]] = RemoteRun
@@ -192,7 +196,7 @@ class Loop:
         return _loops.get(thing)
 
     @classmethod
-    def unguarded(cls, agent: str, distribution: str, module: str, problem: str) -> None:
+    def unguarded(cls, problem: str) -> None:
         """Refuse to use a loop that does not ask, if anything could be denied.
 
         Raises:
@@ -201,8 +205,9 @@ class Loop:
         rt = runtime.active()
         if rt is None:
             return
-        hooks, judges = rt.in_force(current_scope(), agent)
+        hooks, judges = rt.in_force(current_scope(), cls.unnamed)
         if hooks.can_deny or any(getattr(judge, "can_deny", True) for judge in judges):
+            distribution, module = cls.package
             name, version = installed((distribution,), module)
             raise SeatError(cls.framework, name, version, "any", problem)
 
@@ -313,6 +318,33 @@ class Loop:
     def ended(self, id: str | None) -> Any:
         """Return the call of that id, which ends now, once; None if it is unknown."""
         return self.calls.pop(id, None) if id is not None else None
+
+    async def returned(self, id: str | None, raw: Any) -> Any:
+        """Set a call's result; return the call if hooks took back what the loop already has."""
+        call = self.ended(id)
+        if call is None:
+            return None
+        await call.has_ended(raw)
+        return call if call.is_taken_back else None
+
+    async def failed(self, id: str | None, error: Exception) -> str | None:
+        """Set a call's failure; return a hook's text for it, if it failed in the other process."""
+        call = self.ended(id)
+        if call is None:
+            return None
+        try:
+            await call.has_failed(error)
+        except Exception as raised:
+            if raised is not error:
+                raise
+        return call.error_text
+
+    async def not_run(self, id: str | None, reason: str) -> bool:
+        """Note that a call has not run although it may; return whether there was one."""
+        call = self.ended(id)
+        if call is not None:
+            await call.has_not_run(reason, is_refused=False)
+        return call is not None
 
     def serve(self, id: str, key: str) -> None:
         """Mark what this task runs from now on as a tool call that the loop requested."""
