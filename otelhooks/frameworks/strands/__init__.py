@@ -19,16 +19,9 @@ otelhooks has a span for each.
 from __future__ import annotations
 
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.strands.passages import (
-    BUILT_IN,
-    AgentRun,
-    ClientCall,
-    FunctionCall,
-    ModelCall,
-    Tool,
-    Workflow,
-    native_span,
-)
+from otelhooks.frameworks.strands.models import ModelCall
+from otelhooks.frameworks.strands.runs import AgentRun, Workflow, native_span
+from otelhooks.frameworks.strands.tools import BUILT_IN, ClientCall, FunctionCall, Tool
 
 __all__ = ["ADAPTER"]
 
