@@ -13,6 +13,7 @@ from typing import Any
 
 from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
+from otelhooks.frameworks.claude_agent_sdk.chained import denied, verdict
 from otelhooks.frameworks.claude_agent_sdk.sessions import TABLE, Claude, SubRun
 from otelhooks.frameworks.kit import asked, contents, telemetry
 from otelhooks.frameworks.kit.crossings import crossing, origin
@@ -33,22 +34,8 @@ _SERVED, _TOOL = "mcp.server", "mcp.tool"
 """Seats of the mcp package, which a call passes on its way to a handler if they are guarded."""
 
 _PATHS = ("file_path", "notebook_path", "path")
-_TEXTS = {"Bash": ("stdout",), "PowerShell": ("stdout",), "Read": ("file", "content")}
-"""Where a built-in tool's result has its text; the CLI ignores results of another form."""
-
 _CHANGED = "The arguments were changed after they had been judged."
 _ENDED = "The turn was stopped, since a tool's result was taken back."
-
-
-def verdict(event: str, /, **fields: Any) -> dict[str, Any]:
-    """Return a hook's answer."""
-    return {"hookSpecificOutput": {**fields, "hookEventName": event}}
-
-
-def denied(reason: str) -> dict[str, Any]:
-    """Return the answer that denies a call."""
-    decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    return verdict("PreToolUse", **decision)
 
 
 # -- what the CLI asks ------------------------------------------------------------------------
@@ -140,18 +127,17 @@ def _is_content(raw: Any) -> bool:
 
 def _written(name: str, raw: Any, value: Any) -> Any:
     """Return a value in the form of a tool's result; None if the CLI would not take it."""
+    text = contents.as_text(value)
     if not isinstance(raw, dict):
-        return value if isinstance(value, (str, list)) else json.dumps(value, default=str)
+        return value if isinstance(value, list) else text
     if isinstance(value, dict) and value.keys() == raw.keys():
         return value
-    place = _TEXTS.get(name, ())
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if not place or (len(place) > 1 and not isinstance(raw.get(place[0]), dict)):
-        return None
-    if len(place) == 1:
+    if name in ("Bash", "PowerShell"):
         blank = {key: "" if isinstance(one, str) else one for key, one in raw.items()}
-        return {**blank, place[0]: text}
-    return {**raw, place[0]: {**raw[place[0]], place[1]: text}}
+        return {**blank, "stdout": text}
+    if name == "Read" and isinstance(raw.get("file"), dict):
+        return {**raw, "file": {**raw["file"], "content": text}}
+    return None
 
 
 async def before_call(session: Any, given: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
@@ -296,19 +282,16 @@ class Handled(kit.ToolCall):
     """A call of a tool's handler: the last step of one above, or the application's own."""
 
     group = _TOOL
+    comes_by = ""
 
     def read(self, tool: Any, args: Any, /) -> Any:
         """Read it."""
         self.runs_in(_origin())
-        if not self.is_here():
+        if self.comes_by and not self.is_on_its_way(self.comes_by):
             return kit.SKIP
         self.name, self.description, self.claimed_server = tool.name, tool.description, True
         self.take(args)
         return None
-
-    def is_here(self) -> bool:
-        """Return whether the call comes by this class's way."""
-        return True
 
     def call(self, wrapped: Any, args: Any) -> Any:
         """Run the tool."""
@@ -334,10 +317,7 @@ class Handled(kit.ToolCall):
 class FromSession(Handled):
     """One that comes from the CLI by no seat of the mcp package."""
 
-    group = _SERVED
-
-    def is_here(self) -> bool:
-        return self.is_on_its_way(_SERVED)
+    group = comes_by = _SERVED
 
 
 def _origin() -> Any:

@@ -17,8 +17,7 @@ import anyio
 
 from otelhooks.frameworks.kit import telemetry
 
-__all__ = ["Chain"]
-
+__all__ = ["ask", "denied", "verdict"]
 
 _TIMEOUT_S = 60.0
 """The CLI's own limit for a hook without one."""
@@ -27,45 +26,55 @@ _FIELDS: dict[str, type] = {
     **dict.fromkeys(("continue", "continue_", "suppressOutput"), bool),
     **dict.fromkeys(("decision", "reason", "stopReason", "systemMessage"), str),
 }
+_DECISION = ("permissionDecision", "permissionDecisionReason")
 _SPECIFIC: dict[str, type] = {
-    **dict.fromkeys(("permissionDecision", "permissionDecisionReason", "additionalContext"), str),
+    **dict.fromkeys((*_DECISION, "additionalContext"), str),
     "updatedInput": dict,
 }
 _OLD_NAMES = {"Agent": ("Agent", "Task")}
 
 
-class Chain:
-    """The application's hooks for ``PreToolUse``.
+def verdict(event: str, /, **fields: Any) -> dict[str, Any]:
+    """Return a hook's answer."""
+    return {"hookSpecificOutput": {**fields, "hookEventName": event}}
+
+
+def denied(reason: str) -> dict[str, Any]:
+    """Return the answer that denies a call."""
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return verdict("PreToolUse", **decision)
+
+
+async def ask(
+    matchers: Sequence[dict[str, Any]], given: dict[str, Any], id: str | None, context: Any
+) -> dict[str, Any]:
+    """Return what the application's hooks answer together; empty if none says anything.
+
+    Decision code: a hook that takes too long denies, as in the CLI; one that raises denies if it is
+    to block, and is left out otherwise.
 
     Args:
-        matchers: As in ``Query.hooks``.
+        matchers: For ``PreToolUse``, as in ``Query.hooks``.
+        given: What the CLI reports about the call.
+        id: The call's.
+        context: Goes to the hooks.
     """
-
-    def __init__(self, matchers: Sequence[dict[str, Any]]) -> None:
-        self._matchers = matchers
-
-    async def run(self, given: dict[str, Any], id: str | None, context: Any) -> dict[str, Any]:
-        """Return what the hooks for a call answer together; empty if none says anything.
-
-        Decision code: a hook that takes too long denies, as in the CLI; one that raises denies if
-        it is to block, and is left out otherwise.
-        """
-        found: dict[str, Any] = {}
-        for matcher in self._matchers:
-            if not _matches(matcher.get("matcher"), given["tool_name"]):
-                continue
-            for hook in matcher.get("hooks", ()):
-                limit = matcher.get("timeout") or _TIMEOUT_S
-                said: Any = _denied("A hook took too long.")
-                with anyio.move_on_after(limit):
-                    try:
-                        said = await hook(copy.deepcopy(given), id, context)
-                    except Exception as error:
-                        telemetry.failed("a hook of the application's for PreToolUse failed", error)
-                        blocks = matcher.get("on_failure") not in (None, "continue")
-                        said = _denied("A hook failed.") if blocks else {}
-                found = _together(found, _readable(said))
-        return found
+    found: dict[str, Any] = {}
+    for matcher in matchers:
+        if not _matches(matcher.get("matcher"), given["tool_name"]):
+            continue
+        for hook in matcher.get("hooks", ()):
+            limit = matcher.get("timeout") or _TIMEOUT_S
+            said: Any = denied("A hook took too long.")
+            with anyio.move_on_after(limit):
+                try:
+                    said = await hook(copy.deepcopy(given), id, context)
+                except Exception as error:
+                    telemetry.failed("a hook of the application's for PreToolUse failed", error)
+                    blocks = matcher.get("on_failure") not in (None, "continue")
+                    said = denied("A hook failed.") if blocks else {}
+            found = _together(found, _readable(said))
+    return found
 
 
 def _readable(said: Any) -> dict[str, Any]:
@@ -75,24 +84,17 @@ def _readable(said: Any) -> dict[str, Any]:
     """
     if not isinstance(said, dict) or said.get("async") or said.get("async_"):
         return {}
-    found = {name: one for name, one in said.items() if _is_of(_FIELDS, name, one)}
+    found = _typed(said, _FIELDS)
     theirs = said.get("hookSpecificOutput")
     theirs = theirs if isinstance(theirs, dict) else {}
     if theirs.get("permissionDecision") not in _STRICTEST:
-        return _denied("A hook decided what the CLI does not know.")
-    specific = {name: one for name, one in theirs.items() if _is_of(_SPECIFIC, name, one)}
-    if not specific:
-        return found
-    return {**found, "hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}}
+        return denied("A hook decided what the CLI does not know.")
+    specific = _typed(theirs, _SPECIFIC)
+    return {**found, **verdict("PreToolUse", **specific)} if specific else found
 
 
-def _is_of(types: dict[str, type], name: str, value: Any) -> bool:
-    return name in types and isinstance(value, types[name])
-
-
-def _denied(reason: str) -> dict[str, Any]:
-    said = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}}
+def _typed(given: dict[str, Any], types: dict[str, type]) -> dict[str, Any]:
+    return {name: one for name, one in given.items() if isinstance(one, types.get(name, ()))}
 
 
 def _matches(pattern: Any, name: str) -> bool:
@@ -112,11 +114,8 @@ def _together(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return two answers as one: the stricter decision, the later arguments, all remarks."""
     one, two = first.get("hookSpecificOutput") or {}, second.get("hookSpecificOutput") or {}
     strict = min(one, two, key=lambda each: _STRICTEST.index(each.get("permissionDecision")))
-    both = {**one, **two}
-    for key in ("permissionDecision", "permissionDecisionReason"):
-        both.pop(key, None)
-        if key in strict:
-            both[key] = strict[key]
+    both = {name: each for name, each in {**one, **two}.items() if name not in _DECISION}
+    both |= {name: strict[name] for name in _DECISION if name in strict}
     remarks = [each["additionalContext"] for each in (one, two) if each.get("additionalContext")]
     if remarks:
         both["additionalContext"] = "\n".join(remarks)

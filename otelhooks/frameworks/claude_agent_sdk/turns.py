@@ -19,10 +19,9 @@ from typing import Any
 
 from otelhooks.errors import Denied
 from otelhooks.frameworks import kit
-from otelhooks.frameworks.claude_agent_sdk import calls
-from otelhooks.frameworks.claude_agent_sdk.chained import Chain
+from otelhooks.frameworks.claude_agent_sdk import calls, chained
 from otelhooks.frameworks.claude_agent_sdk.sessions import Claude, Turn, check_settings
-from otelhooks.frameworks.kit import loops, telemetry
+from otelhooks.frameworks.kit import contents, loops, telemetry
 
 __all__ = ["ask_client", "initialize", "read_frames", "write"]
 
@@ -49,12 +48,12 @@ async def initialize(wrapped: Any, query: Any) -> Any:
     session = Claude(query, getattr(query.transport, "_options", None))
     session.found_by(query, query.transport)
     hooks = {event: list(given) for event, given in query.hooks.items()}
-    chain = Chain(hooks.pop("PreToolUse", ()))
+    theirs = hooks.pop("PreToolUse", ())
     for matcher in hooks.get("PermissionRequest", ()):
-        theirs = matcher.get("hooks", ())
-        matcher["hooks"] = [functools.partial(calls.requested, session, hook) for hook in theirs]
+        given = matcher.get("hooks", ())
+        matcher["hooks"] = [functools.partial(calls.requested, session, hook) for hook in given]
     for event, answer in _ANSWERS.items():
-        ask = functools.partial(_answered, answer, event, session, chain)
+        ask = functools.partial(_answered, answer, event, session, theirs)
         matcher = {"matcher": None, "hooks": [ask], "timeout": _PATIENCE_S}
         if event == "PreToolUse" and _can_block(query):
             matcher["on_failure"] = "block"
@@ -75,12 +74,12 @@ def _can_block(query: Any) -> bool:
 
 
 async def _answered(
-    answer: Any, event: str, session: Any, chain: Chain, given: Any, id: Any, context: Any
+    answer: Any, event: str, session: Any, theirs: Any, given: Any, id: Any, context: Any
 ) -> dict[str, Any]:
     """Answer the CLI. Decision code: the CLI would let a call run whose hook failed."""
     try:
         if event == "PreToolUse":
-            return await answer(session, given, await chain.run(given, id, context))
+            return await answer(session, given, await chained.ask(theirs, given, id, context))
         return await answer(session, given)
     except Denied as refusal:
         reason = refusal.reason
@@ -88,7 +87,7 @@ async def _answered(
         telemetry.failed(f"a question of the CLI's was not understood: {event}", error)
         reason = _UNDECIDED
     if event == "PreToolUse":
-        return calls.denied(reason)
+        return chained.denied(reason)
     if event == "PostToolUse":
         return {"continue": False, "stopReason": reason}
     return {"decision": "block", "reason": reason} if event == "UserPromptSubmit" else {}
@@ -116,7 +115,7 @@ async def _prompted(session: Any, given: dict[str, Any]) -> dict[str, Any]:
                 await session.end(_TOO_LATE)
                 turn.result, turn.is_refused = _TOO_LATE, True
     if turn.is_refused:
-        return {"decision": "block", "reason": _text(turn.result)}
+        return {"decision": "block", "reason": contents.as_text(turn.result)}
     return {}
 
 
@@ -317,7 +316,7 @@ async def _result(session: Any, turn: Any, frame: dict[str, Any]) -> list[dict[s
     session.sent = None
     if not (turn.is_changed or turn.is_refused):
         return [*turn.shown, frame]
-    text = _text(turn.result)
+    text = contents.as_text(turn.result)
     message = {
         "role": "assistant",
         "model": session.model,
@@ -329,7 +328,3 @@ async def _result(session: Any, turn: Any, frame: dict[str, Any]) -> list[dict[s
     if not isinstance(turn.result, str):
         changes["structured_output"] = turn.result
     return [said, {**frame, **changes}]
-
-
-def _text(answer: Any) -> str:
-    return answer if isinstance(answer, str) else json.dumps(answer, default=str)

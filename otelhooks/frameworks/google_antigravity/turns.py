@@ -8,13 +8,12 @@ that hooks may still change are held back until the turn is over.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from otelhooks.frameworks import kit
 from otelhooks.frameworks.google_antigravity.harness import AGENT, Harness
-from otelhooks.frameworks.kit import loops
+from otelhooks.frameworks.kit import contents, loops
 
 __all__ = ["Turn", "after_turn", "before_stop", "read_steps", "send", "send_trigger"]
 
@@ -71,7 +70,7 @@ async def send(wrapped: Any, connection: Any, /, prompt: Any, **options: Any) ->
     if await harness.begin(turn):
         await _send(turn, wrapped, options)
     else:
-        harness.refused = _text(turn.result)
+        harness.refused = contents.as_text(turn.result)
 
 
 async def send_trigger(wrapped: Any, connection: Any, content: Any) -> None:
@@ -176,7 +175,7 @@ async def _steps(harness: Any, inner: Any) -> AsyncIterator[Any]:
 
 def _step(harness: Any, answer: Any) -> Any:
     """Return a step with the agent's answer."""
-    text = _text(answer)
+    text = contents.as_text(answer)
     told: dict[str, Any] = {
         "trajectory_id": harness.conversation,
         "state": "STATE_DONE",
@@ -189,7 +188,3 @@ def _step(harness: Any, answer: Any) -> Any:
         told["finish"] = {"output_string": text}
     place = "google.antigravity.connections.local.event_processor:LocalConnectionStep"
     return kit.native(place).from_dict(told)
-
-
-def _text(answer: Any) -> str:
-    return answer if isinstance(answer, str) else json.dumps(answer, default=str)

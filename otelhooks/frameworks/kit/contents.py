@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 __all__ = [
+    "as_text",
     "blocks_of",
     "content_value",
     "error_of",
@@ -55,7 +56,7 @@ def is_result(raw: Any) -> bool:
 
 def error_of(raw: Any) -> str | None:
     """Return the text of a result that reports that the tool failed, else None."""
-    return _text(value_of(raw)) if field(raw, "is_error") is True else None
+    return as_text(value_of(raw)) if field(raw, "is_error") is True else None
 
 
 def value_of(raw: Any) -> Any:
@@ -98,14 +99,15 @@ def blocks_of(value: Any) -> list[Any]:
     """Return a value as content blocks in JSON."""
     if isinstance(value, list) and value and all(map(_is_block, value)):
         return value
-    return [{"type": "text", "text": _text(value)}]
+    return [{"type": "text", "text": as_text(value)}]
 
 
 def _is_block(item: Any) -> bool:
     return isinstance(item, Mapping) and isinstance(item.get("type"), str)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a text, or the JSON of anything else."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

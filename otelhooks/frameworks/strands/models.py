@@ -52,8 +52,8 @@ def _read_block(block: Any) -> kit.Part:
     return kit.Part("other", block)
 
 
-def _read_events(events: list[Any]) -> kit.Part:
-    """Read the events of one block of an answer."""
+def _block_of(events: list[Any]) -> dict[str, Any]:
+    """Return the block of an answer that its events tell."""
     asked: Any = None
     texts: list[str] = []
     for event in events:
@@ -62,9 +62,8 @@ def _read_events(events: list[Any]) -> kit.Part:
         texts.append(delta.get("toolUse", {}).get("input") or delta.get("text") or "")
     text = "".join(texts)
     if asked is not None:
-        args = kit.ToolCall.arguments_in(text, "input")
-        return kit.Part("call", events, "", asked["name"], asked["toolUseId"], args)
-    return kit.Part("text" if text else "other", events, text)
+        return {"toolUse": {**asked, "input": kit.ToolCall.arguments_in(text, "input")}}
+    return {"text": text} if text else {}
 
 
 class ModelCall(kit.ModelCall):
@@ -135,13 +134,13 @@ class ModelCall(kit.ModelCall):
     def parts(self, message: Any) -> Iterable[kit.Part]:
         if isinstance(message, dict):
             return map(_read_block, blocks(message))
-        return map(_read_events, _groups(message))
+        return (_read_block(_block_of(one))._replace(native=one) for one in _groups(message))
 
     def role(self, part: kit.Part, message: Any) -> str:
         return "tool" if part.kind == "result" else message["role"]
 
     def answer(self, parts: list[Any], of: Any = None) -> Any:
-        asks = any(_read_events(events).kind == "call" for events in parts)
+        asks = any("toolUse" in _block_of(events) for events in parts)
         reason = (_of(of, "messageStop") or {}).get("stopReason", "end_turn")
         reason = "tool_use" if asks else "end_turn" if reason == "tool_use" else reason
         events = [event for group in parts for event in group]

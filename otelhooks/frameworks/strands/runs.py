@@ -79,15 +79,12 @@ class AgentRun(_Run):
             self.prompt = _text(last if "role" in last else {"content": prompt})
             self.user_said = prompt
         self.is_resumed = self.is_resumed or self.prompt is None
-        typed = options.get("structured_output_model")
-        self.is_typed = (
-            typed or getattr(agent, "_default_structured_output_model", None)
-        ) is not None
-        manager = getattr(agent, "_session_manager", None)
+        typed = options.get("structured_output_model") or agent._default_structured_output_model
+        self.is_typed = typed is not None
         end, id = _ends.get(agent, (None, ""))
         past = agent.messages if self.last is None else agent.messages[:-1]
         known = [SimpleNamespace(id=id if any(one is end for one in past) else "")] if past else []
-        self.belongs_to(getattr(manager, "session_id", None), known, "id")
+        self.belongs_to(getattr(agent._session_manager, "session_id", None), known, "id")
         outer = kit.ToolCall.current()
         is_open = outer is None or getattr(outer, "leads_on", False)
         (can_pause.add if is_open else can_pause.discard)(agent)

@@ -63,7 +63,7 @@ can_pause: weakref.WeakSet[Any] = weakref.WeakSet()
 class _Call(kit.ToolCall):
     """What all seats of tools share: results are dicts with a status and content blocks."""
 
-    pauses = ("strands.types.interrupt:InterruptException", "strands.interrupt:InterruptException")
+    pauses = ("strands.interrupt:InterruptException",)
 
     def dict_of(self, raw: Any) -> Any:
         """Return the framework's result; None if there is none."""
@@ -177,13 +177,8 @@ def locate(call: _Call, tool: Any) -> None:
     elif kit.is_a(tool, *_AGENT_TOOLS):
         call.canonical = ("invoke_subagent",)
     elif kit.is_a(tool, _MCP_TOOL):
-        call.is_of_server(tool.mcp_tool.name, _server_of(tool.mcp_client))
+        call.is_of_server(tool.mcp_tool.name, tool.mcp_client._prefix)
         call.goes_to(CLIENT, call.name, call.server)
-
-
-def _server_of(client: Any) -> Any:
-    """Return the application's name for a server: the client's prefix, the only name it keeps."""
-    return getattr(client, "_prefix", None)
 
 
 def _resumes(invocation_state: Any) -> bool:
@@ -215,7 +210,7 @@ class ClientCall(_Call):
     ) -> None:
         self.name, self.id, self.further = name, tool_use_id, (args, kwargs)
         self.take(arguments or {})
-        self.is_of_server(name, _server_of(client))
+        self.is_of_server(name, client._prefix)  # the application's only name that it keeps
 
     def call(self, wrapped: Any, args: Any) -> Any:
         further, named = self.further
