@@ -181,7 +181,7 @@ async def permission(session: Any, ask: Any, name: str, args: Any, context: Any)
         return found
     changed = shown if found.updated_input is None else found.updated_input
     given = {"tool_name": name, "tool_input": args, "tool_use_id": context.tool_use_id}
-    given["agent_id"] = getattr(context, "agent_id", None)
+    given["agent_id"] = context.agent_id
     denial, found.updated_input = await _judged_again(session, given, changed)
     if denial is not None:
         return kit.native("claude_agent_sdk:PermissionResultDeny")(message=denial)

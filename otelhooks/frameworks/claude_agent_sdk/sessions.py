@@ -177,8 +177,8 @@ class Claude(loops.Loop):
             (one["name"], tool["name"])
             for one in await self._servers()
             for tool in one.get("tools") or ()
-            if (one["name"] == server and _plain(tool["name"]) == short)
-            or (server is None and f"mcp__{_plain(one['name'])}__{_plain(tool['name'])}" == full)
+            if server in (None, one["name"])
+            if f"mcp__{_plain(one['name'])}__{_plain(tool['name'])}" == full
         }
         if len(found) != 1:
             self.unguarded(f"the CLI does not tell the name of the tool that it calls {full}")

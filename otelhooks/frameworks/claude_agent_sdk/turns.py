@@ -276,18 +276,17 @@ async def _returned(session: Any, block: dict[str, Any]) -> None:
 
 async def _shown(session: Any, frame: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what the reader gets for a frame, now."""
-    turn = session.turns[0] if session.turns else None
-    kind = frame.get("type")
-    if turn is None:
+    if not session.turns:
         return [frame]
-    if kind != "result":
-        if turn.is_refused and frame.get("subtype") == "informational":
-            return []
-        if (turn.holds_back or turn.is_changed) and _says(frame):
-            turn.shown.append(frame)
-            return []
-        return [frame]
-    return await _result(session, turn, frame)
+    turn = session.turns[0]
+    if frame.get("type") == "result":
+        return await _result(session, turn, frame)
+    if turn.is_refused and frame.get("subtype") == "informational":
+        return []
+    if (turn.holds_back or turn.is_changed) and _says(frame):
+        turn.shown.append(frame)
+        return []
+    return [frame]
 
 
 def _says(frame: dict[str, Any]) -> bool:
@@ -317,11 +316,8 @@ async def _result(session: Any, turn: Any, frame: dict[str, Any]) -> list[dict[s
     if not (turn.is_changed or turn.is_refused):
         return [*turn.shown, frame]
     text = contents.as_text(turn.result)
-    message = {
-        "role": "assistant",
-        "model": session.model,
-        "content": [{"type": "text", "text": text}],
-    }
+    content = [{"type": "text", "text": text}]
+    message = {"role": "assistant", "model": session.model, "content": content}
     said = {"type": "assistant", "message": message, "parent_tool_use_id": None}
     said["session_id"] = frame.get("session_id")
     changes: dict[str, Any] = {"result": text, "is_error": False, "subtype": "success"}
