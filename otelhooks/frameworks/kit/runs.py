@@ -13,7 +13,7 @@ import contextlib
 import inspect
 import json
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, ClassVar, cast
 
 from opentelemetry import context as otel_context
@@ -128,21 +128,19 @@ class Run(Passage, RunRequest):
             return answer.model_dump_json()
         return json.dumps(answer, default=str)
 
-    def belongs_to(self, given: Any, history: Sequence[Any] = (), field: str = "") -> None:
+    def belongs_to(self, given: Any, known_as: Iterable[Any] = ()) -> None:
         """Set the conversation.
 
         Args:
             given: The application's id.
-            history: Messages that the run continues from; the last one with an id counts.
-            field: Name of the id in a message.
+            known_as: Ids in the messages that the run continues from, newest first; the first that
+                is not empty counts.
         """
-        known = (getattr(one, field, None) for one in reversed(history))
-        past = next((str(id) for id in known if id), "")
         self.conversation = given or ""
-        if given or not history:
-            return
         rt = runtime.active()
-        self.session = _sessions.get(rt, {}).get(past) if rt is not None else None
+        if not given and rt is not None:
+            past = next((str(id) for id in known_as if id), None)
+            self.session = _sessions.get(rt, {}).get(past)
 
     def is_known_as(self, id: Any) -> None:
         """Remember its conversation by the framework's own id, for runs that continue it."""

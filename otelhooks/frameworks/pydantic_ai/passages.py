@@ -403,7 +403,8 @@ class AgentRun(kit.Run):
         self.is_resumed = self.prompt is None
         given = options.get("conversation_id")
         if given != "new":
-            self.belongs_to(given, history, "conversation_id")
+            past = (getattr(one, "conversation_id", None) for one in reversed(history))
+            self.belongs_to(given, past)
         wanted = options.get("output_type") or agent.output_type
         types = wanted if isinstance(wanted, (list, tuple)) else [wanted]
         self.is_typed = str not in types

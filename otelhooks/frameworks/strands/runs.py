@@ -8,7 +8,6 @@ import dataclasses
 import uuid
 import weakref
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 from otelhooks.frameworks import kit
@@ -83,8 +82,8 @@ class AgentRun(_Run):
         self.is_typed = typed is not None
         end, id = _ends.get(agent, (None, ""))
         past = agent.messages if self.last is None else agent.messages[:-1]
-        known = [SimpleNamespace(id=id if any(one is end for one in past) else "")] if past else []
-        self.belongs_to(getattr(agent._session_manager, "session_id", None), known, "id")
+        known = [id] if any(one is end for one in past) else []
+        self.belongs_to(getattr(agent._session_manager, "session_id", None), known)
         outer = kit.ToolCall.current()
         is_open = outer is None or getattr(outer, "leads_on", False)
         (can_pause.add if is_open else can_pause.discard)(agent)
