@@ -209,6 +209,44 @@ def test_a_failure_in_this_process_can_be_recovered_from(governed: Any) -> None:
     assert span_of(governed, "execute_tool broken").attributes[semconv.RECOVERED] is True
 
 
+class Boxed(Own):
+    """A tool whose results have a form of their own, which only its body's seat knows."""
+
+    async def call(self, wrapped: Any, args: Any) -> Any:
+        return {"box": await wrapped(self.name, args)}
+
+    def value(self, raw: Any) -> Any:
+        return raw["box"]
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        return {"box": value}
+
+    def recovered(self, value: Any) -> Any:
+        return {"box": value}
+
+
+@pytest.mark.parametrize(("tool", "found"), [("read", "[redacted]"), ("broken", "try the other")])
+def test_the_result_of_a_call_that_was_asked_about_has_the_form_of_its_body(
+    governed: Any, tool: str, found: str
+) -> None:
+    @hooks.post_tool_call_transform
+    def redact(result: types.ToolResult) -> Any:
+        return "[redacted]" if result.result == "read ran" else None
+
+    @hooks.on_tool_error
+    def recover(error: Exception) -> str:
+        return "try the other"
+
+    governed(hooks=[redact, recover])
+
+    async def work(loop: Loop) -> None:
+        _, call = await loop.ask(Asked, tool)
+        body = Tools().body
+        assert await Boxed.through("coroutine", body, loop, tool, {}, call.id) == {"box": found}
+
+    in_turn(work)
+
+
 def test_a_failure_in_the_other_process_stays_one_with_another_text(governed: Any) -> None:
     @hooks.on_tool_error
     def recover(error: Exception) -> str:

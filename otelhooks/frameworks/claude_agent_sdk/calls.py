@@ -41,36 +41,7 @@ _ENDED = "The turn was stopped, since a tool's result was taken back."
 # -- what the CLI asks ------------------------------------------------------------------------
 
 
-class _InProcess:
-    """Results of a tool in this process: answers to a JSON-RPC request.
-
-    Attributes:
-        message: The request.
-    """
-
-    message: dict[str, Any]
-
-    def value(self, raw: Any) -> Any:
-        return contents.value_of(raw["result"]) if "result" in raw else raw["error"]["message"]
-
-    def with_value(self, raw: Any, value: Any) -> Any:
-        result = raw.get("result") or {"content": []}
-        return self._answer(**contents.replaced(result, value, keeps_schema=False))
-
-    def error(self, raw: Any) -> str | None:
-        return contents.error_of(raw["result"]) if "result" in raw else raw["error"]["message"]
-
-    def recovered(self, value: Any) -> Any:
-        return self._answer(content=contents.blocks_of(value))
-
-    def failed(self, error: BaseException, message: str) -> Any:
-        return self._answer(content=contents.blocks_of(message), isError=True)
-
-    def _answer(self, **result: Any) -> dict[str, Any]:
-        return {"jsonrpc": "2.0", "id": self.message.get("id"), "result": result}
-
-
-class _Asked(_InProcess, asked.AskedCall):
+class _Asked(asked.AskedCall):
     """A call as the CLI asks about it; this one is of a tool in this process."""
 
     def of(self, given: dict[str, Any], args: dict[str, Any], session: Any, place: Any) -> None:
@@ -106,12 +77,6 @@ class _CliCall(asked.RemoteCall, _Asked):
         super().with_value(raw, value)
         self.shown = _written(self.name, raw, value)
         return raw
-
-    def error(self, raw: Any) -> str | None:
-        return None
-
-    def recovered(self, value: Any) -> Any:
-        return value
 
     def starts(self) -> list[Any]:
         """Return the run of the agent that it starts."""
@@ -249,8 +214,11 @@ async def after_error(session: Any, given: dict[str, Any]) -> dict[str, Any]:
 # -- what runs in this process ----------------------------------------------------------------
 
 
-class Served(_InProcess, asked.OwnCall):
-    """A call of a tool of a server in this process: ``Query._handle_sdk_mcp_request``."""
+class Served(asked.OwnCall):
+    """A call of a tool of a server in this process: ``Query._handle_sdk_mcp_request``.
+
+    Its result is the answer to a JSON-RPC request.
+    """
 
     group = _BODY
 
@@ -264,9 +232,6 @@ class Served(_InProcess, asked.OwnCall):
         self.tool_type = "extension"
         id = (params.get("_meta") or {}).get("claudecode/toolUseId") or ""
         self.take_for(session, params.get("arguments") or {}, id)
-        began: Any = self.asked
-        if began is not None:
-            began.message = message
         self.goes_to(_SERVED, self.name, server_name)
         return None
 
@@ -276,6 +241,25 @@ class Served(_InProcess, asked.OwnCall):
         with crossing(params.get("_meta")) as meta:
             sent = {**params, "name": self.name, "arguments": args, "_meta": meta}
             return await wrapped(self.server, {**self.message, "params": sent})
+
+    def value(self, raw: Any) -> Any:
+        return contents.value_of(raw["result"]) if "result" in raw else raw["error"]["message"]
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        result = raw.get("result") or {"content": []}
+        return self._answer(**contents.replaced(result, value, keeps_schema=False))
+
+    def error(self, raw: Any) -> str | None:
+        return contents.error_of(raw["result"]) if "result" in raw else raw["error"]["message"]
+
+    def recovered(self, value: Any) -> Any:
+        return self._answer(content=contents.blocks_of(value))
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        return self._answer(content=contents.blocks_of(message), isError=True)
+
+    def _answer(self, **result: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": self.message.get("id"), "result": result}
 
 
 class Handled(kit.ToolCall):

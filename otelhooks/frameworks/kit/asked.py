@@ -31,6 +31,7 @@ class AskedCall(ToolCall):
         key: The loop's name for the agent that makes the call.
         approved: The arguments, once it may run.
         split: Its operation.
+        served_by: The call at the tool's body, once it runs: results have the form of that seat.
         is_remote: Whether it runs in the other process.
         is_taken_back: Whether hooks changed or withheld a result that the loop already has.
         error_text: A hook's text for a failure, which remains one there; None for its own text.
@@ -42,6 +43,7 @@ class AskedCall(ToolCall):
     key = ""
     approved: Any = None
     split: Split
+    served_by: ToolCall | None = None
     is_remote = False
     is_taken_back = False
     error_text: str | None = None
@@ -116,6 +118,21 @@ class AskedCall(ToolCall):
         """Return the reason, which `ask` returns."""
         return reason
 
+    def value(self, raw: Any) -> Any:
+        return (self.served_by or super()).value(raw)
+
+    def with_value(self, raw: Any, value: Any) -> Any:
+        return (self.served_by or super()).with_value(raw, value)
+
+    def error(self, raw: Any) -> Exception | str | None:
+        return (self.served_by or super()).error(raw)
+
+    def failed(self, error: BaseException, message: str) -> Any:
+        return (self.served_by or super()).failed(error, message)
+
+    def recovered(self, value: Any) -> Any:
+        return (self.served_by or super()).recovered(value)
+
     def starts_agent(self) -> bool:
         return False
 
@@ -167,6 +184,7 @@ class OwnCall(ToolCall):
             asked = loop.calls.get(self.id or "")
             if asked is not None and not asked.is_remote and asked.name == self.name:
                 self.asked, self.context = loop.ended(self.id), asked.split.context
+                asked.served_by = self
                 given = _reconciled(asked.approved, given)
             elif request is not None:
                 loop.judged.add(request.id)
